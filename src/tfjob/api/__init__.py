@@ -1,0 +1,1 @@
+"""The TFJob contract: types, older versions, defaults, validation, names."""

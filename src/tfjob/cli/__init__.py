@@ -1,0 +1,1 @@
+"""The commands; every import beyond click happens inside a command, so that `--help` stays instant."""
