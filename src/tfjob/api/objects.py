@@ -36,6 +36,7 @@ class ObjectMeta(Model, frozen=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
 
 
 class ContainerWaiting(Model, frozen=True):

@@ -1,0 +1,71 @@
+"""Names and labels of a job's children, as training-operator v1.9 gives them (or v1alpha1, for jobs written for it)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from tfjob.api.origin import origin
+from tfjob.api.types import API_VERSION, CHIEF, KIND, MASTER, RUNTIME_ID, WORKER, TFJob
+
+JOB_NAME_LABEL = "training.kubeflow.org/job-name"
+OPERATOR_NAME_LABEL = "training.kubeflow.org/operator-name"
+REPLICA_TYPE_LABEL = "training.kubeflow.org/replica-type"
+REPLICA_INDEX_LABEL = "training.kubeflow.org/replica-index"
+JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
+OPERATOR_NAME = "tfjob-controller"
+
+RUNTIME_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def child_name(job: TFJob, replica_type: str, index: int) -> str:
+    """The name of the pod and of the service of one task."""
+    return origin(job).child_name.format(
+        job=job.metadata.name, type=replica_type.lower(), index=index, runtime=runtime_id(job)
+    )
+
+
+def task_name(replica_type: str, index: int) -> str:
+    """How people and the status call a task: `worker-0`."""
+    return f"{replica_type.lower()}-{index}"
+
+
+def runtime_id(job: TFJob) -> str:
+    """v1alpha1's four characters: the recorded ones, else derived from the uid, so that every reader finds the same."""
+    recorded = job.metadata.annotations.get(RUNTIME_ID)
+    if recorded:
+        return recorded.lower()
+    digest = hashlib.sha256(f"{job.metadata.uid}/{job.metadata.name}".encode()).digest()
+    return "".join(RUNTIME_ALPHABET[byte % len(RUNTIME_ALPHABET)] for byte in digest[:4])
+
+
+def job_labels(job: TFJob) -> dict[str, str]:
+    """What selects every child of a job."""
+    return {OPERATOR_NAME_LABEL: OPERATOR_NAME, JOB_NAME_LABEL: job.metadata.name}
+
+
+def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
+    """What selects the children of one task."""
+    return {
+        **job_labels(job),
+        REPLICA_TYPE_LABEL: replica_type.lower(),
+        REPLICA_INDEX_LABEL: str(index),
+    }
+
+
+def has_master_role(job: TFJob, replica_type: str, index: int) -> bool:
+    """Whether a task is the one whose logs speak for the job: the chief or master, else worker 0."""
+    if {CHIEF, MASTER} & job.spec.tf_replica_specs.keys():
+        return replica_type in (CHIEF, MASTER)
+    return replica_type == WORKER and index == 0
+
+
+def owner_reference(job: TFJob) -> dict[str, object]:
+    """The reference that makes a child go with its job."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

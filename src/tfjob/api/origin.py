@@ -1,0 +1,64 @@
+"""What a job keeps of the API version that it was written for: names of its children and the shape of TF_CONFIG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfjob.api.types import API_VERSION, ORIGIN, TFJob
+
+BATCH = "batch/v1"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The habits of one API version.
+
+    `child_name` is a format over job, type (lower case), index and runtime (the random id of v1alpha1).
+    `host` is a format over name and namespace; `{domain}` is the operator's cluster domain with its leading dot.
+    """
+
+    api_version: str
+    child_name: str = "{job}-{type}-{index}"
+    host: str = "{name}.{namespace}.svc{domain}"
+    tf_config: bool = True
+    tf_config_for_one_replica: bool = False
+    tf_config_in_every_container: bool = False
+
+    @property
+    def has_runtime_id(self) -> bool:
+        """Whether children carry the random id of v1alpha1."""
+        return "{runtime}" in self.child_name
+
+
+ORIGINS = {
+    origin.api_version: origin
+    for origin in (
+        Origin(API_VERSION),
+        Origin("kubeflow.org/v1beta2", tf_config_for_one_replica=True, tf_config_in_every_container=True),
+        Origin("kubeflow.org/v1beta1", tf_config_for_one_replica=True, tf_config_in_every_container=True),
+        Origin(
+            "kubeflow.org/v1alpha2",
+            host="{name}",
+            tf_config_for_one_replica=True,
+            tf_config_in_every_container=True,
+        ),
+        Origin(
+            "kubeflow.org/v1alpha1",
+            child_name="{job:.40}-{type}-{runtime}-{index}",
+            host="{name}",
+            tf_config_for_one_replica=True,
+        ),
+        Origin(
+            "tensorflow.org/v1alpha1",
+            child_name="{type}-{runtime}-{index}",
+            host="{name}",
+            tf_config_for_one_replica=True,
+        ),
+        Origin(BATCH, tf_config=False),
+    )
+}
+
+
+def origin(job: TFJob) -> Origin:
+    """The habits of the version that `job` was written for; v1 when nothing else is recorded."""
+    return ORIGINS.get(job.metadata.annotations.get(ORIGIN, API_VERSION), ORIGINS[API_VERSION])
