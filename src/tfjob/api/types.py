@@ -24,7 +24,7 @@ DEFAULT_PORT = 2222
 CONTAINER_NAME = "tensorflow"
 
 ORIGIN = "tfjob/origin"
-"""Annotation: the apiVersion that the user wrote, where it is not v1. Behaviour that depends on it is listed in `origin.py`."""
+"""Annotation: the apiVersion that the user wrote, where it is not v1; `origin.py` says what depends on it."""
 RUNTIME_ID = "tfjob/runtime-id"
 """Annotation: the random part of child names that v1alpha1 jobs have."""
 PARALLELISM = "tfjob/parallelism"
