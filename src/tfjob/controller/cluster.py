@@ -1,0 +1,81 @@
+"""The doors to the world: `Cluster` for the controller, `Console` for people; a laptop and Kubernetes both offer them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from tfjob.api.objects import Pod, Service
+from tfjob.api.types import TFJob
+from tfjob.plan.actions import News
+from tfjob.plan.tasks import Refusal
+
+Child = TypeVar("Child", Pod, Service)
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """Which job to look at; never what happened to it: the controller looks for itself."""
+
+    namespace: str
+    name: str
+
+
+class Conflict(Exception):
+    """The object changed since it was read: read again and decide again."""
+
+
+class AlreadyExists(Exception):
+    """An object of that name is there; `ours` says whether it belongs to the same job."""
+
+    def __init__(self, name: str, *, ours: bool) -> None:
+        super().__init__(name)
+        self.ours = ours
+
+
+class Refused(Exception):
+    """The cluster will not create an object as it is: a reason in CamelCase and a sentence."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Cluster(Protocol):
+    """What the controller needs of a cluster. Every write is fenced: a stale reader cannot do harm."""
+
+    def changes(self) -> AsyncIterator[Key]:
+        """Keys of jobs that changed, or whose children did; first every job that exists."""
+
+    async def job(self, key: Key) -> TFJob | None:
+        """The job, defaulted, or None when there is none."""
+
+    async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
+        """The children of a job of one kind."""
+
+    async def create(self, child: Pod | Service) -> None:
+        """Makes a child. Raises AlreadyExists or Refused."""
+
+    async def delete(self, kind: str, key: Key, uid: str) -> None:
+        """Removes the object of that name if it still has that uid; that it is gone already is fine."""
+
+    async def update_status(self, job: TFJob) -> TFJob:
+        """Writes the status of the job that was read. Raises Conflict if it changed since."""
+
+    async def lost_nodes(self) -> frozenset[str]:
+        """Machines that do not answer."""
+
+    def publish(self, job: TFJob, news: News) -> None:
+        """Tells people what happened; never fails and never waits."""
+
+
+class Console(Protocol):
+    """What commands need beside the controller's view."""
+
+    def log_files(self, job: TFJob) -> Mapping[str, str]:
+        """Where the logs of each replica are."""
+
+
+__all__ = ["AlreadyExists", "Child", "Cluster", "Conflict", "Console", "Key", "Refusal", "Refused"]

@@ -1,0 +1,131 @@
+"""The loop over jobs: observe, plan, one status write, act. Level-triggered and safe to kill at any point."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from tfjob.api.objects import Pod, Service
+from tfjob.api.types import KIND, TFJob
+from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, Key, Refused
+from tfjob.controller.queue import WorkQueue
+from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News
+from tfjob.plan.children import Settings
+from tfjob.plan.plan import plan
+from tfjob.plan.tasks import Observed, Refusal
+
+logger = logging.getLogger(__name__)
+
+REFUSAL_RETRY = 10.0
+"""Seconds until a child that the cluster refused is tried again."""
+
+
+class Controller:
+    """Brings the jobs of one cluster to what their specs ask for."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.cluster = cluster
+        self.settings = settings or Settings()
+        self.clock = clock
+        self.queue = WorkQueue()
+        self._refusals: dict[str, dict[str, Refusal]] = {}
+
+    async def run(self, workers: int = 1) -> None:
+        """Works until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._watch())
+                for _ in range(workers):
+                    tasks.create_task(self._work())
+        finally:
+            self.queue.close()
+
+    async def reconcile(self, key: Key) -> datetime | None:
+        """One pass over one job; returns when to look again though nothing changes."""
+        job = await self.cluster.job(key)
+        if job is None:
+            return None
+        observed = await self._observe(job)
+        decision = plan(job, observed, self.clock(), self.settings)
+        if decision.status != job.status:
+            job = await self.cluster.update_status(replace(job, status=decision.status))
+        for news in decision.news:
+            self.cluster.publish(job, news)
+        for action in decision.actions:
+            await self._act(job, action)
+        return decision.again_at
+
+    async def _watch(self) -> None:
+        async for key in self.cluster.changes():
+            self.queue.add(key)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                again_at = await self.reconcile(key)
+            except Conflict:
+                self.queue.add(key)
+            except Exception:
+                delay = self.queue.retry(key)
+                logger.exception("a pass over %s/%s failed; again in %.3f s", key.namespace, key.name, delay)
+            else:
+                self.queue.forget(key)
+                if again_at is not None:
+                    self.queue.add_after(key, (again_at - self.clock()).total_seconds())
+            finally:
+                self.queue.done(key)
+
+    async def _observe(self, job: TFJob) -> Observed:
+        pods = await self.cluster.children(Pod, job)
+        services = await self.cluster.children(Service, job)
+        refusals = self._refusals.get(job.metadata.uid, {})
+        present = {child.metadata.name for child in pods}
+        return Observed(
+            pods=pods,
+            services=services,
+            refusals={name: refusal for name, refusal in refusals.items() if name not in present},
+            lost_nodes=await self.cluster.lost_nodes(),
+        )
+
+    async def _act(self, job: TFJob, action: Action) -> None:
+        match action:
+            case Create(child):
+                await self._create(job, child)
+            case Delete(kind, name, uid):
+                await self.cluster.delete(kind, Key(job.metadata.namespace, name), uid)
+                self.cluster.publish(job, News(f"SuccessfulDelete{kind}", f"Deleted {kind.lower()}: {name}"))
+            case DeleteJob():
+                key = Key(job.metadata.namespace, job.metadata.name)
+                await self.cluster.delete(KIND, key, job.metadata.uid)
+
+    async def _create(self, job: TFJob, child: Pod | Service) -> None:
+        name, kind = child.metadata.name, child.kind
+        refusals = self._refusals.setdefault(job.metadata.uid, {})
+        try:
+            await self.cluster.create(child)
+        except AlreadyExists as error:
+            if not error.ours:
+                self._refuse(job, child, "NameTaken", f"{kind.lower()} {name} exists and belongs to something else")
+        except Refused as error:
+            self._refuse(job, child, error.reason, error.message)
+        else:
+            refusals.pop(name, None)
+            self.cluster.publish(job, News(f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {name}"))
+
+    def _refuse(self, job: TFJob, child: Pod | Service, reason: str, message: str) -> None:
+        """Remembers a refusal for the next pass; the first time counts, so that a grace can end."""
+        refusals = self._refusals.setdefault(job.metadata.uid, {})
+        since = refusals[child.metadata.name].since if child.metadata.name in refusals else self.clock()
+        refusals[child.metadata.name] = Refusal(reason, message, since)
+        self.cluster.publish(job, News(f"FailedCreate{child.kind}", f"Error creating: {message}", warning=True))
+        self.queue.add_after(Key(job.metadata.namespace, job.metadata.name), REFUSAL_RETRY)

@@ -1,0 +1,77 @@
+"""A work queue: many wake-ups for one key become one pass, a key is never worked on twice at once, failures back off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from tfjob.controller.cluster import Key
+
+FIRST_DELAY, LAST_DELAY = 0.005, 1000.0
+
+
+class WorkQueue:
+    """Keys to look at, each at most once; a key that is added while it is worked on comes back after `done`."""
+
+    def __init__(self) -> None:
+        self._ready: deque[Key] = deque()
+        self._waiting: set[Key] = set()
+        self._working: set[Key] = set()
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._failures: dict[Key, int] = {}
+        self._wake = asyncio.Event()
+
+    def add(self, key: Key) -> None:
+        """Asks for a pass over `key` as soon as possible."""
+        if key in self._waiting:
+            return
+        self._waiting.add(key)
+        if key not in self._working:
+            self._ready.append(key)
+            self._wake.set()
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Asks for a pass at a later time; the earliest such request counts."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + max(seconds, 0)
+        timer = self._timers.get(key)
+        if timer is not None and not timer.cancelled() and loop.time() < timer.when() <= due:
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timers[key] = loop.call_at(due, self.add, key)
+
+    def retry(self, key: Key) -> float:
+        """Asks for another pass after a failure, later each time; returns the delay."""
+        count = self._failures.get(key, 0)
+        self._failures[key] = count + 1
+        delay = min(FIRST_DELAY * 2**count, LAST_DELAY)
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: Key) -> None:
+        """Resets the back-off of a key that went well."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> Key:
+        """The next key; it is nobody else's until `done`."""
+        while not self._ready:
+            self._wake.clear()
+            await self._wake.wait()
+        key = self._ready.popleft()
+        self._waiting.discard(key)
+        self._working.add(key)
+        return key
+
+    def done(self, key: Key) -> None:
+        """Ends the work on a key."""
+        self._working.discard(key)
+        if key in self._waiting:
+            self._ready.append(key)
+            self._wake.set()
+
+    def close(self) -> None:
+        """Cancels what was asked for later."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()

@@ -1,0 +1,40 @@
+"""What a plan asks the controller to do, after the status is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfjob.api.objects import Pod, Service
+
+
+@dataclass(frozen=True)
+class Create:
+    """Make a child; that it exists already is fine if it is ours."""
+
+    child: Pod | Service
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Remove a child, only if it is still the one that was seen."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class DeleteJob:
+    """Remove the finished job itself: its time to live is over."""
+
+
+Action = Create | Delete | DeleteJob
+
+
+@dataclass(frozen=True)
+class News:
+    """An event for people: Normal or Warning, a reason in CamelCase, a sentence."""
+
+    reason: str
+    message: str
+    warning: bool = False

@@ -1,0 +1,63 @@
+"""Conditions as training-operator v1.9 keeps them: types, reasons, order and what replaces what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfjob.api.types import Condition
+
+CREATED, RUNNING, RESTARTING = "Created", "Running", "Restarting"
+SUSPENDED, SUCCEEDED, FAILED = "Suspended", "Succeeded", "Failed"
+
+REASONS = {
+    CREATED: "TFJobCreated",
+    RUNNING: "TFJobRunning",
+    RESTARTING: "TFJobRestarting",
+    SUSPENDED: "TFJobSuspended",
+    SUCCEEDED: "TFJobSucceeded",
+    FAILED: "TFJobFailed",
+}
+RESUMED = "TFJobResumed"
+
+
+def is_true(conditions: Sequence[Condition], kind: str) -> bool:
+    """Whether a condition of that type holds."""
+    return any(condition.type == kind and condition.status == "True" for condition in conditions)
+
+
+def with_condition(
+    conditions: Sequence[Condition],
+    kind: str,
+    now: datetime,
+    message: str,
+    *,
+    status: str = "True",
+    reason: str = "",
+) -> list[Condition]:
+    """The list after a condition was set; unchanged when type, status and reason already stand there.
+
+    Running and Restarting exclude each other; an end turns Running to False but keeps it; a changed one moves to the
+    end, so that the last condition is the latest news.
+    """
+    reason = reason or REASONS[kind]
+    present = next((condition for condition in conditions if condition.type == kind), None)
+    if present and (present.status, present.reason) == (status, reason):
+        return list(conditions)
+    since = present.last_transition_time if present and present.status == status else now
+    news = Condition(
+        type=kind, status=status, reason=reason, message=message, last_update_time=now, last_transition_time=since
+    )
+    dropped = {RUNNING: RESTARTING, RESTARTING: RUNNING}.get(kind) if status == "True" else None
+    kept = [condition for condition in conditions if condition.type not in (kind, dropped)]
+    if kind in (SUCCEEDED, FAILED) and status == "True":
+        kept = [_ended(condition, now) for condition in kept]
+    return [*kept, news]
+
+
+def _ended(condition: Condition, now: datetime) -> Condition:
+    if condition.type != RUNNING or condition.status != "True":
+        return condition
+    return msgspec.structs.replace(condition, status="False", last_update_time=now, last_transition_time=now)

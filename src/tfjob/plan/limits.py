@@ -1,0 +1,27 @@
+"""The limits of `runPolicy`: how long a job may run, how often it may restart, and how long it is kept afterwards."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from tfjob.api.types import TFJob, TFJobStatus
+
+
+def deadline(job: TFJob, status: TFJobStatus) -> datetime | None:
+    """When `activeDeadlineSeconds` ends the job."""
+    seconds = job.spec.run_policy.active_deadline_seconds
+    return status.start_time + timedelta(seconds=seconds) if seconds is not None and status.start_time else None
+
+
+def expiry(job: TFJob, status: TFJobStatus) -> datetime | None:
+    """When `ttlSecondsAfterFinished` removes the finished job."""
+    seconds = job.spec.run_policy.ttl_seconds_after_finished
+    if seconds is None or status.completion_time is None:
+        return None
+    return status.completion_time + timedelta(seconds=seconds)
+
+
+def over_backoff_limit(job: TFJob, status: TFJobStatus) -> bool:
+    """Whether restarts in place, which happen without asking us, have used up more than `backoffLimit`."""
+    limit = job.spec.run_policy.backoff_limit
+    return limit is not None and status.retries > limit

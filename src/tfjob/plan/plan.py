@@ -1,0 +1,259 @@
+"""The decision: one job, what its cluster shows of it, and the time; out come its new status and what to do.
+
+Pure: no I/O, no clock, no randomness. The status is written before any action is carried out, so whatever a pass
+decides survives the controller that decided it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
+from tfjob.api.validation import validate
+from tfjob.plan import conditions, limits, memory, success, summary
+from tfjob.plan.actions import Action, DeleteJob, News
+from tfjob.plan.children import Settings
+from tfjob.plan.cleanup import cleanup, everything
+from tfjob.plan.replicas import is_resized, reconcile
+from tfjob.plan.restarts import Again, Fail, Settle, decide
+from tfjob.plan.tasks import Observed, View, end_of, main_container, members, survey
+from tfjob.plan.verdict import limit_verdict, memory_advice, verdict
+from tfjob.plan.waiting import waits
+
+MANAGED_BY_US = (None, "kubeflow.org/training-operator")
+SUSPEND_REASON = "tfjob/suspend-reason"
+"""Annotation: why a job was suspended, where a command did it: Stopped or Interrupted."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The outcome of one pass; `again_at` is when time alone will change it."""
+
+    status: TFJobStatus
+    actions: Sequence[Action] = ()
+    news: Sequence[News] = ()
+    again_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What stays the same within one pass."""
+
+    job: TFJob
+    observed: Observed
+    now: datetime
+    settings: Settings = field(default_factory=Settings)
+
+
+def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | None = None) -> Plan:
+    """Decides what one pass over a job writes and does."""
+    this = Pass(job, observed, now, settings or Settings())
+    if job.metadata.deletion_timestamp or job.spec.run_policy.managed_by not in MANAGED_BY_US:
+        return Plan(job.status)
+    if is_finished(job.status):
+        return _after_the_end(this)
+    if job.status.attempt == 0 and (problems := [problem for problem in validate(job) if not problem.warning]):
+        text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+        return _failed(this, memory.created(job, now), limit_verdict("InvalidSpec", text, now))
+    if job.spec.run_policy.suspend and job.status.attempt == 0:
+        return _suspended(this, memory.created(job, now))
+
+    status = memory.created(job, now) if job.spec.run_policy.suspend else memory.begin(job, now)
+    views = survey(job, status, observed, now)
+    status = memory.remember(job, status, views)
+    views = survey(job, status, observed, now)
+    rule = success.rule_met(job, members(status.completed_indexes))
+    if rule is not None:
+        return _succeeded(this, summary.counted(job, status, views), rule)
+    if job.spec.run_policy.suspend:
+        return _suspended(this, status)
+    return _continue(this, status, views)
+
+
+def is_finished(status: TFJobStatus) -> bool:
+    """Whether a job has ended for good."""
+    return conditions.is_true(status.conditions, conditions.SUCCEEDED) or conditions.is_true(
+        status.conditions, conditions.FAILED
+    )
+
+
+def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
+    """A job that should run: limits, then restarts, then what is missing."""
+    job, now = this.job, this.now
+    deadline = limits.deadline(job, status)
+    if deadline and now >= deadline:
+        seconds = job.spec.run_policy.active_deadline_seconds
+        text = f"it was active longer than activeDeadlineSeconds ({seconds} s)"
+        return _failed(this, summary.counted(job, status, views), limit_verdict("DeadlineExceeded", text, now))
+    if limits.over_backoff_limit(job, status):
+        cause = _last_in_place(views) or Verdict(message="a replica was restarted too often", time=now)
+        return _failed(this, summary.counted(job, status, views), replace(cause, reason="BackoffLimitExceeded"))
+
+    news: list[News] = _first_news(this)
+    decision = decide(job, status, views, now)
+    match decision:
+        case Settle(first, until):
+            return _settling(this, summary.counted(job, status, views), first, until)
+        case Fail(reason, cause):
+            return _failed(
+                this, summary.counted(job, status, views), memory_advice(job, this.observed.pods, cause), reason
+            )
+        case Again():
+            status = _restarting(this, memory.record(job, status, decision, now), decision.cause)
+            news += [_ended(decision.cause), _restart_news(this, decision)]
+        case None if is_resized(job, status, this.observed):
+            status = memory.new_attempt(status)
+            news.append(News("Resized", "the number of replicas changed: the gang starts again with a new TF_CONFIG"))
+    views = survey(job, status, this.observed, now)
+    reasons = waits(views, this.observed.refusals, this.settings.pending_grace)
+    for wait in reasons:
+        if wait.fails_at and wait.fails_at <= now:
+            cause = Verdict(replica=wait.task, reason=wait.reason, message=f"{wait.task}: {wait.message}", time=now)
+            return _failed(this, summary.counted(job, status, views), cause)
+    status = summary.described(job, summary.counted(job, status, views), views, reasons, now)
+    restart_at = status.last_restart.not_before if status.last_restart else None
+    later = [deadline, restart_at, *(wait.fails_at for wait in reasons)]
+    actions = reconcile(job, status, views, this.observed, now, this.settings)
+    return Plan(status, actions, news, _soonest(later, now))
+
+
+def _settling(this: Pass, status: TFJobStatus, first: Verdict, until: datetime) -> Plan:
+    """A failure that may be the consequence of another one: nothing is touched until that is known."""
+    text = f"TFJob {this.job.metadata.name} is settling: {first.message}; looking for the cause."
+    listed = conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
+    status = replace(
+        status,
+        conditions=listed,
+        state=conditions.RESTARTING,
+        reason="Settling",
+        message=f"{first.message}; waiting to see whether another replica failed first",
+    )
+    return Plan(status, again_at=_soonest([until, limits.deadline(this.job, status)], this.now))
+
+
+def _restarting(this: Pass, status: TFJobStatus, cause: Verdict) -> TFJobStatus:
+    text = f"TFJob {this.job.metadata.name} is restarting because {cause.message}."
+    return replace(
+        status, conditions=conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
+    )
+
+
+def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> Plan:
+    text = f"TFJob {_name(this.job)} successfully completed: {rule}."
+    status = replace(
+        status,
+        conditions=conditions.with_condition(status.conditions, conditions.SUCCEEDED, this.now, text),
+        state=conditions.SUCCEEDED,
+        reason="",
+        message=rule,
+        completion_time=this.now,
+        # v1.9 counts what still ran at the end as succeeded.
+        replica_statuses={
+            kind: ReplicaStatus(succeeded=count.succeeded + count.active, failed=count.failed)
+            for kind, count in status.replica_statuses.items()
+        },
+    )
+    return _ending(this, status, News("TFJobSucceeded", text))
+
+
+def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -> Plan:
+    text = f"TFJob {_name(this.job)} has failed because {cause.message}."
+    status = replace(
+        status,
+        conditions=conditions.with_condition(status.conditions, conditions.FAILED, this.now, text),
+        state=conditions.FAILED,
+        reason=reason or cause.reason,
+        message=cause.message,
+        completion_time=this.now,
+        failure=cause,
+    )
+    last = f" Last line: {cause.last_lines[-1]}" if cause.last_lines else ""
+    return _ending(this, status, News("TFJobFailed", (text + last)[:1000], warning=True))
+
+
+def _ending(this: Pass, status: TFJobStatus, news: News) -> Plan:
+    return Plan(status, cleanup(this.job, this.observed), [news], _soonest([limits.expiry(this.job, status)], this.now))
+
+
+def _after_the_end(this: Pass) -> Plan:
+    """A finished job: clean up what still stands, and remove the job when its time to live is over."""
+    status = this.job.status
+    actions: list[Action] = cleanup(this.job, this.observed)
+    expiry = limits.expiry(this.job, status)
+    if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:
+        actions.append(DeleteJob())
+    return Plan(status, actions, again_at=_soonest([expiry], this.now))
+
+
+def _suspended(this: Pass, status: TFJobStatus) -> Plan:
+    """No pods: all children go, the record of what happened stays."""
+    job, now = this.job, this.now
+    text = f"TFJob {job.metadata.name} is suspended."
+    listed = status.conditions
+    if conditions.is_true(listed, conditions.RUNNING):
+        reason = conditions.REASONS[conditions.SUSPENDED]
+        listed = conditions.with_condition(listed, conditions.RUNNING, now, text, status="False", reason=reason)
+    listed = [condition for condition in listed if condition.type != conditions.RESTARTING]
+    fresh = not conditions.is_true(listed, conditions.SUSPENDED)
+    status = replace(
+        status,
+        conditions=conditions.with_condition(listed, conditions.SUSPENDED, now, text),
+        state=conditions.SUSPENDED,
+        reason=job.metadata.annotations.get(SUSPEND_REASON, conditions.SUSPENDED),
+        message="",
+        ready=f"0/{sum(1 for _ in survey(job, status, Observed(), now))}",
+        replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
+    )
+    news = [News("TFJobSuspended", text)] if fresh else []
+    return Plan(status, everything(this.observed), news)
+
+
+def _first_news(this: Pass) -> list[News]:
+    """What is said once, when a job starts or goes on."""
+    job = this.job
+    if conditions.is_true(job.status.conditions, conditions.SUSPENDED):
+        return [News("TFJobResumed", f"TFJob {job.metadata.name} is resumed.")]
+    if job.status.attempt:
+        return []
+    overwritten = "Restart policy in pod template will be overwritten by restart policy in replica spec"
+    return [
+        News("SetPodTemplateRestartPolicy", f"{kind}: {overwritten}", warning=True)
+        for kind, replica in job.spec.tf_replica_specs.items()
+        if (own := ((replica.template or {}).get("spec") or {}).get("restartPolicy")) and own != replica.restart_policy
+    ]
+
+
+def _restart_news(this: Pass, again: Again) -> News:
+    who = "all replicas of the gang" if again.gang else ", ".join(sorted(task.name for task in again.tasks))
+    return News(
+        "TFJobRestarting",
+        f"TFJob {this.job.metadata.name} is restarting because {again.cause.message}; starting again: {who}.",
+        warning=True,
+    )
+
+
+def _ended(cause: Verdict) -> News:
+    return News("ExitedWithCode" if cause.exit_code is not None else cause.reason, cause.message)
+
+
+def _last_in_place(views: Iterable[View]) -> Verdict | None:
+    """The latest end that the kubelet answered with a restart in place."""
+    found = []
+    for view in views:
+        status = main_container(view.pod) if view.pod else None
+        ended = status.last_state.terminated if status else None
+        if ended and ended.finished_at:
+            found.append((ended.finished_at, verdict(view.task, view.attempt, end_of(ended, ended.finished_at))))
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _name(job: TFJob) -> str:
+    return f"{job.metadata.namespace}/{job.metadata.name}"
+
+
+def _soonest(times: Iterable[datetime | None], now: datetime) -> datetime | None:
+    return min((time for time in times if time and time > now), default=None)

@@ -1,0 +1,67 @@
+"""The readable part of a status: counts, `ready`, state, reason and message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
+from tfjob.plan import conditions
+from tfjob.plan.success import deciding_types
+from tfjob.plan.tasks import View
+from tfjob.plan.waiting import Wait
+
+
+def counted(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStatus:
+    """Adds v1.9's counts per type and the `ready` text."""
+    counts = {kind: [0, 0, 0] for kind in REPLICA_TYPES if kind in job.spec.tf_replica_specs}
+    for view in views:
+        ended = bool(view.end and not view.end.infrastructure) and not view.completed
+        for column, holds in enumerate((view.running and not ended and not view.completed, view.completed, ended)):
+            counts[view.task.type][column] += holds
+    up = sum(active + succeeded for active, succeeded, _ in counts.values())
+    return replace(
+        status,
+        ready=f"{up}/{len(views)}",
+        replica_statuses={
+            kind: ReplicaStatus(active=active, succeeded=succeeded, failed=failed)
+            for kind, (active, succeeded, failed) in counts.items()
+        },
+    )
+
+
+def described(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], waits: Sequence[Wait], now: datetime
+) -> TFJobStatus:
+    """Adds the condition and the words for a job that has not ended: Running, Restarting or Pending."""
+    name = f"{job.metadata.namespace}/{job.metadata.name}"
+    restarting = conditions.is_true(status.conditions, conditions.RESTARTING)
+    active = any(
+        status.replica_statuses[kind].active for kind in deciding_types(job) if kind in status.replica_statuses
+    )
+    if active and (not restarting or all(view.running or view.completed for view in views)):
+        listed = conditions.with_condition(status.conditions, conditions.RUNNING, now, f"TFJob {name} is running.")
+        status = replace(status, conditions=listed, state=conditions.RUNNING, reason="", message="")
+    elif restarting:
+        status = replace(status, state=conditions.RESTARTING, **_restart_words(status, now))
+    elif conditions.is_true(status.conditions, conditions.RUNNING):
+        status = replace(status, state=conditions.RUNNING, reason="", message="")
+    else:
+        status = replace(status, state="Pending", reason="Starting", message="")
+    if waits and not all(view.running or view.completed for view in views):
+        first = waits[0]
+        text = f"{first.task}: {first.message}" if first.message else first.task
+        status = replace(status, reason=first.reason, message=text)
+    return status
+
+
+def _restart_words(status: TFJobStatus, now: datetime) -> dict[str, str]:
+    last = status.last_restart
+    if last is None:
+        return {"reason": status.reason, "message": status.message}
+    message = last.cause.message
+    if last.not_before and last.not_before > now:
+        message += f"; next start at {last.not_before:%H:%M:%S} UTC"
+    return {"reason": last.cause.reason, "message": message}

@@ -1,0 +1,81 @@
+"""TF_CONFIG: how every replica learns the addresses of its peers, byte for byte as training-operator v1.9 writes it.
+
+One difference on purpose: an evaluator is in nobody's `cluster` but its own. A ParameterServerStrategy chief waits for
+ever for a server that an evaluator never starts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tfjob.api.names import child_name
+from tfjob.api.origin import origin
+from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, PS, REPLICA_TYPES, WORKER, TFJob
+from tfjob.plan.tasks import Task, replicas_of
+
+
+def tf_config(job: TFJob, task: Task, cluster_domain: str = "") -> str | None:
+    """The value of TF_CONFIG for one task, or None where the program must not see one."""
+    habits = origin(job)
+    if not habits.tf_config or (_total(job) == 1 and not habits.tf_config_for_one_replica):
+        return None
+    identity = {"type": task.type.lower(), "index": task.index}
+    if job.spec.enable_dynamic_worker:
+        return _compact({"cluster": _sparse_cluster(job, task, cluster_domain), "task": identity})
+    return _compact({"cluster": _cluster(job, task, cluster_domain), "task": identity, "environment": "cloud"})
+
+
+def address(job: TFJob, task: Task, cluster_domain: str = "") -> str:
+    """`host:port` under which the peers of a task reach it."""
+    host = origin(job).host.format(
+        name=child_name(job, task.type, task.index),
+        namespace=job.metadata.namespace,
+        domain=f".{cluster_domain}" if cluster_domain else "",
+    )
+    return f"{host}:{port(job, task.type)}"
+
+
+def port(job: TFJob, replica_type: str) -> int:
+    """The port that tasks of a type listen on."""
+    replica = job.spec.tf_replica_specs.get(replica_type)
+    container = main_template_container(replica.template or {}) if replica else {}
+    for entry in container.get("ports") or ():
+        if entry.get("name") == PORT_NAME:
+            return int(entry["containerPort"])
+    return DEFAULT_PORT
+
+
+def main_template_container(template: dict[str, Any]) -> dict[str, Any]:
+    """The container of a pod template that is the task: the one called tensorflow, else the first."""
+    containers: list[dict[str, Any]] = (template.get("spec") or {}).get("containers") or []
+    named = (container for container in containers if container.get("name") == CONTAINER_NAME)
+    return next(named, containers[0] if containers else {})
+
+
+def _cluster(job: TFJob, task: Task, cluster_domain: str) -> dict[str, list[str]]:
+    return {
+        replica_type.lower(): [
+            address(job, Task(replica_type, index), cluster_domain) for index in range(replicas_of(job, replica_type))
+        ]
+        for replica_type in sorted(REPLICA_TYPES, key=str.lower)
+        if replicas_of(job, replica_type) and (replica_type != EVALUATOR or task.type == EVALUATOR)
+    }
+
+
+def _sparse_cluster(job: TFJob, task: Task, cluster_domain: str) -> dict[str, Any]:
+    """What a task of an elastic job knows: a worker itself and all parameter servers, a parameter server itself."""
+    servers = [address(job, Task(PS, index), cluster_domain) for index in range(replicas_of(job, PS))]
+    own = address(job, task, cluster_domain)
+    if task.type == WORKER:
+        # v1.9 leaves the list nil, and so `null`, when there is no parameter server.
+        return {"worker": {str(task.index): own}, "ps": servers or None}
+    return {"worker": {}, "ps": [own] if task.type == PS else []}
+
+
+def _total(job: TFJob) -> int:
+    return sum(replicas_of(job, replica_type) for replica_type in job.spec.tf_replica_specs)
+
+
+def _compact(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,82 @@
+"""The verdict: which replica failed first, how, and what it last said."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from tfjob.api.objects import Pod
+from tfjob.api.types import TFJob, Verdict
+from tfjob.plan.tasks import End, Task, task_of
+from tfjob.plan.tf_config import main_template_container
+
+LINES, BYTES = 20, 4096
+PEAK_MEMORY = "tfjob/peak-memory"
+"""Annotation of a pod: the most memory its main container used, in bytes, where the cluster measures it."""
+
+
+def verdict(task: Task, attempt: int, end: End) -> Verdict:
+    """What is known of one end, in the shape that status, events and commands show."""
+    lines = last_lines(end.message) if end.exit_code not in (None, 0) else []
+    return Verdict(
+        replica=task.name,
+        attempt=attempt,
+        exit_code=end.exit_code,
+        signal=signal_name(end),
+        reason=end.reason or ("Error" if end.exit_code else ""),
+        message=sentence(task, end),
+        last_lines=lines,
+        time=end.time,
+    )
+
+
+def sentence(task: Task, end: End) -> str:
+    """One end in one sentence: `worker-1 was killed by SIGKILL (137, OOMKilled)`."""
+    if end.exit_code is None:
+        detail = f": {end.message}" if end.message else ""
+        return f"{task.name} was lost ({end.reason}){detail}"
+    if end.reason == "StartError":
+        return f"{task.name} could not start: {end.message.strip()}"
+    name = signal_name(end)
+    because = f", {end.reason}" if end.reason not in ("", "Error", "Completed") else ""
+    if name:
+        return f"{task.name} was killed by {name} ({end.exit_code}{because})"
+    return f"{task.name} exited {end.exit_code}" + (f" ({end.reason})" if because else "")
+
+
+def signal_name(end: End) -> str:
+    """The signal behind an exit code above 128, as a name."""
+    number = end.signal or (end.exit_code - 128 if end.exit_code and 128 < end.exit_code < 160 else 0)
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""
+
+
+def last_lines(message: str) -> list[str]:
+    """The end of a termination message, bounded so that a status stays small."""
+    kept = message.encode()[-BYTES:].decode(errors="replace").strip("\n")
+    return kept.split("\n")[-LINES:] if kept else []
+
+
+def limit_verdict(reason: str, message: str, now: datetime) -> Verdict:
+    """A job that ended because of a limit and not because of a replica."""
+    return Verdict(reason=reason, message=message, time=now)
+
+
+def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict) -> Verdict:
+    """An OOM verdict with the figures that tell how much to raise the limit by; others unchanged."""
+    pod = next((pod for pod in pods if (task := task_of(pod)) and task.name == cause.replica), None)
+    task = task_of(pod) if pod else None
+    if cause.reason != "OOMKilled" or pod is None or task is None:
+        return cause
+    template = job.spec.tf_replica_specs[task.type].template or {}
+    limits = (main_template_container(template).get("resources") or {}).get("limits") or {}
+    limit = limits.get("memory", "none")
+    peak = pod.metadata.annotations.get(PEAK_MEMORY)
+    used = f"peak {int(peak) / 2**20:.0f} MiB, " if peak else ""
+    advice = f"{cause.message} twice in a row: {used}limit {limit}; raise resources.limits.memory"
+    return replace(cause, message=advice)
