@@ -1,15 +1,14 @@
-"""The doors to the world: `Cluster` for the controller, `Console` for people; a laptop and Kubernetes both offer them."""
+"""The door to the world: what the controller needs of a cluster; a laptop and Kubernetes both offer it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tfjob.api.objects import Pod, Service
 from tfjob.api.types import TFJob
 from tfjob.plan.actions import News
-from tfjob.plan.tasks import Refusal
 
 Child = TypeVar("Child", Pod, Service)
 
@@ -69,13 +68,3 @@ class Cluster(Protocol):
 
     def publish(self, job: TFJob, news: News) -> None:
         """Tells people what happened; never fails and never waits."""
-
-
-class Console(Protocol):
-    """What commands need beside the controller's view."""
-
-    def log_files(self, job: TFJob) -> Mapping[str, str]:
-        """Where the logs of each replica are."""
-
-
-__all__ = ["AlreadyExists", "Child", "Cluster", "Conflict", "Console", "Key", "Refusal", "Refused"]

@@ -1,4 +1,4 @@
-"""A work queue: many wake-ups for one key become one pass, a key is never worked on twice at once, failures back off."""
+"""A work queue: many wake-ups for a key become one pass, no key is worked on twice at once, failures back off."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class WorkQueue:
         """Asks for another pass after a failure, later each time; returns the delay."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        delay = min(FIRST_DELAY * 2**count, LAST_DELAY)
+        delay: float = min(FIRST_DELAY * 2 ** min(count, 20), LAST_DELAY)
         self.add_after(key, delay)
         return delay
 
