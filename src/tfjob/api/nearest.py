@@ -1,0 +1,28 @@
+"""The known word that a misspelt one most likely means."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The most similar of the known words, or nothing if none is close; case and `_` do not count."""
+    by_shape = {_shape(name): name for name in known}
+    close = difflib.get_close_matches(_shape(word), by_shape, n=1, cutoff=0.7)
+    return by_shape[close[0]] if close else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The hint for a misspelt word; nothing if no known word is close."""
+    name = nearest(word, known)
+    return f"did you mean {name}?" if name else ""
+
+
+def one_of(words: Iterable[str]) -> str:
+    """`A, B or C`."""
+    return " or ".join(", ".join(words).rsplit(", ", 1))
+
+
+def _shape(word: str) -> str:
+    return word.replace("_", "").lower()
