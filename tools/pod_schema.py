@@ -26,7 +26,15 @@ ROOTS = (
     "V1Job",
 )
 UNREAD = {"V1PersistentVolumeClaimStatus", "V1ServiceStatus", "V1JobStatus", "V1ManagedFieldsEntry"}
-SCALARS = {"str": "string", "int": "int", "bool": "bool", "datetime": "string", "object": "any", "float": "number"}
+SCALARS = {
+    "str": "string",
+    "int": "int",
+    "bool": "bool",
+    "datetime": "string",
+    "object": "any",
+    "float": "number",
+    "port": "int-or-string",
+}
 QUANTITIES = {
     "ResourceRequirements.limits": "{quantity}",
     "ResourceRequirements.requests": "{quantity}",

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from tfjob.api.problems import Path, Problem
-from tfjob.api.types import ORIGIN, REPLICA_TYPES, TFJob
+from tfjob.api.types import ORIGIN, PARALLELISM, REPLICA_TYPES, RUNTIME_ID, TFJob
 
 METADATA = {
     "name": "string",
@@ -68,6 +70,15 @@ def own_metadata(value: Mapping[str, Any], **annotations: str) -> dict[str, Any]
 def recorded_origin(api_version: str) -> dict[str, str]:
     """The annotation that keeps the version that a job was written for."""
     return {ORIGIN: api_version}
+
+
+def written_metadata(job: TFJob) -> dict[str, Any]:
+    """A job's metadata for a version other than v1, whose manifests need no notes of ours."""
+    metadata = own_metadata({"metadata": msgspec.to_builtins(job.metadata)})
+    noted = {
+        key: text for key, text in metadata.pop("annotations").items() if key not in (ORIGIN, RUNTIME_ID, PARALLELISM)
+    }
+    return {**metadata, "annotations": noted} if noted else metadata
 
 
 def canonical_type(name: str) -> str:

@@ -13,6 +13,7 @@ from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PORT_NAME, ReplicaSpec
 NAMESPACE = "default"
 CLEAN_POD_POLICY = "Running"
 RESTART_POLICY = "Never"
+_DEFAULT_PARAMETER_SERVER = {"spec": {"restartPolicy": "OnFailure"}}
 
 
 def with_defaults(job: TFJob) -> TFJob:
@@ -29,7 +30,7 @@ def with_defaults(job: TFJob) -> TFJob:
 
 
 def _replica(spec: ReplicaSpec, needs_port: bool) -> ReplicaSpec:
-    own_policy = (spec.template or {}).get("spec", {}).get("restartPolicy")
+    own_policy = (spec.template or _DEFAULT_PARAMETER_SERVER).get("spec", {}).get("restartPolicy")
     return ReplicaSpec(
         replicas=1 if spec.replicas is None else spec.replicas,
         restart_policy=spec.restart_policy or own_policy or RESTART_POLICY,

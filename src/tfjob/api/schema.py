@@ -219,7 +219,7 @@ class _Check:
         return found
 
     def scalar(self, value: Any, kind: str, path: Path) -> Any:
-        if path in self.filled and isinstance(value, str):
+        if isinstance(value, str) and self.filled and self.written(path) in self.filled:
             value = _read(value, kind)
         if _fits(value, kind):
             return value

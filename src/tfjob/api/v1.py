@@ -80,15 +80,12 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
 def from_hub(job: TFJob, api_version: str = API_VERSION) -> tuple[dict[str, Any], list[Problem]]:
     """The job as a v1 manifest; v1 can say everything."""
     value = msgspec.to_builtins(job)
-    return {
-        "apiVersion": api_version,
-        "kind": KIND,
-        "metadata": own_metadata(value) if job.metadata.annotations else _without_annotations(value),
-        "spec": value["spec"],
-    }, []
-
-
-def _without_annotations(value: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = own_metadata(value)
-    del metadata["annotations"]
-    return metadata
+    metadata, spec = own_metadata(value), value["spec"]
+    if not metadata["annotations"]:
+        del metadata["annotations"]
+    if job.spec.termination_policy and (chief := job.spec.termination_policy.chief):
+        spec["terminationPolicy"]["chief"] = {
+            "replicaName": chief.replica_name,
+            "replicaIndex": chief.replica_index,
+        }
+    return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": spec}, []

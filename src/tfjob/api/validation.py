@@ -1,11 +1,240 @@
-"""The rules that a job must keep; every fault is found in one pass."""
+"""The rules that a job must keep; every fault is found in one pass.
+
+They are those of training-operator v1.9's webhook and the ones that would otherwise show only later: names that are
+too long, mounts of missing volumes, images that are none.
+"""
 
 from __future__ import annotations
 
-from tfjob.api.problems import Problem
-from tfjob.api.types import TFJob
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import to_builtins
+
+from tfjob.api.conversion import canonical_type
+from tfjob.api.names import child_name
+from tfjob.api.nearest import did_you_mean
+from tfjob.api.origin import BATCH, origin
+from tfjob.api.pod_validation import at_least, mount_problems, one_of_problem, pod_problems
+from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.types import CHIEF, CONTAINER_NAME, MASTER, PS, REPLICA_TYPES, RUNTIME_ID, WORKER, ReplicaSpec, TFJob
+
+RESTART_POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
+CLEAN_POD_POLICIES = ("All", "Running", "None")
+SUCCESS_POLICIES = ("", "AllWorkers")
+RESTART_SCOPES = ("Auto", "Task", "Gang")
+MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
+SERVICE_TYPES = ("", "ClusterIP", "NodePort", "LoadBalancer")
+MAX_NAME = 63
+
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_REPLICAS: Path = ("spec", "tfReplicaSpecs")
+_NAMED_BY_DOCUMENTS = (MASTER, WORKER)
 
 
 def validate(job: TFJob) -> list[Problem]:
     """What is wrong with the job, each with its path in the hub type; it needs no defaults."""
-    return []
+    return [
+        *_metadata_problems(job),
+        *_replica_set_problems(job),
+        *(found for name, spec in job.spec.tf_replica_specs.items() for found in _replica_problems(job, name, spec)),
+        *_run_policy_problems(job),
+        *_policy_problems(job),
+        *_tensor_board_problems(job),
+        *_chief_problems(job),
+    ]
+
+
+def _metadata_problems(job: TFJob) -> Iterator[Problem]:
+    metadata = job.metadata
+    if not metadata.name:
+        yield Problem("metadata.name", "is missing", "give the job a name, or pass --name")
+    else:
+        yield from _name_problems(job)
+        yield from _child_name_problems(job)
+    if metadata.namespace and not (_DNS_1123.fullmatch(metadata.namespace) and len(metadata.namespace) <= 63):
+        yield Problem("metadata.namespace", f"{metadata.namespace!r} is no namespace name")
+    for key, value in metadata.labels.items():
+        path = path_text(("metadata", "labels", key))
+        if not _LABEL_KEY.fullmatch(key):
+            yield Problem(path, f"{key!r} is no label name")
+        if not _LABEL_VALUE.fullmatch(value):
+            rule = "letters, digits, '-', '_' and '.', at most 63 characters"
+            yield Problem(path, f"{value!r} is no label value: {rule}", "use an annotation for free text")
+    runtime_id = metadata.annotations.get(RUNTIME_ID)
+    if runtime_id is not None and not re.fullmatch(r"[0-9A-Za-z]{1,10}", runtime_id):
+        path = path_text(("metadata", "annotations", RUNTIME_ID))
+        yield Problem(path, f"{runtime_id!r} must be 1 to 10 letters and digits")
+
+
+def _name_problems(job: TFJob) -> Iterator[Problem]:
+    name = job.metadata.name
+    rule = _DNS_1123 if origin(job).api_version == BATCH else _DNS_1035
+    if rule.fullmatch(name) and len(name) <= MAX_NAME:
+        return
+    if len(name) > MAX_NAME:
+        yield Problem("metadata.name", f"is {len(name)} characters long, {MAX_NAME} are possible")
+        return
+    wanted = "lower-case letters, digits and '-', a letter first, no '-' at the end"
+    suggestion = _possible_name(name)
+    yield Problem(
+        "metadata.name",
+        f"{name!r} is no job name: {wanted}",
+        f"for example {suggestion}" if suggestion else "",
+    )
+
+
+def _possible_name(name: str) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return plain if _DNS_1035.fullmatch(plain) else f"job-{plain}" if plain else ""
+
+
+def _child_name_problems(job: TFJob) -> Iterator[Problem]:
+    """The longest name that a child would get: it is a host name too, which ends the matter at 63 characters."""
+    names = [
+        child_name(job, canonical_type(replica_type), _count(spec) - 1)
+        for replica_type, spec in job.spec.tf_replica_specs.items()
+        if _count(spec) > 0
+    ]
+    longest = max(names, key=len, default="")
+    if len(longest) > MAX_NAME >= len(job.metadata.name):
+        over = len(longest) - MAX_NAME
+        yield Problem(
+            "metadata.name",
+            f"{longest} would be {len(longest)} characters long, {MAX_NAME} are possible",
+            f"shorten the job's name by {over} to at most {len(job.metadata.name) - over} characters",
+        )
+
+
+def _replica_set_problems(job: TFJob) -> Iterator[Problem]:
+    specs = job.spec.tf_replica_specs
+    path = path_text(_REPLICAS)
+    if not specs:
+        yield Problem(path, "is missing", "name at least one replica type, such as Worker")
+        return
+    seen: dict[str, str] = {}
+    for name in specs:
+        canonical = canonical_type(name)
+        if canonical in seen:
+            where = path_text((*_REPLICAS, name))
+            yield Problem(where, f"is the same replica type as {seen[canonical]}", "keep one of them")
+        seen.setdefault(canonical, name)
+    if all(_count(spec) == 0 for spec in specs.values()):
+        yield Problem(path, "the job has no replicas: all counts are 0", "set runPolicy.suspend to pause a job")
+    leaders = {name: _count(spec) for name, spec in specs.items() if canonical_type(name) in (CHIEF, MASTER)}
+    if sum(leaders.values()) > 1:
+        where = path_text((*_REPLICAS, next(name for name, count in reversed(leaders.items()) if count)))
+        counts = " and ".join(f"{name} has {count}" for name, count in leaders.items())
+        yield Problem(where, f"a job has one Chief or Master in all, here {counts}", "make the others Workers")
+
+
+def _replica_problems(job: TFJob, name: str, spec: ReplicaSpec) -> Iterator[Problem]:
+    path: Path = (*_REPLICAS, name)
+    canonical = canonical_type(name)
+    if canonical not in REPLICA_TYPES:
+        known = ", ".join(REPLICA_TYPES)
+        yield Problem(
+            path_text(path), f"unknown replica type {name}, known are {known}", did_you_mean(name, REPLICA_TYPES)
+        )
+    yield from at_least({"replicas": spec.replicas}, "replicas", 0, path)
+    yield from one_of_problem(spec.restart_policy, RESTART_POLICIES, (*path, "restartPolicy"))
+    if spec.template is None:
+        if canonical != PS:
+            yield Problem(path_text((*path, "template")), "is missing", "it describes the replica's pod")
+        return
+    yield from _template_problems(job, canonical, spec, (*path, "template"))
+
+
+def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> Iterator[Problem]:
+    pod: dict[str, Any] = (spec.template or {}).get("spec", {})
+    where = (*path, "spec")
+    containers = pod.get("containers", [])
+    if not containers:
+        yield Problem(path_text((*where, "containers")), "must have at least one container")
+        return
+    yield from _container_name_problems(job, name, containers, (*where, "containers"))
+    yield from pod_problems(pod, where)
+    own = pod.get("restartPolicy")
+    if own and spec.restart_policy and own != spec.restart_policy:
+        yield Problem(
+            path_text((*where, "restartPolicy")),
+            f"{own} is not used: the replica's own restartPolicy {spec.restart_policy} goes before it",
+            "remove one of them",
+            warning=True,
+        )
+
+
+def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, Any]], path: Path) -> Iterator[Problem]:
+    names = [container.get("name", "") for container in containers]
+    given = ", ".join(name for name in names if name)
+    hint = f"rename the one that trains (found: {given})" if given else f"write name: {CONTAINER_NAME}"
+    if origin(job).api_version == BATCH or CONTAINER_NAME in names:
+        pass
+    elif origin(job).has_runtime_id and name in _NAMED_BY_DOCUMENTS:
+        message = f"a {name.upper()} of v1alpha1 needs a container named {CONTAINER_NAME}"
+        yield Problem(path_text((*path, 0, "name")), message, hint)
+    elif len(containers) > 1:
+        yield Problem(path_text(path), f"one of several containers must be named {CONTAINER_NAME}", hint)
+    if len(containers) > 1:
+        for index in (index for index, own in enumerate(names) if not own):
+            yield Problem(path_text((*path, index, "name")), "is missing", "each of several containers needs one")
+
+
+def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
+    path: Path = ("spec", "runPolicy")
+    policy = job.spec.run_policy
+    values = to_builtins(policy)
+    yield from at_least(values, "ttlSecondsAfterFinished", 0, path)
+    yield from at_least(values, "activeDeadlineSeconds", 1, path)
+    yield from at_least(values, "backoffLimit", 0, path)
+    yield from one_of_problem(policy.clean_pod_policy, CLEAN_POD_POLICIES, (*path, "cleanPodPolicy"))
+    yield from one_of_problem(policy.managed_by, MANAGERS, (*path, "managedBy"))
+    if policy.scheduling_policy:
+        total = sum(_count(spec) for spec in job.spec.tf_replica_specs.values())
+        needed = policy.scheduling_policy.min_available
+        where = (*path, "schedulingPolicy")
+        yield from at_least(values["schedulingPolicy"], "scheduleTimeoutSeconds", 0, where)
+        yield from at_least(values["schedulingPolicy"], "minAvailable", 0, where)
+        if needed is not None and needed > total:
+            message = f"{needed} pods can never be available: the job has {total}"
+            yield Problem(path_text((*where, "minAvailable")), message)
+
+
+def _policy_problems(job: TFJob) -> Iterator[Problem]:
+    yield from one_of_problem(job.spec.success_policy, SUCCESS_POLICIES, ("spec", "successPolicy"))
+    yield from one_of_problem(job.spec.restart_scope, RESTART_SCOPES, ("spec", "restartScope"))
+
+
+def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
+    board = job.spec.tensor_board
+    if board is None:
+        return
+    path: Path = ("spec", "tensorBoard")
+    if not board.log_dir:
+        yield Problem(path_text((*path, "logDir")), "is missing", "name the folder that TensorBoard shows")
+    yield from one_of_problem(board.service_type, SERVICE_TYPES, (*path, "serviceType"))
+    yield from mount_problems(board.volume_mounts, board.volumes, (*path, "volumeMounts"))
+
+
+def _chief_problems(job: TFJob) -> Iterator[Problem]:
+    chief = job.spec.termination_policy and job.spec.termination_policy.chief
+    if not chief or not job.spec.tf_replica_specs:
+        return
+    path: Path = ("spec", "terminationPolicy", "chief")
+    counts = {canonical_type(name): _count(spec) for name, spec in job.spec.tf_replica_specs.items()}
+    name = canonical_type(chief.replica_name)
+    if name not in counts:
+        known = ", ".join(counts)
+        hint = f"add a replica of that type, or name another in terminationPolicy.chief (here are {known})"
+        yield Problem(path_text((*path, "replicaName")), f"the job has no {name}, whose end would be its end", hint)
+    elif not 0 <= chief.replica_index < counts[name]:
+        message = f"there is no {name} {chief.replica_index}: the job has {counts[name]}, counted from 0"
+        yield Problem(path_text((*path, "replicaIndex")), message)
+
+
+def _count(spec: ReplicaSpec) -> int:
+    return 1 if spec.replicas is None else spec.replicas

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from tfjob.api import v1
+from tfjob.api import batch, v1, v1alpha1, v1beta
 from tfjob.api.conversion import Conversion
+from tfjob.api.origin import BATCH
 from tfjob.api.problems import Path, Problem
 from tfjob.api.types import API_VERSION, KIND, TFJob
 
@@ -15,11 +16,17 @@ Writer = Callable[[TFJob, str], tuple[dict[str, Any], list[Problem]]]
 
 READERS: dict[tuple[str, str], Reader] = {
     (API_VERSION, KIND): v1.to_hub,
+    **{(version, KIND): v1beta.to_hub for version in v1beta.VERSIONS},
+    **dict.fromkeys(v1alpha1.KINDS, v1alpha1.to_hub),
+    (BATCH, batch.KIND): batch.to_hub,
 }
 """By apiVersion and kind."""
 
 WRITERS: dict[str, Writer] = {
     API_VERSION: v1.from_hub,
+    **dict.fromkeys(v1beta.VERSIONS, v1beta.from_hub),
+    **{version: v1alpha1.from_hub for version, _ in v1alpha1.KINDS},
+    BATCH: batch.from_hub,
 }
 """By apiVersion."""
 

@@ -1,0 +1,46 @@
+"""Image names: `[registry[:port]/]path[:tag][@digest]`, as container registries define them."""
+
+from __future__ import annotations
+
+import re
+
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_DOMAIN_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_TAG = r"[\w][\w.-]{0,127}"
+_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE = re.compile(rf"((?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*)(?::({_TAG}))?(?:@({_DIGEST}))?", re.ASCII)
+_PLACEHOLDER = re.compile(r"<[^<>]*>|\$\{([^{}]*)\}|\{\{.*?\}\}|\$\([^()]*\)")
+
+
+def image_fault(image: str) -> tuple[str, str]:
+    """What is wrong with an image name, and what to do; two empty texts if nothing is."""
+    if placeholder := _PLACEHOLDER.search(image):
+        name = placeholder[1]
+        advice = f"pass -p {name}=..., or write the image's name" if name else "write the image's name"
+        return f"{image!r} still holds the placeholder {placeholder[0]}", advice
+    match = _REFERENCE.fullmatch(image)
+    if match and len(match[1]) <= 255:
+        return "", ""
+    if match:
+        return f"the image's name is {len(match[1])} characters long, 255 are possible", ""
+    return f"{image!r} is no image name", _advice(image)
+
+
+def _advice(image: str) -> str:
+    if image != image.strip() or " " in image:
+        return "remove the spaces"
+    if "://" in image:
+        return f"leave out {image.split('://')[0]}://"
+    if image.endswith(":"):
+        return "write a tag after ':', or leave ':' out"
+    if _REFERENCE.fullmatch(image.lower()):
+        return f"write the repository in lower case: {_lowered(image)}"
+    return "write it as registry/path:tag, in lower case up to the tag"
+
+
+def _lowered(image: str) -> str:
+    slash = image.rfind("/")
+    colon = image.find(":", slash + 1)
+    end = colon if colon > 0 else len(image)
+    return image[:end].lower() + image[end:]

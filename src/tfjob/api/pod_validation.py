@@ -1,0 +1,159 @@
+"""The rules that a pod template must keep, as the API server and the kubelet have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tfjob.api.image_reference import image_fault
+from tfjob.api.nearest import did_you_mean, one_of
+from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.quantity import parse_quantity
+
+POD_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+PROTOCOLS = ("TCP", "UDP", "SCTP")
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_NAME_RULE = "lower-case letters, digits and '-', at most 63 characters"
+
+
+def pod_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+    """What is wrong with the pod spec that stands at `path`."""
+    volumes = pod.get("volumes", [])
+    yield from one_of_problem(pod.get("restartPolicy"), POD_RESTART_POLICIES, (*path, "restartPolicy"))
+    yield from at_least(pod, "terminationGracePeriodSeconds", 0, path)
+    yield from at_least(pod, "activeDeadlineSeconds", 1, path)
+    yield from _volume_problems(volumes, (*path, "volumes"))
+    names: dict[str, str] = {}
+    for group in ("containers", "initContainers"):
+        for index, container in enumerate(pod.get(group, [])):
+            where = (*path, group, index)
+            yield from _container_problems(container, where)
+            yield from mount_problems(container.get("volumeMounts", []), volumes, (*where, "volumeMounts"))
+            yield from _twice(container.get("name"), names, (*where, "name"), "a container")
+
+
+def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path) -> Iterator[Problem]:
+    """What is wrong with the mounts at `path`, given the volumes that exist."""
+    known = [volume.get("name", "") for volume in volumes]
+    targets: dict[str, str] = {}
+    for index, mount in enumerate(mounts):
+        where = (*path, index)
+        name, target = mount.get("name"), mount.get("mountPath")
+        if name and name not in known:
+            hint = did_you_mean(name, known) or "add it to volumes"
+            yield _problem((*where, "name"), f"there is no volume {name}", hint)
+        if target is not None and not target.startswith("/"):
+            yield _problem((*where, "mountPath"), f"must start with '/', is {target!r}")
+        if ".." in str(mount.get("subPath", "")).split("/"):
+            yield _problem((*where, "subPath"), "must not hold '..'")
+        yield from _twice(target, targets, (*where, "mountPath"), "a mount at")
+
+
+def one_of_problem(value: Any, known: tuple[str, ...], path: Path) -> Iterator[Problem]:
+    """A problem if a value is given that is not among the known ones."""
+    if value is not None and value not in known:
+        words = [word for word in known if word]
+        left_out = ", or left out" if "" in known else ""
+        message = f"must be {one_of(words)}{left_out}, is {value!r}"
+        yield _problem(path, message, did_you_mean(str(value), words))
+
+
+def at_least(values: Mapping[str, Any], name: str, least: int, path: Path) -> Iterator[Problem]:
+    """A problem if a number is given that is too small."""
+    if values.get(name) is not None and values[name] < least:
+        yield _problem((*path, name), f"must be {least} or more, is {values[name]}")
+
+
+def _container_problems(container: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+    name, image = container.get("name"), container.get("image")
+    if name is not None and not (_LABEL.fullmatch(name) and len(name) <= 63):
+        yield _problem((*path, "name"), f"{name!r} is no container name: {_NAME_RULE}")
+    if not image:
+        yield _problem((*path, "image"), "is missing", "every container needs an image")
+    elif any(fault := image_fault(image)):
+        yield _problem((*path, "image"), *fault)
+    yield from one_of_problem(container.get("imagePullPolicy"), PULL_POLICIES, (*path, "imagePullPolicy"))
+    if container.get("workingDir") and not container["workingDir"].startswith("/"):
+        yield _problem((*path, "workingDir"), f"must start with '/', is {container['workingDir']!r}")
+    yield from _env_problems(container.get("env", []), (*path, "env"))
+    yield from _port_problems(container.get("ports", []), (*path, "ports"))
+    yield from _resource_problems(container.get("resources", {}), (*path, "resources"))
+
+
+def _env_problems(env: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Problem]:
+    for index, variable in enumerate(env):
+        name = variable.get("name")
+        if name is not None and (not name or "=" in name):
+            yield _problem((*path, index, "name"), f"{name!r} is no name of a variable")
+        if "value" in variable and "valueFrom" in variable and variable["value"]:
+            yield _problem((*path, index, "valueFrom"), "stands beside value", "keep one of them")
+        sources = variable.get("valueFrom")
+        if sources is not None and len(sources) != 1:
+            known = "configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef"
+            yield _problem((*path, index, "valueFrom"), f"must hold exactly one of {known}")
+
+
+def _port_problems(ports: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Problem]:
+    names: dict[str, str] = {}
+    for index, port in enumerate(ports):
+        where = (*path, index)
+        for field in ("containerPort", "hostPort"):
+            number = port.get(field)
+            if number is not None and not 1 <= number <= 65535:
+                yield _problem((*where, field), f"must be between 1 and 65535, is {number}")
+        name = port.get("name")
+        if name is not None and not (_PORT_NAME.fullmatch(name) and len(name) <= 15 and "--" not in name):
+            rule = "lower-case letters, digits and '-', a letter among them, at most 15 characters"
+            yield _problem((*where, "name"), f"{name!r} is no port name: {rule}")
+        yield from one_of_problem(port.get("protocol"), PROTOCOLS, (*where, "protocol"))
+        yield from _twice(name, names, (*where, "name"), "a port")
+
+
+def _resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+    amounts: dict[tuple[str, str], int | float] = {}
+    for group in ("limits", "requests"):
+        for name, quantity in resources.get(group, {}).items():
+            where = (*path, group, name)
+            try:
+                amounts[group, name] = parse_quantity(quantity)
+            except ValueError as error:
+                yield _problem(where, str(error))
+                continue
+            if amounts[group, name] < 0:
+                yield _problem(where, f"must be 0 or more, is {quantity}")
+            if name == "memory" and 0 < amounts[group, name] < 1:
+                yield _problem(where, f"is {quantity}, less than one byte", "the suffix m means thousandths")
+    for (group, name), amount in amounts.items():
+        limit = amounts.get(("limits", name))
+        if group == "requests" and limit is not None and amount > limit:
+            limits = resources["limits"][name]
+            message = f"{resources['requests'][name]} is more than the limit of {limits}"
+            yield _problem((*path, "requests", name), message, "raise the limit or lower the request")
+
+
+def _volume_problems(volumes: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Problem]:
+    names: dict[str, str] = {}
+    for index, volume in enumerate(volumes):
+        where = (*path, index)
+        name = volume.get("name")
+        if name is not None and not (_LABEL.fullmatch(name) and len(name) <= 63):
+            yield _problem((*where, "name"), f"{name!r} is no volume name: {_NAME_RULE}")
+        sources = [key for key in volume if key != "name"]
+        if len(sources) > 1:
+            yield _problem(where, f"a volume has one source, this one has {', '.join(sources)}", "keep one")
+        yield from _twice(name, names, (*where, "name"), "a volume")
+
+
+def _twice(name: Any, seen: dict[str, str], path: Path, what: str) -> Iterator[Problem]:
+    if name in seen:
+        yield _problem(path, f"there is {what} {name} already", f"the first is {seen[name]}")
+    elif name:
+        seen[name] = path_text(path[:-1])
+
+
+def _problem(path: Path, message: str, hint: str = "") -> Problem:
+    return Problem(path_text(path), message, hint)

@@ -1,0 +1,37 @@
+"""Kubernetes' quantities: `500m`, `1.5`, `2Gi`, `100M`, `1e3`."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?")
+_BINARY = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
+_DECIMAL = {
+    **{letter: Fraction(1, 1000**power) for power, letter in enumerate("mun", 1)},
+    **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
+}
+
+
+def parse_quantity(value: str | float) -> int | float:
+    """The amount, an int where it is whole; ValueError says what is wrong."""
+    match = _QUANTITY.fullmatch(str(value).strip())
+    if not match:
+        raise ValueError(f"{value!r} is no quantity, write it like 500m, 1.5, 2Gi or 100M{_likely(str(value))}")
+    digits, binary, decimal, exponent = match.groups()
+    amount = Fraction(digits)
+    if binary:
+        amount *= _BINARY[binary]
+    elif decimal:
+        amount *= _DECIMAL[decimal]
+    elif exponent:
+        amount *= Fraction(10) ** int(exponent)
+    return int(amount) if amount.denominator == 1 else float(amount)
+
+
+def _likely(text: str) -> str:
+    """The common slips: `2GB`, `2gb`, `2gi`, `512MiB`, `1 Gi`."""
+    match = re.fullmatch(r"([0-9.]+)\s*([kmgtpe])(i?)b?", text.strip(), re.IGNORECASE)
+    if not match:
+        return ""
+    return f" (did you mean {match[1]}{match[2].upper()}i?)"
