@@ -1,0 +1,135 @@
+"""The files of one run of a container: `log` is the live one, `log.1`, `log.2` ... are older, `truncated` counts.
+
+A file is known by its inode, because rotation renames it at any moment.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+_MOST_FILES = 1000
+_NAME = re.compile(r"log(?:\.([0-9]+))?")
+
+
+class LogFiles:
+    """The files of one run by number: 0 is the live one, higher ones are older."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, number: int) -> Path:
+        """The name that the file of this number has now."""
+        return self._folder / (f"log.{number}" if number else "log")
+
+    def open(self, number: int) -> BinaryIO | None:
+        """Open it; None when it is not there."""
+        try:
+            return self.path(number).open("rb")
+        except OSError:
+            return None
+
+    def numbers(self) -> list[int]:
+        """The numbers that exist, the live one first."""
+        try:
+            names = [entry.name for entry in os.scandir(self._folder)]
+        except OSError:
+            return []
+        return sorted(int(match[1] or 0) for name in names if (match := _NAME.fullmatch(name)))
+
+    def number_of(self, file: BinaryIO) -> int | None:
+        """The number of an open file; None when it was rotated away."""
+        mine = os.fstat(file.fileno())
+        for number in self.numbers():
+            try:
+                if os.path.samestat(self.path(number).stat(), mine):
+                    return number
+            except OSError:
+                continue
+        return None
+
+    def oldest(self, since: datetime | None = None) -> int:
+        """The number of the oldest file, or of the oldest that holds anything later than `since`."""
+        for number in reversed(self.numbers()):
+            try:
+                if since is None or self.path(number).stat().st_mtime >= since.timestamp():
+                    return number
+            except OSError:
+                continue
+        return 0
+
+    def truncated(self) -> int:
+        """Bytes that rotation threw away."""
+        try:
+            return int((self._folder / "truncated").read_text() or 0)
+        except (OSError, ValueError):
+            return 0
+
+    def start_of(self, file: BinaryIO) -> int:
+        """How many bytes of the run were written before the first of this file."""
+        while True:
+            number = self.number_of(file)
+            if number is None:
+                return self.truncated()
+            start = self.truncated() + sum(self._size(one) for one in self.numbers() if one > number)
+            if self.number_of(file) == number:
+                return start
+
+    def open_tail(self, count: int) -> BinaryIO | None:
+        """The file in which the last `count` lines begin, at the place where they do."""
+        chosen: BinaryIO | None = None
+        missing: int | None = None
+        seen: set[tuple[int, int]] = set()
+        for number in range(_MOST_FILES):
+            file = self.open(number)
+            if file is None:
+                if number > 0:
+                    break
+                continue
+            stat = os.fstat(file.fileno())
+            if (stat.st_dev, stat.st_ino) in seen:
+                file.close()  # renamed between two looks
+                continue
+            seen.add((stat.st_dev, stat.st_ino))
+            if chosen is not None:
+                chosen.close()
+            chosen = file
+            start, missing = _tail_start(file, count, missing)
+            file.seek(start)
+            if missing == 0:
+                break
+        return chosen
+
+    def _size(self, number: int) -> int:
+        try:
+            return self.path(number).stat().st_size
+        except OSError:
+            return 0
+
+
+def _tail_start(file: BinaryIO, count: int, missing: int | None) -> tuple[int, int | None]:
+    """Where the last lines begin in a file, and how many line ends must still be found in older files.
+
+    `missing` is None until the newest record is seen: if it leaves its line unfinished, that counts as one line.
+    """
+    end = os.fstat(file.fileno()).st_size
+    if end == 0:
+        return 0, missing
+    with mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ) as data:
+        while end > 0:
+            start = data.rfind(b"\n", 0, end - 1) + 1
+            complete = data[start : min(end, start + 80)].split(b" ", 3)[2:3] == [b"F"]
+            if missing is None:
+                missing = count + 1 if complete else max(count, 1)
+            if complete:
+                missing -= 1
+                if missing == 0:
+                    return end, 0
+            end = start
+    return 0, missing

@@ -1,0 +1,37 @@
+"""A program's raw output as a line of text that is safe and sensible to show in a terminal."""
+
+from __future__ import annotations
+
+import re
+
+RESET = "\x1b[0m"
+
+_CONTROL = re.compile(
+    r"(?P<colour>\x1b\[[0-9;:]*m)"
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # moves of the cursor, erasures
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # titles, links and other strings for the terminal
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]"
+)
+
+
+def visible(line: bytes) -> bytes:
+    """What a redrawn line shows last: the part after its last carriage return, one at its very end kept.
+
+    The one at the end is kept so that more of the line can be appended and the rule applied again.
+    """
+    body = line.rstrip(b"\r")
+    shown = body[body.rfind(b"\r") + 1 :]
+    return shown + b"\r" if len(body) < len(line) else shown
+
+
+def readable(line: bytes) -> str:
+    """The line as text: bytes that are no UTF-8 replaced, colours kept and ended, every other control removed."""
+    text = line.decode("utf-8", "replace")
+    if text.isprintable():
+        return text
+    text = _CONTROL.sub(lambda match: match["colour"] or "", text)
+    last = text.rfind("\x1b[")
+    if last >= 0 and not text.startswith(("\x1b[m", RESET), last):
+        text += RESET
+    return text
