@@ -1,0 +1,87 @@
+"""The command line: one table of commands, each loaded only when it is used, so that `--help` stays instant."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from tfjob import __version__
+
+
+class Entry(NamedTuple):
+    """Where a command is, and what the overview says of it."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "run": Entry("run", "Run a manifest here and show its logs; the exit code is the job's."),
+    "submit": Entry("run", "Run a manifest in the background (= run --detach)."),
+    "check": Entry("check", "Say what is wrong with a manifest, and where."),
+    "convert": Entry("convert", "Print a manifest in another API version."),
+    "ps": Entry("ps", "List jobs."),
+    "status": Entry("status", "Show one job: verdict, replicas, attempts, paths."),
+    "logs": Entry("logs", "Show the logs of one replica or of all."),
+    "events": Entry("events", "Show what happened to a job, in order."),
+    "wait": Entry("wait", "Wait until a job reaches a state."),
+    "stop": Entry("lifecycle", "Stop a job in order; `resume` continues it."),
+    "suspend": Entry("lifecycle", "Suspend a job; `resume` continues it."),
+    "resume": Entry("lifecycle", "Continue a job that was stopped, suspended or cut off."),
+    "scale": Entry("lifecycle", "Change the number of replicas."),
+    "delete": Entry("removal", "Remove a job, its record and its logs."),
+    "prune": Entry("removal", "Remove the records of old jobs."),
+    "exec": Entry("exec", "Run a command inside a replica."),
+    "explain": Entry("explain", "Explain how tfjob decides."),
+    "doctor": Entry("doctor", "Show what this machine can do, and how to improve it."),
+    "volume": Entry("volume", "List or delete the claims kept on this machine."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called and not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports one command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(import_module(f"tfjob.cli.{entry.module}"), cmd_name.replace("exec", "exec_"))
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Adds the nearest name to the error for an unknown command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            if near:
+                error.message += f" Did you mean {near[0]}?"
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The overview, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="tfjob %(version)s")
+def cli() -> None:
+    """Distributed TensorFlow jobs from one TFJob manifest.
+
+    \b
+    tfjob run train.yaml        run it here, as processes
+    tfjob ps                    what is there
+    tfjob logs @latest -f       what it says
+    """

@@ -1,0 +1,53 @@
+"""Words about a run for people: how it ended, and what to type next."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from tfjob.api.types import Verdict
+from tfjob.local.store import Run
+
+
+def ending(run: Run) -> str:
+    """The last lines of an attached run: its end, and the verdict if it failed."""
+    status, name = run.job.status, run.job.metadata.name
+    took = duration((status.completion_time or datetime.now(UTC)) - run.created)
+    if status.state == "Succeeded":
+        restarts = f", {status.restarts} restarts" if status.restarts else ""
+        return click.style(f"{name} succeeded", fg="green") + f" in {took}{restarts}: {status.message}"
+    if status.state == "Failed" and status.failure:
+        return click.style(f"{name} failed", fg="red") + f" after {took}: " + verdict(status.failure, status.reason)
+    return f"{name} is {status.state} ({status.reason}); continue it with: tfjob resume {name}"
+
+
+def verdict(failure: Verdict, reason: str = "") -> str:
+    """Why a job failed, with the last lines of the replica that failed first."""
+    why = f" [{reason}]" if reason and reason not in ("ReplicaFailed", failure.reason) else ""
+    lines = "".join(f"\n    {line}" for line in failure.last_lines)
+    said = f"\n  the last lines of {failure.replica}:{lines}" if lines else ""
+    attempt = f" (attempt {failure.attempt})" if failure.attempt > 1 else ""
+    return f"{failure.message}{attempt}{why}{said}"
+
+
+def next_commands(run: Run) -> str:
+    """What a user may want after a job went to the background."""
+    name = run.job.metadata.name
+    return f"""{click.style(name, bold=True)} runs in the background as {run.id}
+  tfjob logs {name} -f     its logs
+  tfjob status {name}      how it stands
+  tfjob wait {name}        until it ends
+  tfjob stop {name}        stop it"""
+
+
+def duration(length: object) -> str:
+    """A time span as people say it: `41 s`, `3 min 5 s`, `2 h 4 min`, `3 d 2 h`."""
+    seconds = max(0, int(getattr(length, "total_seconds", lambda: 0.0)()))
+    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    parts = []
+    for size, unit in units:
+        if seconds >= size or (unit == "s" and not parts):
+            parts.append(f"{seconds // size} {unit}")
+            seconds %= size
+    return " ".join(parts[:2])

@@ -1,0 +1,72 @@
+"""What `-o json` prints: plain objects under a version, so that scripts can rely on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from tfjob.api.types import API_VERSION, ORIGIN
+from tfjob.local.driver import INTERRUPTED, is_interrupted
+from tfjob.local.store import Event, Run
+
+OUTPUT_VERSION = "tfjob/v1"
+"""Raised when a field changes its meaning or goes; new fields may come at any time."""
+
+
+def print_json(kind: str, content: dict[str, Any]) -> None:
+    """Prints one object."""
+    whole = {"apiVersion": OUTPUT_VERSION, "kind": kind, **content}
+    click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
+
+
+def print_list(kind: str, items: Sequence[dict[str, Any]]) -> None:
+    """Prints a list of objects of one kind."""
+    print_json(f"{kind}List", {"items": items})
+
+
+def run_shape(run: Run) -> dict[str, Any]:
+    """A run in short: the row of `ps`."""
+    status = run.job.status
+    state, reason = shown_state(run)
+    return {
+        "name": run.job.metadata.name,
+        "id": run.id,
+        "namespace": run.job.metadata.namespace,
+        "uid": run.job.metadata.uid,
+        "writtenFor": run.job.metadata.annotations.get(ORIGIN, API_VERSION),
+        "state": state,
+        "reason": reason,
+        "message": status.message,
+        "ready": status.ready,
+        "restarts": status.restarts,
+        "attempt": status.attempt,
+        "created": run.created,
+        "started": status.start_time,
+        "completed": status.completion_time,
+        "current": run.current,
+        "attached": run.attached,
+        "folder": str(run.folder),
+        "failure": status.failure,
+    }
+
+
+def shown_state(run: Run) -> tuple[str, str]:
+    """State and reason as people should see them: a run that was cut off is suspended, whatever it last wrote."""
+    if is_interrupted(run):
+        return "Suspended", INTERRUPTED
+    return run.job.status.state or "Pending", run.job.status.reason
+
+
+def event_shape(event: Event) -> dict[str, Any]:
+    """An event."""
+    return {
+        "time": event.time,
+        "last": event.last,
+        "count": event.count,
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason,
+        "message": event.message,
+    }

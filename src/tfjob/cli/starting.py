@@ -1,0 +1,173 @@
+"""From a manifest file to running jobs: reading, judging, attached and detached start."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from tfjob.api import manifest as manifests
+from tfjob.api.manifest import Entry, Manifest
+from tfjob.api.problems import InvalidManifest, Problem
+from tfjob.api.types import TFJob
+from tfjob.cli import outcome
+from tfjob.cli.context import state
+from tfjob.cli.display import Display
+from tfjob.cli.report import ending, next_commands
+from tfjob.cli.shapes import print_json, run_shape
+from tfjob.local import admission, config, machine, runs
+from tfjob.local.driver import Driver, start_background
+from tfjob.local.home import Home
+from tfjob.local.runs import Submission
+from tfjob.local.store import Run, open_store
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a `run` command line asks for."""
+
+    file: str
+    parameters: Sequence[str]
+    name: str
+    namespace: str
+    python: str
+    volumes: Sequence[str]
+    level: str | None
+    no_limits: bool
+
+
+def submissions(request: Request) -> list[Submission]:
+    """The jobs of a manifest with what this machine gives them; raises for every error before anything starts."""
+    data, manifest = read(request.file, request.parameters, request.name)
+    warn(manifest)
+    manifest.raise_for_errors()
+    if not manifest.jobs:
+        raise outcome.Stop(outcome.BAD_INPUT, f"{request.file}: there is no job in it")
+    options, notes = options_of(request)
+    if refused := local_problems(manifest, options):
+        raise InvalidManifest(refused)
+    for note in notes:
+        click.echo(note, err=True)
+    return [Submission(_placed(entry, request.namespace), manifest.objects, data, options) for entry in manifest.entries]
+
+
+def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
+    """A manifest's bytes and what they hold."""
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    return data, manifests.load(data, "stdin" if file == "-" else file, pairs(parameters, "-p"), name)
+
+
+def _placed(entry: Entry, namespace: str) -> TFJob:
+    """The job, in the namespace of the command line if it names none itself."""
+    return replace(entry.job, metadata=replace(entry.job.metadata, namespace=entry.written.metadata.namespace or namespace))
+
+
+def warn(manifest: Manifest) -> None:
+    """Shows the warnings of a manifest on stderr."""
+    for problem in manifest.problems:
+        if problem.warning:
+            click.echo(str(problem), err=True)
+
+
+def options_of(request: Request) -> tuple[machine.Options, list[str]]:
+    """How the jobs will use this machine, and what to say about it."""
+    project = Path.cwd() if request.file == "-" else Path(request.file).absolute().parent
+    settings = config.load(project, os.environ)
+    choice = machine.choose(request.level or settings.level, "off" if request.no_limits else settings.limits)
+    mapped = pairs(request.volumes, "--volume")
+    python = request.python
+    return machine.Options(
+        project=str(project),
+        level=choice.level,
+        limits=choice.limits,
+        python=str(Path(python).absolute()) if os.sep in python else python,
+        volumes={name: str(Path(folder).expanduser().absolute()) for name, folder in mapped.items()},
+        environ=machine.kept_environ(os.environ),
+    ), choice.notes
+
+
+def local_problems(manifest: Manifest, options: machine.Options) -> list[object]:
+    """What this machine refuses of a manifest, at its place in the file."""
+    raise NotImplementedError
+
+
+def detach(wanted: Sequence[Submission], output: str) -> int:
+    """Starts every job in the background and says how to go on."""
+    with state(write=True) as (home, store):
+        started = [runs.submit(home, store, submission, attached=False) for submission in wanted]
+        for run in started:
+            start_background(home, run)
+    if output == "json":
+        print_json([run_shape(run) for run in started])
+    for run in started if output == "text" else ():
+        click.echo(next_commands(run))
+    return outcome.SUCCEEDED
+
+
+def attach(wanted: Sequence[Submission], output: str) -> int:
+    """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
+    with state(write=True) as (home, store):
+        started = [runs.submit(home, store, submission, attached=True) for submission in wanted]
+        interrupted = asyncio.run(_drive_all(home, started, quiet=output == "json"))
+        ended = [run for run in (store.run(run.job.metadata.uid) for run in started) if run is not None]
+    if output == "json":
+        print_json([run_shape(run) for run in ended])
+    else:
+        for run in ended:
+            click.echo(ending(run))
+    if interrupted:
+        return outcome.INTERRUPTED
+    succeeded = all(run.job.status.state == "Succeeded" for run in ended) and len(ended) == len(started)
+    return outcome.SUCCEEDED if succeeded else outcome.FAILED
+
+
+async def _drive_all(home: Home, started: Sequence[Run], *, quiet: bool) -> bool:
+    """Drives runs until all are at rest; returns whether the user interrupted them."""
+    drivers = []
+    displays = []
+    for run in started:
+        # A connection each: what one driver has seen of the store must not hide it from another.
+        store = open_store(home.database)
+        display = Display(store, run, logs=not quiet)
+        drivers.append(Driver(home, store, run, attached=True, on_news=None if quiet else display.news))
+        displays.append(display)
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts == 1:
+            click.echo("stopping; press Ctrl-C again to kill", err=True)
+        for driver in drivers:
+            driver.stop() if interrupts == 1 else driver.kill()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        ticks = [(lambda: None) if quiet else display.tick for display in displays]
+        await asyncio.gather(*(driver.drive(tick) for driver, tick in zip(drivers, ticks, strict=True)))
+    finally:
+        for display in () if quiet else displays:
+            display.finish()
+        for driver in drivers:
+            driver.store.close()
+    return interrupts > 0
+
+
+def pairs(words: Sequence[str], option: str) -> dict[str, str]:
+    """`KEY=VALUE` words as a mapping."""
+    found = {}
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator or not key:
+            raise outcome.Stop(outcome.BAD_INPUT, f"{option} {word}: write it as KEY=VALUE")
+        found[key] = value
+    return found

@@ -1,0 +1,256 @@
+"""The one process that drives a run: its controller and its kubelet, under a lock, until nothing is left to do.
+
+An attached `run` drives in its own process and holds a lifeline: when it dies, in whatever way, the supervisors end
+their pods. A detached run is driven in the background; that process may be killed too, its pods go on, and the next
+command starts another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tfjob.api.objects import Pod, Service
+from tfjob.api.types import TFJob
+from tfjob.controller.controller import Controller
+from tfjob.local import supervisor
+from tfjob.local.cluster import LocalCluster
+from tfjob.local.home import Home, boot_id
+from tfjob.local.kubelet import Kubelet, pod_folder
+from tfjob.local.machine import machine_of
+from tfjob.local.network import Network
+from tfjob.local.store import Run, Store, open_store
+from tfjob.plan.actions import News
+from tfjob.plan.children import Settings
+from tfjob.plan.cleanup import cleanup
+from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.plan import SUSPEND_REASON, is_finished
+from tfjob.plan.tasks import Observed
+
+TICK_SECONDS = 0.05
+STOPPED, INTERRUPTED = "Stopped", "Interrupted"
+
+
+class AlreadyDriven(Exception):
+    """Another process drives this run."""
+
+
+class Driver:
+    """Drives one run in this process."""
+
+    def __init__(
+        self,
+        home: Home,
+        store: Store,
+        run: Run,
+        *,
+        attached: bool,
+        on_news: Callable[[News], None] | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.home = home
+        self.store = store
+        self.uid = run.job.metadata.uid
+        self.folder = run.folder
+        self.attached = attached
+        network = Network(store, run)
+        cluster = LocalCluster(store, self.uid, network, on_news)
+        self.controller = Controller(cluster, settings)
+        self.kubelet = Kubelet(
+            store,
+            run,
+            machine_of(home, store, run),
+            network,
+            lifeline=run.folder / "lifeline" if attached else None,
+            publish=lambda news: cluster.publish(run.job, news),
+        )
+
+    async def drive(self, tick: Callable[[], None] = lambda: None) -> None:
+        """Works until the run has ended, is suspended or is gone; calls `tick` at every look."""
+        with _locked(self.folder / "controller.lock"), self._lifeline():
+            self.store.set_attached(self.uid, attached=self.attached, boot=boot_id())
+            controller = asyncio.create_task(self.controller.run())
+            try:
+                while not is_settled(self.store, self.uid):
+                    self._look(tick)
+                    if controller.done():
+                        await controller
+                    await asyncio.sleep(TICK_SECONDS)
+                if self.attached:
+                    await self._stop_what_is_left(tick)
+            finally:
+                controller.cancel()
+                with suppress(asyncio.CancelledError):
+                    await controller
+            tick()
+
+    def stop(self, reason: str = STOPPED) -> None:
+        """Suspends the job, so that its replicas can end in order and `resume` can go on."""
+        self.store.update_job(self.uid, lambda job: suspended(job, reason))
+
+    def kill(self) -> None:
+        """Ends every replica that is stopping at once."""
+        self.kubelet.hurry = True
+
+    def _look(self, tick: Callable[[], None]) -> None:
+        self.kubelet.sync()
+        self._collect()
+        tick()
+
+    def _collect(self) -> None:
+        """Ends the pods of a job that is being deleted, then frees its name."""
+        run = self.store.run(self.uid)
+        if run is None or run.job.metadata.deletion_timestamp is None:
+            return
+        pods = self.store.children(Pod, self.uid)
+        for pod in pods:
+            if pod.metadata.deletion_timestamp is None:
+                when = run.job.metadata.deletion_timestamp
+                self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=when)))
+        if not pods:
+            self.store.retire(self.uid)
+
+    async def _stop_what_is_left(self, tick: Callable[[], None]) -> None:
+        """`cleanPodPolicy: None` keeps pods, but nothing outlives an attached run."""
+        run = self.store.run(self.uid)
+        pods = self.store.children(Pod, self.uid) if run else []
+        folders = [pod_folder(self.folder, pod) for pod in pods]
+        for folder in folders:
+            if supervisor.alive(folder):
+                supervisor.stop(folder, None)
+        while any(supervisor.alive(folder) for folder in folders):
+            self._look(tick)
+            await asyncio.sleep(TICK_SECONDS)
+        self._look(tick)
+
+    @contextmanager
+    def _lifeline(self) -> Iterator[None]:
+        if not self.attached:
+            yield
+            return
+        with _locked(self.folder / "lifeline"):
+            yield
+
+
+def is_settled(store: Store, uid: str) -> bool:
+    """Whether a run needs nobody to drive it: gone, ended and cleaned up, or suspended with nothing running."""
+    run = store.run(uid)
+    if run is None or not run.current:
+        return not (run and store.children(Pod, uid))
+    job = run.job
+    if job.metadata.deletion_timestamp is not None:
+        return False
+    pods = store.children(Pod, uid)
+    if any(pod.metadata.deletion_timestamp for pod in pods):
+        return False
+    if is_finished(job.status):
+        return not cleanup(job, Observed(pods=pods, services=store.children(Service, uid)))
+    return job.spec.run_policy.suspend and job.status.state == SUSPENDED and not pods
+
+
+def is_driven(run: Run) -> bool:
+    """Whether some process drives the run now."""
+    try:
+        descriptor = os.open(run.folder / "controller.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def is_interrupted(run: Run) -> bool:
+    """Whether a run was cut off with the process, or the boot, that kept it alive."""
+    unfinished = run.current and not is_finished(run.job.status) and not run.job.spec.run_policy.suspend
+    return unfinished and (run.attached or run.boot != boot_id()) and not is_driven(run)
+
+
+def ensure_driven(home: Home, store: Store, run: Run) -> bool:
+    """Sees to it that a run gets what it needs: a background driver, if it needs one and has none.
+
+    What was cut off is not revived: it becomes Suspended, and the driver only puts it to rest.
+    """
+    uid = run.job.metadata.uid
+    if is_interrupted(run):
+        store.update_job(uid, lambda job: suspended(job, INTERRUPTED))
+    if is_settled(store, uid) or is_driven(run):
+        return False
+    start_background(home, run)
+    return True
+
+
+def start_background(home: Home, run: Run) -> None:
+    """Starts a process that drives the run and belongs to nobody."""
+    log = os.open(run.folder / "controller.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        subprocess.Popen(
+            [sys.executable, "-m", "tfjob.local.driver", str(home.path), run.job.metadata.uid],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
+    finally:
+        os.close(log)
+
+
+def suspended(job: TFJob, reason: str) -> TFJob:
+    """The job with `suspend` set, and why."""
+    annotations = {**job.metadata.annotations, SUSPEND_REASON: reason}
+    return replace(
+        job,
+        metadata=replace(job.metadata, annotations=annotations),
+        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)),
+    )
+
+
+def resumed(job: TFJob) -> TFJob:
+    """The job with `suspend` cleared."""
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key != SUSPEND_REASON}
+    return replace(
+        job,
+        metadata=replace(job.metadata, annotations=annotations),
+        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=False)),
+    )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise AlreadyDriven(str(path)) from None
+    finally:
+        os.close(descriptor)
+
+
+def main(arguments: list[str]) -> None:
+    """The background process: `HOME UID`."""
+    home, uid = Home(Path(arguments[0])), arguments[1]
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    store = open_store(home.database)
+    run = store.run(uid)
+    if run is None:
+        return
+    with suppress(AlreadyDriven):
+        asyncio.run(Driver(home, store, run, attached=False).drive())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,62 @@
+"""Where everything lives: one private folder (`$TFJOB_HOME`) for records, logs, claims and secrets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Home:
+    """The state folder of this user. Nothing in it is readable by others."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Home:
+        """The folder that the environment names, else the platform's place for user state."""
+        named = environ.get("TFJOB_HOME")
+        if named:
+            return cls(Path(named).expanduser().absolute())
+        if sys.platform == "darwin":
+            # Not under ~/Library/Application Support: the reduced levels rewrite paths and cannot take a space.
+            return cls(Path.home() / ".tfjob")
+        state = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return cls(Path(state) / "tfjob")
+
+    @property
+    def database(self) -> Path:
+        """Jobs, pods and events."""
+        return self.path / "state.db"
+
+    @property
+    def claims(self) -> Path:
+        """Persistent volume claims; they belong to no job."""
+        return self.path / "claims"
+
+    @property
+    def secrets(self) -> Path:
+        """Secrets, a private file each."""
+        return self.path / "secrets"
+
+    def run_folder(self, namespace: str, name: str, number: int) -> Path:
+        """What one run leaves: `runs/default/mnist.1`."""
+        return self.path / "runs" / namespace / f"{name}.{number}"
+
+    def create(self) -> None:
+        """Makes the folder, private to this user."""
+        for folder in (self.path, self.path / "runs", self.claims, self.secrets):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.path.stat().st_uid == os.getuid():
+            self.path.chmod(0o700)
+
+
+def boot_id() -> str:
+    """Changes with every start of the machine; empty where that cannot be told."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,235 @@
+"""The local kubelet: turns the pods of one run into supervised processes, and reports how they stand.
+
+It keeps nothing in memory that matters: a new one, after this process was killed, finds every pod by its folder.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from tfjob.api.objects import (
+    ContainerState,
+    ContainerStatus,
+    ContainerTerminated,
+    ContainerWaiting,
+    Pod,
+    PodStatus,
+)
+from tfjob.local import rootfs, supervisor
+from tfjob.local.assembly import Machine, assemble
+from tfjob.local.network import Network
+from tfjob.local.references import MissingReference
+from tfjob.local.refusal import Refusal
+from tfjob.local.store import Run, Store
+from tfjob.local.volumes import VolumeError
+from tfjob.plan.actions import News
+from tfjob.plan.verdict import PEAK_MEMORY
+
+RETRY_SECONDS = 2.0
+"""How often a pod that could not be assembled is tried again."""
+UNKNOWN = "ContainerStatusUnknown"
+
+
+class Report(msgspec.Struct, rename="camel"):
+    """What we read of a supervisor's status file beside the pod status itself."""
+
+    done: bool = False
+    peak_memory: dict[str, int] = {}
+    warnings: list[str] = []
+    log_lost: int = 0
+
+
+@dataclass
+class _Watched:
+    """What is only worth remembering while this process lives."""
+
+    modified: int = 0
+    next_try: float = 0.0
+    stopping: float | None = None
+    told: set[str] = field(default_factory=set)
+
+
+class Kubelet:
+    """The pods of one run on this machine."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: Run,
+        machine: Machine,
+        network: Network,
+        *,
+        lifeline: Path | None,
+        publish: Callable[[News], None],
+    ) -> None:
+        self.store = store
+        self.run = run
+        self.machine = machine
+        self.network = network
+        self.lifeline = lifeline
+        self.publish = publish
+        self.hurry = False
+        self._watched: dict[str, _Watched] = {}
+
+    def sync(self) -> None:
+        """One look at every pod: start, report, stop, remove."""
+        for pod in self.store.children(Pod, self.run.job.metadata.uid):
+            watched = self._watched.setdefault(pod.metadata.uid, _Watched())
+            folder = pod_folder(self.run.folder, pod)
+            if pod.metadata.deletion_timestamp is not None:
+                self._end(pod, folder, watched)
+            elif pod.status.phase not in ("Succeeded", "Failed"):
+                if was_launched(folder):
+                    self._report(pod, folder, watched)
+                else:
+                    self._start(pod, folder, watched)
+
+    def _start(self, pod: Pod, folder: Path, watched: _Watched) -> None:
+        now = datetime.now(UTC)
+        if now.timestamp() < watched.next_try:
+            return
+        watched.next_try = now.timestamp() + RETRY_SECONDS
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        hosts = self.run.folder / "hosts"
+        self.network.write_hosts(hosts)
+        try:
+            ready = assemble(
+                pod, folder, self.machine, self.network.peers(), hosts=hosts, lifeline=self.lifeline, now=now
+            )
+        except Refusal as refusal:
+            self._wait(pod, _reason(refusal), str(refusal))
+            return
+        for note in ready.notes:
+            self._tell(watched, News("Note", note))
+        write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
+        try:
+            supervisor.launch(folder, msgspec.json.encode(ready.secrets))
+        except OSError as error:
+            self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
+            return
+        watched.next_try = 0.0
+        self._report(pod, folder, watched)
+
+    def _report(self, pod: Pod, folder: Path, watched: _Watched) -> None:
+        alive = supervisor.alive(folder)
+        status_file = folder / "status.json"
+        try:
+            modified = status_file.stat().st_mtime_ns
+        except FileNotFoundError:
+            modified = 0
+        if modified and modified != watched.modified:
+            data = status_file.read_bytes()
+            watched.modified = modified
+            report = msgspec.json.decode(data, type=Report)
+            self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
+            for warning in report.warnings:
+                self._tell(watched, News("Warning", f"{pod.metadata.name}: {warning}", warning=True))
+            if report.done:
+                return
+        if not alive and not _is_done(status_file):
+            supervisor.sweep(pod.metadata.uid)
+            self._store_status(pod, unknown_end(pod), Report())
+
+    def _end(self, pod: Pod, folder: Path, watched: _Watched) -> None:
+        """Stops a pod that is to go; when its processes are over its row goes too, its logs stay."""
+        if was_launched(folder) and supervisor.alive(folder):
+            grace = 0.0 if self.hurry else None
+            if watched.stopping is None or (self.hurry and watched.stopping != 0.0):
+                supervisor.stop(folder, grace)
+                watched.stopping = -1.0 if grace is None else grace
+            return
+        supervisor.sweep(pod.metadata.uid)
+        clean(folder)
+        self.store.remove_child(pod.metadata.uid)
+        self._watched.pop(pod.metadata.uid, None)
+
+    def _store_status(self, pod: Pod, status: PodStatus, report: Report) -> None:
+        status = replace(status, pod_ip=pod.status.pod_ip)
+        annotations = dict(pod.metadata.annotations)
+        if report.peak_memory:
+            annotations[PEAK_MEMORY] = str(max(report.peak_memory.values()))
+        changed = replace(pod, status=status, metadata=replace(pod.metadata, annotations=annotations))
+        if changed != pod:
+            self.store.update_child(changed)
+
+    def _wait(self, pod: Pod, reason: str, message: str) -> None:
+        waiting = ContainerState(waiting=ContainerWaiting(reason=reason, message=message))
+        containers = [
+            ContainerStatus(name=container["name"], state=waiting) for container in pod.spec.get("containers") or []
+        ]
+        self._store_status(pod, PodStatus(phase="Pending", container_statuses=containers), Report())
+
+    def _tell(self, watched: _Watched, news: News) -> None:
+        if news.message not in watched.told:
+            watched.told.add(news.message)
+            self.publish(news)
+
+
+def pod_folder(run_folder: Path, pod: Pod) -> Path:
+    """Where one pod lives: its name and enough of its uid to tell attempts apart."""
+    return run_folder / "pods" / f"{pod.metadata.name}.{pod.metadata.uid[:8]}"
+
+
+def was_launched(folder: Path) -> bool:
+    """Whether a supervisor ever took charge of the pod."""
+    return (folder / "supervisor.json").exists() or supervisor.alive(folder)
+
+
+def clean(folder: Path) -> None:
+    """Removes what a pod needed only while it ran; its spec, status and logs stay."""
+    rootfs.remove_rootfs(folder)
+    for name in ("volumes", "bin"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def unknown_end(pod: Pod) -> PodStatus:
+    """The status of a pod whose supervisor died without a word, as a kubelet gives it."""
+    now = datetime.now(UTC)
+    ended = [
+        replace(
+            status,
+            ready=False,
+            state=ContainerState(
+                terminated=ContainerTerminated(
+                    exit_code=137,
+                    reason=UNKNOWN,
+                    message="its supervisor is gone",
+                    started_at=status.state.running.started_at if status.state.running else None,
+                    finished_at=now,
+                )
+            ),
+        )
+        for status in pod.status.container_statuses
+        or [ContainerStatus(name=container["name"]) for container in pod.spec.get("containers") or []]
+    ]
+    return replace(
+        pod.status, phase="Failed", reason=UNKNOWN, message="its supervisor is gone", container_statuses=ended
+    )
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a private file that readers see whole or not at all."""
+    partial = path.with_name(path.name + ".new")
+    partial.touch(mode=0o600)
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def _is_done(status_file: Path) -> bool:
+    try:
+        return msgspec.json.decode(status_file.read_bytes(), type=Report).done
+    except FileNotFoundError:
+        return False
+
+
+def _reason(refusal: Refusal) -> str:
+    if isinstance(refusal, MissingReference):
+        return "CreateContainerConfigError"
+    return "FailedMount" if isinstance(refusal, VolumeError) else "CreateContainerError"

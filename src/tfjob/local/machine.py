@@ -1,0 +1,100 @@
+"""How a run uses this machine: the options it was started with, kept beside it, and what they come to now."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+import msgspec
+import psutil
+
+from tfjob.controller.cluster import Key
+from tfjob.local import config, environment, probe
+from tfjob.local.assembly import Machine
+from tfjob.local.claims import Claims
+from tfjob.local.downward import Node
+from tfjob.local.home import Home
+from tfjob.local.pod_spec import Level
+from tfjob.local.references import References
+from tfjob.local.secrets import Secrets
+from tfjob.local.store import Run, Store
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line said; `level` and `limits` are resolved before the run starts and stay for its life."""
+
+    project: str
+    level: Level
+    limits: Literal["cgroup", "poll", "off"]
+    python: str = ""
+    volumes: dict[str, str] = {}
+    environ: dict[str, str] = {}
+
+    def save(self, folder: Path) -> None:
+        """Keeps the options with the run, so that a background process finds them."""
+        (folder / "options.json").write_bytes(msgspec.json.encode(self))
+
+    @classmethod
+    def load(cls, folder: Path) -> Options:
+        """The options of a run."""
+        return msgspec.json.decode((folder / "options.json").read_bytes(), type=cls)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A level and a way to hold limits, with the reason for anything less than the best."""
+
+    level: Level
+    limits: Literal["cgroup", "poll", "off"]
+    notes: list[str]
+
+
+def choose(wanted_level: str, wanted_limits: str) -> Choice:
+    """What this machine offers of what was asked for; `auto` means the best it can do."""
+    found = probe.probe()
+    best = probe.level(found)
+    notes = []
+    level = best if wanted_level == "auto" else cast("Level", wanted_level)
+    if wanted_level == "auto" and best != "full":
+        notes.append(f"level {best}: {probe.shortfall(found)}; see `tfjob doctor`")
+    limits = wanted_limits
+    if limits == "auto":
+        limits = "cgroup" if found.memory_cgroup.ok else "poll"
+    return Choice(level, cast("Literal['cgroup', 'poll', 'off']", limits), notes)
+
+
+def machine_of(home: Home, store: Store, run: Run) -> Machine:
+    """The machine as one run sees it."""
+    options = Options.load(run.folder)
+    project = Path(options.project)
+    namespace = run.job.metadata.namespace
+    secrets = Secrets(home.secrets)
+    return Machine(
+        config=config.load(project, os.environ),
+        level=options.level,
+        limits=options.limits,
+        project=project,
+        python=Path(options.python) if options.python else None,
+        volumes={name: Path(folder) for name, folder in options.volumes.items()},
+        claims=Claims(home.claims),
+        references=References(
+            config_map=lambda name: store.object("ConfigMap", Key(namespace, name)),
+            secret=lambda name: secrets.get(Key(namespace, name)),
+        ),
+        node=node(),
+        environ=options.environ,
+    )
+
+
+def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """What replicas get of the caller's environment; kept with the run, so that a restart finds the same."""
+    return {**environment.from_host(environ), "PATH": environ.get("PATH", environment.DEFAULT_PATH)}
+
+
+def node() -> Node:
+    """This machine as a node."""
+    return Node(name=socket.gethostname(), cpus=os.cpu_count() or 1, memory=psutil.virtual_memory().total)

@@ -1,0 +1,72 @@
+"""Where a run came from: the code's commit, the packages of its interpreter, the tool and the command line."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from tfjob import __version__
+from tfjob.local.home import boot_id
+
+GIT_SECONDS = 5.0
+LIST_PACKAGES = (
+    "import importlib.metadata as m, json, sys; "
+    "json.dump({d.metadata['Name']: d.version for d in m.distributions()}, open(sys.argv[1], 'w'), indent=1)"
+)
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written down when a run starts; packages follow in a file of their own, made in the background."""
+
+    tfjob: str
+    python: str
+    interpreter: str
+    machine: str
+    command: list[str]
+    project: str
+    submitted: datetime
+    boot: str
+    commit: str = ""
+    dirty: bool = False
+
+
+def provenance(project: Path, interpreter: Path) -> Provenance:
+    """What is known now of a run of the code in `project`."""
+    commit = _git(project, "rev-parse", "HEAD")
+    return Provenance(
+        tfjob=__version__,
+        python=platform.python_version(),
+        interpreter=str(interpreter),
+        machine=platform.platform(),
+        command=list(sys.argv),
+        project=str(project),
+        submitted=datetime.now(UTC),
+        boot=boot_id(),
+        commit=commit,
+        dirty=bool(commit and _git(project, "status", "--porcelain", "--untracked-files=no")),
+    )
+
+
+def list_packages(interpreter: Path, file: Path) -> subprocess.Popen[bytes]:
+    """Starts writing the interpreter's packages and their versions into `file`."""
+    return subprocess.Popen(
+        [str(interpreter), "-I", "-c", LIST_PACKAGES, str(file)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _git(folder: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=GIT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,41 @@
+"""Secrets of the manifests: a private file each, outside the database, and nowhere else on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfjob.controller.cluster import Key
+
+
+class Secrets:
+    """The Secret documents below one folder, readable by this user alone."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, key: Key, document: dict[str, Any]) -> None:
+        """Stores a document; readers see the old one or the new one, never a part."""
+        path = self._path(key)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = path.with_suffix(".new")
+        partial.unlink(missing_ok=True)
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(document))
+        partial.replace(path)
+
+    def get(self, key: Key) -> dict[str, Any] | None:
+        """The document of that name, or None."""
+        try:
+            return msgspec.json.decode(self._path(key).read_bytes(), type=dict[str, Any])
+        except FileNotFoundError:
+            return None
+
+    def _path(self, key: Key) -> Path:
+        if "/" in key.name or "/" in key.namespace or key.name.startswith("."):
+            raise ValueError(f"{key.name!r} is not the name of a Secret")
+        return self._root / key.namespace / f"{key.name}.json"

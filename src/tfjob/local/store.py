@@ -1,0 +1,435 @@
+"""The objects of this machine's cluster, in one sqlite file that several processes share and any may die holding.
+
+A job row is both the live object and, later, the record of the run: `current` marks the one that its name means now.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from tfjob.api.objects import Pod, Service
+from tfjob.api.types import TFJob
+from tfjob.controller.cluster import AlreadyExists, Conflict, Key
+from tfjob.local import addresses
+
+SCHEMA = 1
+BUSY_SECONDS = 10.0
+
+TABLES = f"""
+create table counter (version integer not null);
+insert into counter values (0);
+create table jobs (
+    uid text primary key, namespace text not null, name text not null, number integer not null,
+    current integer not null, attached integer not null, boot text not null, folder text not null,
+    created real not null, version integer not null, data blob not null,
+    unique (namespace, name, number)
+);
+create unique index one_current on jobs (namespace, name) where current;
+create table children (
+    kind text not null, namespace text not null, name text not null, uid text not null, owner text not null,
+    version integer not null, data blob not null,
+    primary key (kind, namespace, name)
+);
+create index children_of on children (owner, kind);
+create table objects (
+    kind text not null, namespace text not null, name text not null, owner text not null, data blob not null,
+    primary key (kind, namespace, name)
+);
+create table events (
+    id integer primary key, job text not null, time real not null, last real not null, count integer not null,
+    warning integer not null, reason text not null, message text not null
+);
+create index events_of on events (job);
+{addresses.SCHEMA}
+"""
+
+MIGRATIONS: dict[int, str] = {}
+"""From a schema number to the statements that lead to the next one."""
+
+Child = TypeVar("Child", Pod, Service)
+
+
+class StoreError(Exception):
+    """The state folder cannot be used: what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job with what only this machine knows of it."""
+
+    job: TFJob
+    number: int
+    current: bool
+    attached: bool
+    boot: str
+    folder: Path
+    created: datetime
+
+    @property
+    def id(self) -> str:
+        """The name that stays with this run when the job's name is used again: `mnist.1`."""
+        return f"{self.job.metadata.name}.{self.number}"
+
+    @property
+    def key(self) -> Key:
+        """The job's key."""
+        return Key(self.job.metadata.namespace, self.job.metadata.name)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a job; equal news in a row are counted."""
+
+    time: datetime
+    last: datetime
+    count: int
+    warning: bool
+    reason: str
+    message: str
+
+
+class Store:
+    """One connection to the state of this machine."""
+
+    def __init__(self, connection: sqlite3.Connection, *, writable: bool) -> None:
+        self.connection = connection
+        self.writable = writable
+        self._own_writes = 0
+        self._seen: tuple[int, int] = (-1, -1)
+
+    # --- jobs ---------------------------------------------------------------------------------------------------
+
+    def add_run(self, job: TFJob, *, attached: bool, boot: str, folder: Callable[[int], Path]) -> Run:
+        """Makes `job` the one that its name means, with a number that was never used for that name."""
+        key = (job.metadata.namespace, job.metadata.name)
+        now = datetime.now(UTC)
+        with self._write() as cursor:
+            cursor.execute("update jobs set current = 0 where namespace = ? and name = ?", key)
+            (last,) = cursor.execute(
+                "select coalesce(max(number), 0) from jobs where namespace = ? and name = ?", key
+            ).fetchone()
+            version = self._next_version(cursor)
+            metadata = replace(
+                job.metadata,
+                uid=str(uuid.uuid4()),
+                generation=1,
+                resource_version=str(version),
+                creation_timestamp=now.replace(microsecond=0),
+            )
+            job = replace(job, metadata=metadata)
+            run = Run(job, last + 1, True, attached, boot, folder(last + 1), now)
+            cursor.execute(
+                "insert into jobs values (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)",
+                (
+                    metadata.uid,
+                    *key,
+                    run.number,
+                    attached,
+                    boot,
+                    str(run.folder),
+                    now.timestamp(),
+                    version,
+                    encode(job),
+                ),
+            )
+        return run
+
+    def run(self, uid: str) -> Run | None:
+        """The run with that uid."""
+        row = self.connection.execute(f"{SELECT_RUN} where uid = ?", (uid,)).fetchone()
+        return _run(row) if row else None
+
+    def runs(self, namespace: str | None = None, *, current: bool | None = None) -> list[Run]:
+        """Runs, oldest first; `current` leaves out, or keeps only, those whose name is used again or removed."""
+        query, values = f"{SELECT_RUN} where 1", []
+        if namespace is not None:
+            query, values = f"{query} and namespace = ?", [namespace]
+        if current is not None:
+            query = f"{query} and current = {int(current)}"
+        return [_run(row) for row in self.connection.execute(f"{query} order by created", values)]
+
+    def current(self, key: Key) -> Run | None:
+        """The run that a name means now."""
+        row = self.connection.execute(
+            f"{SELECT_RUN} where current and namespace = ? and name = ?", (key.namespace, key.name)
+        ).fetchone()
+        return _run(row) if row else None
+
+    def update_job(self, uid: str, change: Callable[[TFJob], TFJob]) -> TFJob | None:
+        """Applies `change` to the stored job; an edit of the spec counts as a new generation."""
+        with self._write() as cursor:
+            row = cursor.execute("select data from jobs where uid = ?", (uid,)).fetchone()
+            if row is None:
+                return None
+            old = decode_job(row[0])
+            new = change(old)
+            if new == old:
+                return old
+            generation = old.metadata.generation + (new.spec != old.spec)
+            version = self._next_version(cursor)
+            metadata = replace(new.metadata, generation=generation, resource_version=str(version))
+            new = replace(new, metadata=metadata)
+            cursor.execute("update jobs set version = ?, data = ? where uid = ?", (version, encode(new), uid))
+            return new
+
+    def update_status(self, job: TFJob) -> TFJob:
+        """Writes the status of a job as it was read; Conflict when it changed since."""
+
+        def change(stored: TFJob) -> TFJob:
+            if stored.metadata.resource_version != job.metadata.resource_version:
+                raise Conflict(job.metadata.name)
+            return replace(stored, status=job.status)
+
+        updated = self.update_job(job.metadata.uid, change)
+        if updated is None:
+            raise Conflict(job.metadata.name)
+        return updated
+
+    def set_attached(self, uid: str, *, attached: bool, boot: str) -> None:
+        """Records who keeps a job alive: the process that shows it, or a background one, and since which boot."""
+        with self._write() as cursor:
+            cursor.execute("update jobs set attached = ?, boot = ? where uid = ?", (attached, boot, uid))
+
+    def retire(self, uid: str) -> None:
+        """Makes a job a record: its name is free, what it left stays."""
+        with self._write() as cursor:
+            cursor.execute("update jobs set current = 0 where uid = ?", (uid,))
+            cursor.execute("delete from children where owner = ?", (uid,))
+            addresses.release_owner(cursor, uid)
+
+    def remove(self, uid: str) -> None:
+        """Forgets a run altogether."""
+        self.retire(uid)
+        with self._write() as cursor:
+            cursor.execute("delete from events where job = ?", (uid,))
+            cursor.execute("delete from objects where owner = ?", (uid,))
+            cursor.execute("delete from jobs where uid = ?", (uid,))
+
+    # --- children -----------------------------------------------------------------------------------------------
+
+    def children(self, kind: type[Child], owner: str) -> list[Child]:
+        """The pods or services of a job, in the order of their making."""
+        rows = self.connection.execute(
+            "select data from children where owner = ? and kind = ? order by rowid", (owner, kind.__name__)
+        )
+        return [msgspec.json.decode(row[0], type=kind) for row in rows]
+
+    def create_child(self, child: Pod | Service) -> Pod | Service:
+        """Stores a new child; AlreadyExists when its name is taken."""
+        owner = child.metadata.owner_references[0].uid
+        with self._write() as cursor:
+            row = cursor.execute(
+                "select owner from children where kind = ? and namespace = ? and name = ?",
+                (child.kind, child.metadata.namespace, child.metadata.name),
+            ).fetchone()
+            if row is not None:
+                raise AlreadyExists(child.metadata.name, ours=row[0] == owner)
+            version = self._next_version(cursor)
+            metadata = replace(
+                child.metadata,
+                uid=str(uuid.uuid4()),
+                resource_version=str(version),
+                creation_timestamp=datetime.now(UTC).replace(microsecond=0),
+            )
+            stored = replace(child, metadata=metadata)
+            cursor.execute(
+                "insert into children values (?, ?, ?, ?, ?, ?, ?)",
+                (child.kind, metadata.namespace, metadata.name, metadata.uid, owner, version, encode(stored)),
+            )
+        return stored
+
+    def update_child(self, child: Pod) -> None:
+        """Stores a pod's new status or deletion mark, if it is still the same pod."""
+        with self._write() as cursor:
+            version = self._next_version(cursor)
+            metadata = replace(child.metadata, resource_version=str(version))
+            cursor.execute(
+                "update children set version = ?, data = ? where uid = ?",
+                (version, encode(replace(child, metadata=metadata)), child.metadata.uid),
+            )
+
+    def remove_child(self, uid: str) -> None:
+        """Removes a child that has ended."""
+        with self._write() as cursor:
+            cursor.execute("delete from children where uid = ?", (uid,))
+
+    # --- objects beside jobs ----------------------------------------------------------------------------------------
+
+    def put_object(self, kind: str, key: Key, data: dict[str, object], owner: str = "") -> None:
+        """Stores a ConfigMap or a claim as the manifest has it."""
+        with self._write() as cursor:
+            cursor.execute(
+                "insert or replace into objects values (?, ?, ?, ?, ?)",
+                (kind, key.namespace, key.name, owner, msgspec.json.encode(data)),
+            )
+
+    def object(self, kind: str, key: Key) -> dict[str, object] | None:
+        """A stored ConfigMap or claim."""
+        row = self.connection.execute(
+            "select data from objects where kind = ? and namespace = ? and name = ?", (kind, key.namespace, key.name)
+        ).fetchone()
+        return msgspec.json.decode(row[0], type=dict[str, object]) if row else None
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def add_event(self, job: str, reason: str, message: str, *, warning: bool, now: datetime) -> None:
+        """Appends news; the same news again only raise a count."""
+        with self._write() as cursor:
+            row = cursor.execute(
+                "select id, reason, message from events where job = ? order by id desc limit 1", (job,)
+            ).fetchone()
+            if row and row[1:] == (reason, message):
+                cursor.execute("update events set count = count + 1, last = ? where id = ?", (now.timestamp(), row[0]))
+                return
+            cursor.execute(
+                "insert into events (job, time, last, count, warning, reason, message) values (?, ?, ?, 1, ?, ?, ?)",
+                (job, now.timestamp(), now.timestamp(), warning, reason, message),
+            )
+
+    def events(self, job: str, after: int = 0) -> list[tuple[int, Event]]:
+        """The events of a run with their ids, in order."""
+        rows = self.connection.execute(
+            "select id, time, last, count, warning, reason, message from events where job = ? and id > ? order by id",
+            (job, after),
+        )
+        return [(row[0], Event(_time(row[1]), _time(row[2]), row[3], bool(row[4]), row[5], row[6])) for row in rows]
+
+    # --- changes ------------------------------------------------------------------------------------------------
+
+    def changed(self) -> bool:
+        """Whether anything was written, by this process or another, since the last call."""
+        (others,) = self.connection.execute("pragma data_version").fetchone()
+        now = (others, self._own_writes)
+        changed = now != self._seen
+        self._seen = now
+        return changed
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.connection.close()
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Cursor]:
+        if not self.writable:
+            raise StoreError("the state folder is read-only")
+        cursor = self.connection.cursor()
+        # Not deferred: a transaction that reads first could otherwise not become a writing one.
+        cursor.execute("begin immediate")
+        try:
+            yield cursor
+        except BaseException:
+            cursor.execute("rollback")
+            raise
+        cursor.execute("commit")
+        self._own_writes += 1
+
+    @staticmethod
+    def _next_version(cursor: sqlite3.Cursor) -> int:
+        (version,) = cursor.execute("update counter set version = version + 1 returning version").fetchone()
+        return int(version)
+
+
+SELECT_RUN = "select data, number, current, attached, boot, folder, created from jobs"
+
+
+def open_store(path: Path, *, write: bool = True) -> Store:
+    """Opens the state, making it if need be; without `write` a full or read-only disk is no obstacle."""
+    if write:
+        try:
+            return _open_writable(path)
+        except (OSError, sqlite3.OperationalError) as error:
+            raise StoreError(f"{path}: {error}") from None
+    try:
+        return _open_writable(path)
+    except (OSError, sqlite3.OperationalError, StoreError):
+        return _open_readable(path)
+
+
+def _open_writable(path: Path) -> Store:
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        path.chmod(0o600)
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = normal")
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return Store(connection, writable=True)
+
+
+def _open_readable(path: Path) -> Store:
+    """Read-only; where the disk cannot even take the shared memory file of the journal, without that journal."""
+    for options in ("mode=ro", "mode=ro&immutable=1"):
+        connection = sqlite3.connect(f"file:{path}?{options}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        try:
+            _check_schema(connection, path)
+            connection.execute("select 1 from jobs limit 1")
+        except sqlite3.OperationalError:
+            connection.close()
+            continue
+        return Store(connection, writable=False)
+    raise StoreError(f"{path} cannot be read")
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    if _check_schema(connection, path) == SCHEMA:
+        return
+    connection.execute("begin immediate")
+    try:
+        present = _check_schema(connection, path)
+        if present == 0:
+            _execute_all(connection, TABLES)
+        for step in range(max(present, 1), SCHEMA):
+            _execute_all(connection, MIGRATIONS[step])
+        connection.execute(f"pragma user_version = {SCHEMA}")
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
+
+
+def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
+    # executescript would commit the transaction that makes a migration all or nothing.
+    for statement in statements.split(";"):
+        if statement.strip():
+            connection.execute(statement)
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> int:
+    (present,) = connection.execute("pragma user_version").fetchone()
+    if present > SCHEMA:
+        raise StoreError(
+            f"{path} was written by a newer tfjob (schema {present}, this one knows {SCHEMA}); "
+            "upgrade tfjob, or set TFJOB_HOME to another folder"
+        )
+    return int(present)
+
+
+def encode(value: TFJob | Pod | Service) -> bytes:
+    """The stored form of an object."""
+    return msgspec.json.encode(value)
+
+
+def decode_job(data: bytes) -> TFJob:
+    """A job from its stored form."""
+    return msgspec.json.decode(data, type=TFJob)
+
+
+def _run(row: tuple[bytes, int, int, int, str, str, float]) -> Run:
+    data, number, current, attached, boot, folder, created = row
+    return Run(decode_job(data), number, bool(current), bool(attached), boot, Path(folder), _time(created))
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
