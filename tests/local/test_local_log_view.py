@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -202,6 +204,27 @@ def test_every_line_is_seen_once_and_in_order_while_files_rotate(run: Path) -> N
     log.close()
     seen += texts(follower.finish())
     assert seen == [f"line {number}" for number in range(5000)]
+
+
+WRITER = """
+import sys, time
+from tfjob.local.container_log import ContainerLog
+log = ContainerLog(sys.argv[1], 20_000, 5)
+for start in range(0, 50_000, 50):
+    log.feed("".join(f"line {number} of some length\\n" for number in range(start, start + 50)).encode())
+    time.sleep(0.0005)
+log.close()
+"""
+
+
+def test_a_reader_beside_a_writing_process_sees_every_line_once(run: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(run)]) as writer, Follower() as follower:
+        follower.add(Source("a", run.parent))
+        seen: list[Line] = []
+        while writer.poll() is None:
+            seen += follower.poll()
+        seen += follower.finish()
+    assert [line.text.split()[1] for line in seen] == [str(number) for number in range(50_000)]
 
 
 def test_output_that_was_rotated_away_unseen_is_reported_with_its_size(run: Path) -> None:

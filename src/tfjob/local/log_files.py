@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_FILES = 1000
-_NAME = re.compile(r"log(?:\.([0-9]+))?")
+_LOOKS = 20  # a rotation takes less time than a look; the whole folder may have been moved away
 
 
 class LogFiles:
@@ -36,22 +35,29 @@ class LogFiles:
             return None
 
     def numbers(self) -> list[int]:
-        """The numbers that exist, the live one first."""
-        try:
-            names = [entry.name for entry in os.scandir(self._folder)]
-        except OSError:
-            return []
-        return sorted(int(match[1] or 0) for name in names if (match := _NAME.fullmatch(name)))
+        """The numbers that exist, the live one first.
+
+        Names are tried one by one: a folder that is being renamed in may leave out entries when it is listed. A
+        rotation in progress leaves one number vacant at most.
+        """
+        found: list[int] = []
+        for number in range(_MOST_FILES):
+            if self.path(number).exists():
+                found.append(number)
+            elif number and number - 1 not in found:
+                break
+        return found
 
     def number_of(self, file: BinaryIO) -> int | None:
         """The number of an open file; None when it was rotated away."""
-        mine = os.fstat(file.fileno())
-        for number in self.numbers():
-            try:
-                if os.path.samestat(self.path(number).stat(), mine):
-                    return number
-            except OSError:
-                continue
+        for _ in range(_LOOKS):
+            mine = os.fstat(file.fileno())
+            for number in self.numbers() if mine.st_nlink else ():
+                try:
+                    if os.path.samestat(self.path(number).stat(), mine):
+                        return number
+                except OSError:
+                    continue
         return None
 
     def oldest(self, since: datetime | None = None) -> int:
@@ -63,6 +69,14 @@ class LogFiles:
             except OSError:
                 continue
         return 0
+
+    def open_oldest(self, since: datetime | None = None) -> BinaryIO | None:
+        """Open the oldest file, or the oldest that holds anything later than `since`; None when there is none."""
+        while file := self.open(number := self.oldest(since)):
+            if self.number_of(file) == number == self.oldest(since):
+                return file
+            file.close()  # renamed between the look and the opening
+        return None
 
     def truncated(self) -> int:
         """Bytes that rotation threw away."""

@@ -232,9 +232,8 @@ class _Stream:
         if self._tail is not None:
             self._file = self._files.open_tail(self._tail)
         else:
-            number = self._files.oldest(self._since)
-            self._file = self._files.open(number)
-            if number == self._files.oldest() and (gone := self._files.truncated()):
+            self._file = self._files.open_oldest(self._since)
+            if self._since is None and (gone := self._files.truncated()):
                 self._lines.notice(f"[tfjob: {gone} bytes of older output were rotated away]")
         if self._file is None:
             return False
@@ -243,20 +242,16 @@ class _Stream:
 
     def _go_on(self, number: int | None) -> bool:
         """Open the file after the present one; number None says that the present one was rotated away."""
-        following = self._files.oldest() if number is None else number - 1
-        opened = self._files.open(following)
+        assert self._file is not None
+        opened = self._files.open_oldest() if number is None else self._files.open(number - 1)
         if opened is None:
             return False  # between two renamings; it will be there at the next look
-        assert self._file is not None
-        renamed = number is not None and self._files.number_of(self._file) != number
-        if renamed or os.path.sameopenfile(opened.fileno(), self._file.fileno()):
-            opened.close()  # a rotation went on while we looked: look again
+        if number is not None and self._files.number_of(self._file) != number:
+            opened.close()  # renamed meanwhile, so this may be another one
             return True
-        if number is None:
-            gone = self._files.truncated() - self._position
-            if gone > 0:
-                self._lines.notice(f"[tfjob: {gone} bytes of output were rotated away before they could be read]")
-                self._position += gone
+        if number is None and (gone := self._files.start_of(opened) - self._position) > 0:
+            self._lines.notice(f"[tfjob: {gone} bytes of output were rotated away before they could be read]")
+            self._position += gone
         self._lines.take([self._torn] if self._torn else [])
         self._torn = b""
         self._file.close()
