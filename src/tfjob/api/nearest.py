@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The most similar of the known words, or nothing if none is close; case and `_` do not count."""
-    by_shape = {_shape(name): name for name in known}
+    by_shape: dict[str, str] = {}
+    for name in known:
+        by_shape.setdefault(_shape(name), name)
     close = difflib.get_close_matches(_shape(word), by_shape, n=1, cutoff=0.7)
     return by_shape[close[0]] if close else ""
 

@@ -152,7 +152,7 @@ def _twice(name: Any, seen: dict[str, str], path: Path, what: str) -> Iterator[P
     if name in seen:
         yield _problem(path, f"there is {what} {name} already", f"the first is {seen[name]}")
     elif name:
-        seen[name] = path_text(path[:-1])
+        seen[name] = path_text(path[-3:-1])
 
 
 def _problem(path: Path, message: str, hint: str = "") -> Problem:

@@ -158,7 +158,7 @@ class _Check:
     def require(self, value: Mapping[str, Any], definition: Definition, path: Path) -> None:
         for name, kind in definition.items():
             if kind.endswith("!") and value.get(name) is None:
-                self.report((*path, name), "is missing", "it is required here")
+                self.report((*path, name), "is missing")
 
     def unknown(self, key: str, kind: str, path: Path, place: _Place) -> None:
         hint = self.schema.hints.get((kind, key)) or self.suggestion(key, kind, path, place)
@@ -262,7 +262,7 @@ def _read(text: str, kind: str) -> Any:
 
 def _scalar_hint(value: Any, kind: str) -> str:
     if kind == "string" and isinstance(value, bool | int | float):
-        return f'put it in quotes: "{json.dumps(value)}"'
+        return "put it in quotes"
     if kind == "int" and isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+", value):
         return f"remove the quotes: {value}"
     if kind == "bool" and isinstance(value, str) and value.lower() in ("true", "false"):

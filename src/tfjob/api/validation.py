@@ -16,7 +16,13 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.names import child_name
 from tfjob.api.nearest import did_you_mean
 from tfjob.api.origin import BATCH, origin
-from tfjob.api.pod_validation import at_least, mount_problems, one_of_problem, pod_problems
+from tfjob.api.pod_validation import (
+    POD_RESTART_POLICIES,
+    at_least,
+    mount_problems,
+    one_of_problem,
+    pod_problems,
+)
 from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.types import CHIEF, CONTAINER_NAME, MASTER, PS, REPLICA_TYPES, RUNTIME_ID, WORKER, ReplicaSpec, TFJob
 
@@ -135,7 +141,7 @@ def _replica_set_problems(job: TFJob) -> Iterator[Problem]:
 def _replica_problems(job: TFJob, name: str, spec: ReplicaSpec) -> Iterator[Problem]:
     path: Path = (*_REPLICAS, name)
     canonical = canonical_type(name)
-    if canonical not in REPLICA_TYPES:
+    if canonical not in REPLICA_TYPES and not origin(job).has_runtime_id:  # v1alpha1 names its own three
         known = ", ".join(REPLICA_TYPES)
         yield Problem(
             path_text(path), f"unknown replica type {name}, known are {known}", did_you_mean(name, REPLICA_TYPES)
@@ -159,7 +165,8 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
     yield from _container_name_problems(job, name, containers, (*where, "containers"))
     yield from pod_problems(pod, where)
     own = pod.get("restartPolicy")
-    if own and spec.restart_policy and own != spec.restart_policy:
+    known = own in POD_RESTART_POLICIES and spec.restart_policy in RESTART_POLICIES
+    if known and own != spec.restart_policy:
         yield Problem(
             path_text((*where, "restartPolicy")),
             f"{own} is not used: the replica's own restartPolicy {spec.restart_policy} goes before it",
