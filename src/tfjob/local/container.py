@@ -1,0 +1,317 @@
+"""One run of one container: its init, its workload, and the channel on which they report to the supervisor.
+
+    supervisor -> init (reaps, relays signals; PID 1 of the container's pid namespace) -> workload (own session)
+
+The workload is never PID 1: as such it would not die of SIGTERM by default. The init outlives it just long enough to
+report how it ended and to kill everything that it left behind.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import json
+import os
+import resource
+import signal
+import socket
+import time
+
+from . import bind_rewrite, processes, rootfs, syscalls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .pod_spec import Mount
+
+_KILL_ALL = signal.SIGUSR1  # to the init: kill everything in the container
+_INIT_SIGNALS = {signal.SIGCHLD, signal.SIGTERM, _KILL_ALL}
+
+
+class Plan:
+    """What a container needs to start; every path is the host's."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        uid: str,
+        hostname: str,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str,
+        namespaces: bool,
+        rewrite_binds: bool,
+        root_dir: str = "",
+        mounts: list[Mount] | None = None,
+        cgroup_files: list[str] | None = None,
+        host_proc: int | None = None,
+    ) -> None:
+        self.name = name
+        self.uid = uid
+        self.hostname = hostname
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd or "/"
+        self.namespaces = namespaces
+        self.rewrite_binds = rewrite_binds
+        self.root_dir = root_dir
+        self.mounts = mounts or []
+        self.cgroup_files = cgroup_files or []
+        self.host_proc = host_proc  # the host's /proc, for the workload's pid as the host sees it
+
+
+class Container:
+    """A container as the supervisor holds it; `channel` and `output` are to be polled."""
+
+    def __init__(self, pid: int, channel: socket.socket, output: int) -> None:
+        self.pid = pid  # of the init
+        self.channel = channel
+        self.output = output  # the workload's stdout and stderr in one pipe: their order is kept
+        self._received = b""
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the workload."""
+        processes.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill every process of the container; its init still reports how the workload ended."""
+        processes.kill(self.pid, _KILL_ALL)
+
+    def kill_init(self) -> None:
+        """The last resort, when the init itself does not answer."""
+        processes.kill(self.pid, signal.SIGKILL)
+
+    def receive(self) -> tuple[list[dict[str, Any]], list[int], bool]:
+        """The events and descriptors that have arrived, and whether the channel is still open."""
+        try:
+            data, ancillary, _, _ = self.channel.recvmsg(65536, socket.CMSG_SPACE(4))
+        except BlockingIOError:
+            return [], [], True
+        except ConnectionResetError:
+            data, ancillary = b"", []
+        *lines, self._received = (self._received + data).split(b"\n")
+        fds = [fd for _, _, payload in ancillary for fd in array.array("i", payload)]
+        return [json.loads(line) for line in lines], fds, bool(data)
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        self.channel.close()
+        os.close(self.output)
+
+
+def start(plan: Plan) -> Container:
+    """Fork the container's init, which reports on the channel:
+
+    {"pid": the workload's, as the host sees it}, {"started": time} or {"error": text, "code": n}, {"exited": wait
+    status, "at": time} when the workload's main process ended, {"cpu": seconds, "peak": bytes} when all are gone.
+    """
+    ours, theirs = socket.socketpair()
+    output, their_output = os.pipe()
+    supervisor = os.getpid()
+    pid = syscalls.fork_in_new_pid_namespace() if plan.namespaces else os.fork()
+    if pid == 0:
+        _init(plan, theirs, their_output, supervisor)
+    theirs.close()
+    os.close(their_output)
+    ours.setblocking(False)
+    os.set_blocking(output, False)
+    return Container(pid, ours, output)
+
+
+# In the init
+
+
+class _StartError(Exception):
+    """The container cannot start; `code` as a shell or a container runtime gives it."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def _init(plan: Plan, channel: socket.socket, output: int, supervisor: int) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _INIT_SIGNALS)
+        _close_all_but(channel.fileno(), output, plan.host_proc)
+        if not plan.namespaces:
+            _tie_to_parent(supervisor)
+            _become_subreaper()
+        workload = _start_workload(plan, channel, output)
+        _send(channel, {"started": time.time()})
+        _close_all_but(channel.fileno())
+        status = _wait_for(workload, plan.namespaces)
+        _send(channel, {"exited": status, "at": time.time()})
+        _kill_rest(plan.namespaces)
+        while _reap_one(block=True) is not None:
+            _kill_rest(plan.namespaces)
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        _send(channel, {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024})
+        os._exit(0)
+    except _StartError as error:
+        _send(channel, {"error": str(error), "code": error.code})
+    except BaseException as error:  # nothing may escape into the supervisor's own code
+        _send(channel, {"error": f"init of the container failed: {error!r}", "code": 128})
+    os._exit(1)
+
+
+def _start_workload(plan: Plan, channel: socket.socket, output: int) -> int:
+    """Fork the workload and return its pid once it has become the program it should be."""
+    try:
+        cgroups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in plan.cgroup_files]
+        if plan.namespaces:
+            _enter_root(plan)
+    except OSError as error:
+        raise _StartError(128, error.strerror or str(error)) from error
+    reader, writer = os.pipe()  # closed by a successful exec
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _workload(plan, channel, output, cgroups, writer)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        failure = pipe.read()
+    if failure:
+        os.waitpid(pid, 0)
+        code, _, text = failure.decode(errors="replace").partition(" ")
+        raise _StartError(int(code), text)
+    return pid
+
+
+def _enter_root(plan: Plan) -> None:
+    syscalls.unshare(syscalls.NEWNS | syscalls.NEWUTS | syscalls.NEWIPC)
+    syscalls.set_hostname(plan.hostname[:63])
+    root = rootfs.build(plan.root_dir, plan.mounts, fresh_proc=True, keep=[plan.cwd])
+    syscalls.pivot_root(root)
+
+
+def _wait_for(workload: int, namespaces: bool) -> int:
+    """Relay signals and reap orphans until the workload's main process ends; returns its wait status."""
+    while True:
+        number = signal.sigwait(_INIT_SIGNALS)
+        if number == signal.SIGTERM:
+            os.kill(workload, signal.SIGTERM)
+        elif number == _KILL_ALL:
+            _kill_rest(namespaces)
+        while reaped := _reap_one(block=False):
+            if reaped[0] == workload:
+                return reaped[1]
+
+
+def _reap_one(*, block: bool) -> tuple[int, int] | None:
+    try:
+        pid, status = os.waitpid(-1, 0 if block else os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, status) if pid else None
+
+
+def _kill_rest(namespaces: bool) -> None:
+    if namespaces:
+        try:
+            os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but ourselves
+        except ProcessLookupError:
+            pass
+        return
+    for pid in processes.descendants(os.getpid()):
+        processes.kill(pid, signal.SIGKILL)
+
+
+def _tie_to_parent(parent: int) -> None:
+    """Without a pid namespace: die when the parent dies."""
+    if not os.path.isdir("/proc/self"):
+        return  # macOS has no such call
+    syscalls.die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it died before we asked
+
+
+def _become_subreaper() -> None:
+    if os.path.isdir("/proc/self"):
+        syscalls.become_subreaper()
+
+
+def _close_all_but(*keep: int | None) -> None:
+    """The supervisor's lock must not live on in us, nor another container's pipe."""
+    start = 3
+    for fd in sorted(fd for fd in keep if fd is not None):
+        os.closerange(start, fd)
+        start = fd + 1
+    os.closerange(start, max(start, 4096))
+
+
+def _send(channel: socket.socket, event: dict[str, object]) -> None:
+    try:
+        channel.sendall(json.dumps(event).encode() + b"\n")
+    except OSError:
+        pass  # the supervisor is gone, and we are about to follow
+
+
+# In the workload
+
+
+def _workload(plan: Plan, channel: socket.socket, output: int, cgroups: list[int], errors: int) -> NoReturn:
+    try:
+        parent = os.getppid()
+        os.setsid()
+        if not plan.namespaces:
+            _tie_to_parent(parent)
+        for fd in cgroups:
+            os.write(fd, b"0")
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        _announce(plan, channel)
+        _chdir(plan.cwd)
+        os.umask(0o022)
+        _restore_signals()
+        _exec(plan)
+    except _StartError as error:
+        os.write(errors, f"{error.code} {error}".encode(errors="replace")[:4096])
+    except OSError as error:
+        os.write(errors, f"128 {error.strerror or error}".encode(errors="replace")[:4096])
+    except BaseException as error:
+        os.write(errors, f"128 {error!r}".encode(errors="replace")[:4096])
+    os._exit(127)
+
+
+def _announce(plan: Plan, channel: socket.socket) -> None:
+    pid = int(os.readlink("self", dir_fd=plan.host_proc)) if plan.host_proc is not None else os.getpid()
+    message = json.dumps({"pid": pid}).encode() + b"\n"
+    if not plan.rewrite_binds:
+        channel.sendall(message)
+        return
+    listener = bind_rewrite.install_filter()
+    channel.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
+    os.close(listener)
+
+
+def _chdir(path: str) -> None:
+    try:
+        os.chdir(path)
+    except OSError as error:
+        raise _StartError(128, f'chdir to the working folder "{path}": {error.strerror}') from error
+
+
+def _restore_signals() -> None:
+    """Undo what Python and the init changed; ignored and blocked signals would survive exec."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+
+
+def _exec(plan: Plan) -> NoReturn:
+    program = plan.argv[0]
+    try:
+        os.execvpe(program, plan.argv, {**plan.env, processes.MARK: plan.uid})  # noqa: S606 -- the product
+    except OSError as error:
+        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        if not missing:
+            raise _StartError(126, f'exec "{program}": {error.strerror}') from error
+        if "/" not in program:
+            raise _StartError(127, f'exec "{program}": not found in PATH={plan.env.get("PATH", "")}') from error
+        if os.path.exists(program):
+            raise _StartError(127, f'exec "{program}": its interpreter (first line) does not exist') from error
+        raise _StartError(127, f'exec "{program}": {error.strerror}') from error

@@ -1,0 +1,176 @@
+"""A container's output as rotated files of CRI lines: `<timestamp> stdout F|P <text>`.
+
+P marks a part of a line (too long, or waiting for its end), F its last part. The writer never blocks on the disk
+being full and never dies of it: what cannot be written is dropped and counted.
+
+    log, log.1 ... log.N-1   the newest first
+    truncated                bytes that rotation threw away, once it did
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+_PART = 64 * 1024  # the longest record
+_PATIENCE = 0.25  # a line without its end is shown after this many seconds
+_TAIL = 16 * 1024
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 in UTC with microseconds."""
+    whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{micros:06d}Z"
+
+
+class ContainerLog:
+    """Writes one attempt's output below `directory`."""
+
+    def __init__(self, directory: str, max_bytes: int, files: int) -> None:
+        self.lost = 0  # bytes of output that could not be written
+        self._path = f"{directory}/log"
+        self._max_bytes = max(max_bytes, 1)
+        self._files = max(files, 1)
+        self._partial = b""  # a line whose end has not come
+        self._partial_since = 0.0
+        self._tail = b""
+        self._unreported = 0  # lost since the last line that says so
+        self._torn = False  # the last record was written in part
+        self._fd = -1
+        self._size = 0
+        try:
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+        except OSError:
+            pass  # a full disk: opening fails too, and is tried again with each record
+        self._open()
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece of output as it came from the pipe."""
+        self._tail = (self._tail + data)[-_TAIL:]
+        *lines, rest = (self._partial + data).split(b"\n")
+        if lines or not self._partial:
+            self._partial_since = time.monotonic()  # the oldest byte that waits came just now
+        if max(map(len, lines), default=0) <= _PART:
+            self._write(lines, b"F")
+        else:
+            for line in lines:
+                *parts, last = _parts(line)
+                self._write(parts, b"P")
+                self._write([last], b"F")
+        *parts, self._partial = _parts(rest)
+        self._write(parts, b"P")
+
+    def flush_in(self) -> float | None:
+        """Seconds until `flush` is due, None when nothing waits."""
+        if not self._partial:
+            return None
+        return max(0.0, self._partial_since + _PATIENCE - time.monotonic())
+
+    def flush(self) -> None:
+        """Write the line that has not ended yet."""
+        if self._partial:
+            self._write([self._partial], b"P")
+            self._partial = b""
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self.flush()
+        self._report_loss()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def last_lines(self, count: int, max_bytes: int) -> str:
+        """The end of the output as plain text, for a termination message."""
+        return plain_tail(self._tail, count, max_bytes)
+
+    def _open(self) -> None:
+        try:
+            self._fd = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._size = os.fstat(self._fd).st_size
+        except OSError:
+            self._fd = -1
+
+    def _write(self, texts: list[bytes], tag: bytes) -> None:
+        if not texts:
+            return
+        if self._unreported:
+            self._report_loss()
+        prefix = timestamp(time.time()).encode() + b" stdout " + tag + b" "
+        lost = self._put(prefix + (b"\n" + prefix).join(texts) + b"\n")
+        self.lost += lost
+        self._unreported += lost
+
+    def _report_loss(self) -> None:
+        lost, self._unreported = self._unreported, 0
+        if lost:
+            text = f"{timestamp(time.time())} stdout F [tfjob: {lost} bytes of output could not be written here]\n"
+            if self._put(text.encode()):
+                self._unreported = lost  # still no room
+
+    def _put(self, data: bytes) -> int:
+        """Append; returns how many bytes were lost."""
+        if self._fd < 0:
+            self._open()
+        if self._torn:
+            data = b"\n" + data
+        try:
+            written = os.write(self._fd, data)
+        except OSError:
+            return len(data)
+        self._torn = written < len(data)
+        self._size += written
+        if self._size > self._max_bytes:
+            self._rotate()
+        return len(data) - written
+
+    def _rotate(self) -> None:
+        try:
+            oldest = f"{self._path}.{self._files - 1}" if self._files > 1 else self._path
+            self._note_truncation(oldest)
+            for number in range(self._files - 2, 0, -1):
+                if os.path.exists(f"{self._path}.{number}"):
+                    os.rename(f"{self._path}.{number}", f"{self._path}.{number + 1}")
+            if self._files > 1:
+                os.rename(self._path, f"{self._path}.1")
+            else:
+                os.unlink(self._path)
+        except OSError:
+            return  # the file grows on, and the next record tries again
+        os.close(self._fd)
+        self._open()
+
+    def _note_truncation(self, oldest: str) -> None:
+        try:
+            gone = os.stat(oldest).st_size
+        except FileNotFoundError:
+            return
+        marker = f"{os.path.dirname(self._path)}/truncated"
+        try:
+            with open(marker) as file:
+                gone += int(file.read() or 0)
+        except FileNotFoundError:
+            pass
+        with open(f"{marker}.tmp", "w") as file:
+            file.write(f"{gone}\n")
+        os.rename(f"{marker}.tmp", marker)
+
+
+def _parts(line: bytes) -> list[bytes]:
+    return [line[start : start + _PART] for start in range(0, len(line), _PART)] or [b""]
+
+
+def plain_tail(output: bytes, count: int, max_bytes: int) -> str:
+    """The last lines of raw output: no colours, valid text, and of a redrawn line only what was visible last."""
+    lines = []
+    for raw in output.split(b"\n")[-(count + 1) :]:
+        visible = raw.rstrip(b"\r").rpartition(b"\r")[2]
+        text = _ANSI.sub("", visible.decode("utf-8", "replace"))
+        lines.append("".join(char for char in text if char == "\t" or char >= " "))
+    while lines and not lines[-1].strip():
+        lines.pop()
+    text = "\n".join(lines[-count:])
+    return text.encode()[-max_bytes:].decode("utf-8", "ignore")

@@ -1,0 +1,64 @@
+"""What becomes of a container that ended and of its pod: the kubelet's rules, as pure functions."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from .pod_spec import Backoff
+
+
+def exit_code(wait_status: int) -> int:
+    """The code that a container runtime reports: 128 + the signal for a killed process."""
+    number = wait_status & 0x7F
+    return 128 + number if number else (wait_status >> 8) & 0xFF
+
+
+def exit_signal(wait_status: int) -> int:
+    """The signal that ended the process, 0 for none."""
+    return wait_status & 0x7F
+
+
+def restarts(policy: str, code: int) -> bool:
+    """Whether a container that ended with `code` is started again in place."""
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def delay(restarts_in_a_row: int, backoff: Backoff) -> float:
+    """Seconds to wait before the next restart: none for the first, then doubled up to the limit."""
+    if restarts_in_a_row == 0:
+        return 0.0
+    return float(min(backoff["initial"] * 2 ** min(restarts_in_a_row - 1, 30), backoff["max"]))
+
+
+def termination_reason(code: int, *, started: bool, out_of_memory: bool) -> str:
+    """The `reason` of a terminated state."""
+    if not started:
+        return "StartError"
+    if code == 0:
+        return "Completed"
+    # A killed child raises the counter too while its parent goes on, so the code decides as well.
+    return "OOMKilled" if out_of_memory and code == 137 else "Error"
+
+
+def phase(init_states: Iterable[dict[str, Any]], states: Iterable[dict[str, Any]], *, done: bool) -> str:
+    """The pod's phase, from the states of its init containers (sidecars left out) and of its containers."""
+    init_states, states = list(init_states), list(states)
+    if done:
+        everything = [*init_states, *states]
+        return "Succeeded" if all(_succeeded(state) for state in everything) else "Failed"
+    if not all(_succeeded(state) for state in init_states):
+        return "Pending"
+    if any(_never_started(state) for state in states):
+        return "Pending"
+    return "Running"
+
+
+def _succeeded(state: dict[str, Any]) -> bool:
+    return bool(state.get("terminated")) and state["terminated"]["exitCode"] == 0
+
+
+def _never_started(state: dict[str, Any]) -> bool:
+    return state.get("waiting", {}).get("reason") in ("PodInitializing", "ContainerCreating")

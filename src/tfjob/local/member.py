@@ -1,0 +1,403 @@
+"""One container of a pod over all of its runs: start, watch, record how it ended, start again."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import cgroups, container, lifecycle, processes, rootfs
+from .container_log import ContainerLog, timestamp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .pod_process import PodProcess
+    from .pod_spec import ContainerSpec, Mount
+
+_DRAIN = 0.3  # seconds of silence after which a pipe that somebody else still holds is closed
+_LINGER = 5.0  # seconds that an init may need to kill what the workload left
+_MESSAGE_BYTES, _MESSAGE_LINES = 4096, 20
+_DEFAULT_MESSAGE_PATH = "/dev/termination-log"
+
+
+class Member:
+    """A container of the pod, init containers and sidecars included."""
+
+    def __init__(self, pod: PodProcess, spec: ContainerSpec, kind: str) -> None:
+        self.name = spec["name"]
+        self.is_sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
+        self.state: dict[str, Any] = {
+            "waiting": {
+                "reason": "PodInitializing" if kind == "init" or pod.spec["initContainers"] else "ContainerCreating"
+            }
+        }
+        self.last_state: dict[str, Any] = {}
+        self.workload_pid = 0
+        self.peak_memory = 0
+        self.cpu_seconds = 0.0
+        self._pod = pod
+        self._spec = spec
+        self._kind = kind
+        self._policy = _policy(kind, self.is_sidecar, pod.spec["restartPolicy"])
+        self._restart_count = 0
+        self._restarts_in_a_row = 0
+        self._may_start = True
+        self._ever_ran = False
+        self._restart_at: float | None = None
+        self._lost_before = 0  # log bytes lost in earlier runs
+        self._run: _Run | None = None
+
+    # What the pod asks
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any process of it is left."""
+        return self._run is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended and will not be started again."""
+        return self._run is None and "terminated" in self.state
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether its last run ended with 0."""
+        return bool(self.state.get("terminated", {}).get("exitCode", 1) == 0)
+
+    @property
+    def lets_next_start(self) -> bool:
+        """Whether the init container after it may start."""
+        return self._ever_ran if self.is_sidecar else self.is_over and self.succeeded
+
+    @property
+    def polls_memory(self) -> bool:
+        """Whether its memory limit is ours to enforce."""
+        return self._run is not None and self._run.polls_memory
+
+    @property
+    def log_lost(self) -> int:
+        """Bytes of output that could not be written."""
+        return self._lost_before + (self._run.log.lost if self._run else 0)
+
+    def due_in(self, now: float) -> float | None:
+        """Seconds until `tick` has something to do."""
+        due = [] if self._restart_at is None else [self._restart_at - now]
+        if self._run:
+            due.extend(self._run.due_in(now))
+        return min(due) if due else None
+
+    def status(self) -> dict[str, Any]:
+        """Its entry in containerStatuses."""
+        running = "running" in self.state
+        done_init = self._kind == "init" and not self.is_sidecar and self.succeeded
+        return {
+            "name": self.name,
+            "ready": running or done_init,
+            "started": running,
+            "restartCount": self._restart_count,
+            "state": self.state,
+            "lastState": self.last_state,
+        }
+
+    # What the pod orders
+
+    def start_if_due(self) -> None:
+        """Start it for the first time, or again when its back-off is over."""
+        if self._run or not self._may_start:
+            return
+        first = "waiting" in self.state and self._restart_at is None
+        again = self._restart_at is not None and time.monotonic() >= self._restart_at
+        if first or again:
+            if again:
+                self._restart_count += 1
+            self._restart_at = None
+            self._start()
+
+    def never_restart(self) -> None:
+        """From now on its next end is the last, and a pending restart is called off."""
+        self._may_start = False
+        if self._restart_at is not None:
+            self._restart_at = None
+            self.state, self.last_state = self.last_state, {}
+            self._pod.changed()
+
+    def terminate(self) -> None:
+        """SIGTERM, once."""
+        if self._run and not self._run.told_to_end:
+            self._run.told_to_end = True
+            self._run.container.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL to all of it; a second call kills its init too."""
+        if self._run and self._run.told_to_die:
+            self._run.container.kill_init()
+        elif self._run:
+            self._run.told_to_die = True
+            self._run.container.kill()
+
+    def reaped(self, pid: int, status: int) -> None:
+        """The supervisor heard that a child ended."""
+        if self._run and self._run.container.pid == pid:
+            self._run.init_status = status
+            self._run.drain_until = time.monotonic() + _DRAIN
+
+    def tick(self, now: float) -> None:
+        """Do what time alone makes due."""
+        run = self._run
+        if not run:
+            return
+        if run.log.flush_in() == 0.0:
+            run.log.flush()
+        if run.linger_until is not None and now >= run.linger_until:
+            run.linger_until = None
+            run.container.kill_init()
+        if run.init_status is not None and run.channel_closed and (run.output_closed or now >= run.drain_until):
+            self._ended(run)
+
+    def check_memory(self) -> None:
+        """Enforce a limit for which there is no control group."""
+        run = self._run
+        if not run or not run.polls_memory or run.out_of_memory:
+            return
+        resident = processes.descendants(run.container.pid)
+        total = sum(resident.values())
+        if total > self._spec["memory"]:  # pages shared between its processes were counted twice: look closer
+            total = sum(processes.proportional_memory(pid) or size for pid, size in resident.items())
+        self.peak_memory = max(self.peak_memory, total)
+        if total > self._spec["memory"]:
+            run.out_of_memory = True
+            self.kill()
+
+    # A run
+
+    def _start(self) -> None:
+        pod, spec = self._pod, self._spec
+        log = ContainerLog(
+            f"{pod.pod_dir}/logs/{self.name}/{self._restart_count}",
+            pod.spec["log"]["maxBytes"],
+            pod.spec["log"]["files"],
+        )
+        group = self._make_cgroup()
+        try:
+            _fresh_file(self._message_file)
+            plan = container.Plan(
+                name=self.name,
+                uid=pod.spec["uid"],
+                hostname=pod.spec["hostname"],
+                argv=spec["argv"],
+                env=pod.environment(self.name),
+                cwd=spec["cwd"],
+                namespaces=pod.full,
+                rewrite_binds=pod.rewrites_binds,
+                root_dir=self._root_dir,
+                mounts=self._mounts() if pod.full else [],
+                cgroup_files=group.join_files if group else [],
+                host_proc=pod.host_proc,
+            )
+            if pod.full:
+                os.makedirs(self._root_dir, mode=0o700, exist_ok=True)
+            started = container.start(plan)
+        except OSError as error:
+            log.close()
+            if group:
+                group.remove()
+            self._record(
+                128 << 8, started=None, finished=time.time(), failure=error.strerror or str(error), oom=False, log=log
+            )
+            return
+        run = _Run(started, log, group)
+        run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not (group and group.memory)
+        self._run = run
+        pod.watch(started.output, lambda _: self._on_output(run))
+        pod.watch(started.channel.fileno(), lambda _: self._on_channel(run))
+        pod.changed()
+
+    def _make_cgroup(self) -> cgroups.Cgroup | None:
+        spec = self._spec
+        if spec["limits"] != "cgroup" or not (spec["memory"] or spec["cpu"]):
+            return None
+        name = cgroups.group_name(self._pod.spec["uid"], self.name, self._restart_count)
+        group = cgroups.create(name, spec["memory"], spec["cpu"])
+        for problem in group.problems:
+            warning = f"{self.name}: {problem}"
+            if warning not in self._pod.warnings:
+                self._pod.warnings.append(warning)
+        return group
+
+    @property
+    def _root_dir(self) -> str:
+        return f"{self._pod.pod_dir}/rootfs/{self.name}.{self._restart_count}"
+
+    @property
+    def _message_file(self) -> str:
+        return f"{self._pod.pod_dir}/termination/{self.name}"
+
+    def _mounts(self) -> list[Mount]:
+        pod_dir = self._pod.pod_dir
+        mounts: list[Mount] = []
+        if self._pod.spec["hosts"]:
+            mounts.append({"source": self._pod.spec["hosts"], "target": "/etc/hosts", "readOnly": False})
+        if os.path.isdir("/run/nscd"):  # it would answer names from the host's own /etc/hosts
+            empty = f"{pod_dir}/rootfs/empty"
+            os.makedirs(empty, exist_ok=True)
+            mounts.append({"source": empty, "target": "/run/nscd", "readOnly": True})
+        for mount in self._spec["mounts"]:
+            if mount["source"].startswith(f"{pod_dir}/volumes/") and not os.path.exists(mount["source"]):
+                os.makedirs(mount["source"], exist_ok=True)  # a subPath that nobody has made yet
+            mounts.append(mount)
+        target = self._spec["terminationMessagePath"] or _DEFAULT_MESSAGE_PATH
+        mounts.append({"source": self._message_file, "target": target, "readOnly": False})
+        return mounts
+
+    def _on_output(self, run: _Run) -> None:
+        try:
+            data = os.read(run.container.output, 1 << 18)
+        except BlockingIOError:
+            return
+        if data:
+            run.log.feed(data)
+            run.drain_until = time.monotonic() + _DRAIN
+        else:
+            run.output_closed = True
+            self._pod.unwatch(run.container.output)
+
+    def _on_channel(self, run: _Run) -> None:
+        events, listeners, is_open = run.container.receive()
+        for listener in listeners:
+            self._pod.listen_to(listener)
+        for event in events:
+            if "pid" in event:
+                self.workload_pid = event["pid"]
+            elif "started" in event:
+                self._ever_ran = True
+                run.started_at = event["started"]
+                self.state = {"running": {"startedAt": timestamp(run.started_at)}}
+            elif "error" in event:
+                run.failure, run.wait_status = event["error"], event["code"] << 8
+            elif "exited" in event:
+                run.wait_status, run.finished_at = event["exited"], event["at"]
+                run.linger_until = time.monotonic() + _LINGER
+            elif "cpu" in event:
+                self.cpu_seconds += event["cpu"]
+                self.peak_memory = max(self.peak_memory, event["peak"])
+            self._pod.changed()
+        if not is_open:
+            run.channel_closed = True
+            self._pod.unwatch(run.container.channel.fileno())
+
+    def _ended(self, run: _Run) -> None:
+        self._pod.unwatch(run.container.output)
+        run.container.close()
+        run.log.close()
+        self._run = None
+        self.workload_pid = 0
+        self._lost_before += run.log.lost
+        oom = run.out_of_memory
+        if run.group:
+            oom = oom or run.group.oom_kills() > 0
+            self.peak_memory = max(self.peak_memory, run.group.peak())
+            run.group.remove()
+        status = run.wait_status
+        if status is None:
+            status = run.init_status or 0  # the init was killed before it could report
+        finished = run.finished_at or time.time()
+        self._record(status, started=run.started_at, finished=finished, failure=run.failure, oom=oom, log=run.log)
+
+    def _record(
+        self, status: int, *, started: float | None, finished: float, failure: str, oom: bool, log: ContainerLog
+    ) -> None:
+        """Note how a run ended, and decide whether there is another."""
+        code = lifecycle.exit_code(status)
+        reason = lifecycle.termination_reason(code, started=started is not None, out_of_memory=oom)
+        terminated: dict[str, Any] = {"exitCode": code, "reason": reason}
+        if lifecycle.exit_signal(status):
+            terminated["signal"] = lifecycle.exit_signal(status)
+        message = failure or self._termination_message(code, log)
+        if message:
+            terminated["message"] = message
+        terminated["startedAt"] = timestamp(started or finished)
+        terminated["finishedAt"] = timestamp(finished)
+        self.state = {"terminated": terminated}
+        self._pod.changed()
+        if self._pod.full:
+            rootfs.release_points(self._root_dir)
+        if self._may_start and lifecycle.restarts(self._policy, code):
+            self._schedule_restart(finished - (started or finished))
+        else:
+            self._may_start = False
+
+    def _schedule_restart(self, ran_for: float) -> None:
+        backoff = self._pod.spec["backoff"]
+        if ran_for >= backoff["reset"]:
+            self._restarts_in_a_row = 0
+        wait = lifecycle.delay(self._restarts_in_a_row, backoff)
+        self._restarts_in_a_row += 1
+        self._restart_at = time.monotonic() + wait
+        self.last_state = self.state
+        text = f"back-off {wait:g}s restarting failed container={self.name} pod={self._pod.spec['name']}"
+        self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
+        if self._pod.full:
+            try:
+                rootfs.remove_container_root(self._root_dir)  # a restarted container starts from a clean layer
+            except (OSError, rootfs.RootfsBusyError) as error:
+                self._pod.warnings.append(f"{self.name}: its old root stays: {error}")
+
+    def _termination_message(self, code: int, log: ContainerLog) -> str:
+        try:
+            with open(self._message_file, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _MESSAGE_BYTES))
+                text = file.read(_MESSAGE_BYTES).decode("utf-8", "replace")
+        except OSError:
+            text = ""
+        if text or code == 0 or self._spec["terminationMessagePolicy"] != "FallbackToLogsOnError":
+            return text
+        return log.last_lines(_MESSAGE_LINES, _MESSAGE_BYTES)
+
+
+class _Run:
+    """What is known about the current run."""
+
+    def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup | None) -> None:
+        self.container = started
+        self.log = log
+        self.group = group
+        self.polls_memory = False
+        self.started_at: float | None = None
+        self.finished_at: float | None = None
+        self.wait_status: int | None = None  # of the workload, or of a failed start
+        self.failure = ""  # why it could not start
+        self.init_status: int | None = None
+        self.channel_closed = False
+        self.output_closed = False
+        self.drain_until = 0.0
+        self.linger_until: float | None = None
+        self.told_to_end = False
+        self.told_to_die = False
+        self.out_of_memory = False
+
+    def due_in(self, now: float) -> list[float]:
+        """Seconds until each of the things that time alone brings."""
+        due = [] if self.init_status is None else [self.drain_until - now]
+        if self.linger_until is not None:
+            due.append(self.linger_until - now)
+        flush = self.log.flush_in()
+        return due if flush is None else [*due, flush]
+
+
+def _policy(kind: str, is_sidecar: bool, pod_policy: str) -> str:
+    """An init container that succeeded is never run again; a sidecar always is."""
+    if is_sidecar:
+        return "Always"
+    return "OnFailure" if kind == "init" and pod_policy == "Always" else pod_policy
+
+
+def _first_reason(pod: PodProcess) -> str:
+    return "PodInitializing" if pod.spec["initContainers"] else "ContainerCreating"
+
+
+def _fresh_file(path: str) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    os.fchmod(fd, 0o666)  # whatever user the program becomes
+    os.close(fd)

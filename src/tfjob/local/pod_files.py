@@ -1,0 +1,104 @@
+"""The files that a supervisor leaves in its pod's directory: atomic JSON, the lock, a status safe from a full disk."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def read_json(path: str) -> Any:
+    """The JSON in `path`, None when there is no such file or it is not whole."""
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def write_json(path: str, value: object) -> None:
+    """Replace `path` by `value` in one step."""
+    _replace(path, f"{path}.tmp", value, durable=False)
+
+
+def _replace(path: str, temporary: str, value: object, *, durable: bool) -> None:
+    # Without O_TRUNC, so that blocks reserved in the temporary file are used.
+    fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        data = json.dumps(value).encode()
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.ftruncate(fd, len(data))
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, path)
+    if durable:
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+
+class StatusFile:
+    """status.json; room for its last version is reserved at the start, when there is room."""
+
+    def __init__(self, pod_dir: str, reserve: int) -> None:
+        self._path = f"{pod_dir}/status.json"
+        self._reserved = f"{pod_dir}/status.last"
+        fd = os.open(self._reserved, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        os.write(fd, bytes(reserve))
+        os.fsync(fd)
+        os.close(fd)
+
+    def write(self, status: object) -> bool:
+        """Replace the status; False when the disk is full and the old one stays."""
+        try:
+            write_json(self._path, status)
+        except OSError:
+            return False
+        return True
+
+    def write_last(self, status: object) -> None:
+        """Replace the status for good, in the reserved room, safe against power loss."""
+        _replace(self._path, self._reserved, status, durable=True)
+        remove(f"{self._path}.tmp")
+
+
+def remove(path: str) -> None:
+    """Remove a file that may be gone already."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def take_lock(pod_dir: str) -> int | None:
+    """The fd that holds the pod's lock until it is closed in every process; None when another process has it."""
+    fd = os.open(f"{pod_dir}/lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def is_locked(path: str) -> bool:
+    """Whether a process holds the lock on this file; a missing file is not locked."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False

@@ -1,0 +1,124 @@
+"""The processes of this machine: who is whose child, how much memory, which carry a pod's mark.
+
+Read from /proc where there is one, from `ps` elsewhere (macOS; not tested there).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+MARK = "TFJOB_POD"
+"""The environment variable that every process of a pod carries; its value is the pod's uid."""
+
+_HAS_PROC = os.path.isdir("/proc/self")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def table() -> dict[int, tuple[int, int]]:
+    """pid -> (parent, resident bytes) of every process that is visible here."""
+    if not _HAS_PROC:
+        rows = (line.split() for line in _ps("ax", "pid=,ppid=,rss="))
+        return {int(pid): (int(parent), int(rss) * 1024) for pid, parent, rss in rows}
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = _stat(int(name))
+            if fields:
+                found[int(name)] = int(fields[1]), int(fields[21]) * _PAGE
+    return found
+
+
+def descendants(pid: int) -> dict[int, int]:
+    """pid -> resident bytes of every child, grandchild ... of `pid`."""
+    children: dict[int, list[int]] = {}
+    everyone = table()
+    for child, (parent, _) in everyone.items():
+        children.setdefault(parent, []).append(child)
+    found: dict[int, int] = {}
+    todo = list(children.get(pid, ()))
+    while todo:
+        child = todo.pop()
+        found[child] = everyone[child][1]
+        todo.extend(children.get(child, ()))
+    return found
+
+
+def proportional_memory(pid: int) -> int | None:
+    """Bytes of memory with shared pages counted in part; None where the kernel does not say."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as rollup:
+            for line in rollup:
+                if line.startswith("Pss:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def start_time(pid: int) -> int | None:
+    """When a process began, in kernel ticks since boot: with the pid it names one process for ever."""
+    fields = _stat(pid) if _HAS_PROC else None
+    return int(fields[19]) if fields else None
+
+
+def marked(uid: str) -> list[int]:
+    """The processes that carry the mark of pod `uid`, this one excepted."""
+    mark = f"{MARK}={uid}"
+    if not _HAS_PROC:
+        rows = (line.split() for line in _ps("axeww", "pid=,command="))
+        return [int(row[0]) for row in rows if mark in row[1:] and int(row[0]) != os.getpid()]
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                with open(f"/proc/{name}/environ", "rb") as environ:
+                    if mark.encode() in environ.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def sweep(uid: str) -> int:
+    """Kill every process that still carries the mark of pod `uid`; returns how many there were."""
+    killed: set[int] = set()
+    for _ in range(100):  # a process may fork while we look
+        pids = [pid for pid in marked(uid) if not is_zombie(pid)]
+        if not pids:
+            break
+        for pid in pids:
+            kill(pid, signal.SIGKILL)
+        killed.update(pids)
+        time.sleep(0.005)
+    return len(killed)
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended and only waits for its parent to notice."""
+    fields = _stat(pid) if _HAS_PROC else None
+    return fields is not None and fields[0] == "Z"
+
+
+def kill(pid: int, number: int) -> None:
+    """Send a signal; a process that is gone or not ours is no error."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the name (which may hold blanks): state, parent, ..."""
+    try:
+        with open(f"/proc/{pid}/stat", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def _ps(*arguments: str) -> list[str]:
+    flags, columns = arguments
+    with os.popen(f"ps {flags} -o {columns}") as output:  # noqa: S605 -- our own words
+        return output.read().splitlines()

@@ -1,0 +1,201 @@
+"""The kernel calls that Python does not offer, by ctypes: every failure is an OSError that names the call.
+
+Loaded by each supervisor under `python -I -S`, so it imports nothing that is not needed to make a call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_ARM64 = os.uname().machine in ("aarch64", "arm64")
+
+NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+
+AUDIT_ARCH = 0xC00000B7 if _ARM64 else 0xC000003E
+NR_BIND, NR_CONNECT = (200, 203) if _ARM64 else (49, 42)
+_NR_PIVOT_ROOT, _NR_SECCOMP = (41, 277) if _ARM64 else (155, 317)
+_NR_PIDFD_GETFD, _NR_MOUNT_SETATTR = 438, 442  # the same on every architecture
+
+_MNT_DETACH = 2
+_AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
+_SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
+
+
+def _checked(call: str, result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{call}: {os.strerror(number)}")
+    return result
+
+
+def _path(text: str | None) -> bytes | None:
+    return None if text is None else os.fsencode(text)
+
+
+# Namespaces
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces named by `flags` for new ones."""
+    _checked(f"unshare({flags:#x})", _libc.unshare(flags))
+
+
+def setns(fd: int, kind: int) -> None:
+    """Enter the namespace behind `fd`."""
+    _checked(f"setns({kind:#x})", _libc.setns(fd, kind))
+
+
+def enter_user_namespace(extra: int = 0) -> None:
+    """Enter a new user namespace in which this user keeps its own uid and gid and may mount; needs one thread."""
+    uid, gid = os.geteuid(), os.getegid()
+    unshare(NEWUSER | extra)
+    for file, line in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        try:
+            with open(f"/proc/self/{file}", "w") as handle:
+                handle.write(line)
+        except OSError as error:
+            raise OSError(error.errno, f"write {file}: {os.strerror(error.errno or 0)}") from error
+
+
+def fork_in_new_pid_namespace() -> int:
+    """Fork a child that is PID 1 of a new pid namespace; later children are born in this process's own again."""
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        unshare(NEWPID)
+        pid = os.fork()
+        if pid:
+            setns(own, NEWPID)
+        return pid
+    finally:
+        os.close(own)
+
+
+def set_hostname(name: str) -> None:
+    """Set the host name of this UTS namespace."""
+    text = name.encode()
+    _checked(f"sethostname({name})", _libc.sethostname(text, ctypes.c_size_t(len(text))))
+
+
+# Mounts
+
+
+def mount(source: str | None, target: str, fstype: str | None = None, flags: int = 0, data: str = "") -> None:
+    """mount(2)."""
+    result = _libc.mount(
+        _path(source), _path(target), _path(fstype), ctypes.c_ulong(flags), _path(data) if data else None
+    )
+    _checked(f"mount {source or fstype} on {target}", result)
+
+
+def bind(source: str, target: str) -> None:
+    """Show `source`, with everything mounted below it, at `target` too."""
+    mount(source, target, None, MS_BIND | MS_REC)
+
+
+def make_private() -> None:
+    """Cut the propagation of every mount, so that nothing that we mount or unmount reaches the host."""
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+
+
+def unmount(target: str) -> None:
+    """Detach what is mounted at `target`."""
+    _checked(f"umount {target}", _libc.umount2(_path(target), _MNT_DETACH))
+
+
+class _MountAttr(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
+
+
+def make_read_only(path: str) -> None:
+    """Make the mount at `path` and all below it read-only, keeping their other flags (Linux 5.12)."""
+    change = _MountAttr(attr_set=_MOUNT_ATTR_RDONLY)
+    result = _libc.syscall(
+        ctypes.c_long(_NR_MOUNT_SETATTR),
+        ctypes.c_int(_AT_FDCWD),
+        ctypes.c_char_p(_path(path)),
+        ctypes.c_uint(_AT_RECURSIVE),
+        ctypes.byref(change),
+        ctypes.c_size_t(ctypes.sizeof(change)),
+    )
+    _checked(f"mount_setattr {path}", result)
+
+
+def pivot_root(new_root: str) -> None:
+    """Make the mount at `new_root` the root of this mount namespace and let go of the old one."""
+    os.chdir(new_root)
+    result = _libc.syscall(ctypes.c_long(_NR_PIVOT_ROOT), ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
+    _checked(f"pivot_root {new_root}", result)
+    unmount(".")  # pivot_root(".", ".") stacks the old root on the new one
+    os.chdir("/")
+
+
+# Processes
+
+
+def _prctl(call: str, option: int, argument: int | bytes) -> None:
+    value = ctypes.c_char_p(argument) if isinstance(argument, bytes) else ctypes.c_ulong(argument)
+    zero = ctypes.c_ulong(0)
+    _checked(f"prctl({call})", _libc.prctl(ctypes.c_int(option), value, zero, zero, zero))
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Ask for a signal when the thread that forked this process ends; children do not inherit it."""
+    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal_number)
+
+
+def become_subreaper() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
+
+
+def set_process_name(name: str) -> None:
+    """Set the short name that `ps` and `top` show (15 bytes)."""
+    _prctl("PR_SET_NAME", _PR_SET_NAME, name.encode()[:15])
+
+
+def pidfd_getfd(pidfd: int, fd: int) -> int:
+    """Duplicate descriptor `fd` of another process into this one."""
+    result = _libc.syscall(ctypes.c_long(_NR_PIDFD_GETFD), ctypes.c_int(pidfd), ctypes.c_int(fd), ctypes.c_uint(0))
+    return _checked("pidfd_getfd", result)
+
+
+# Sockets and their filter
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = [
+        ("code", ctypes.c_uint16),
+        ("jump_true", ctypes.c_uint8),
+        ("jump_false", ctypes.c_uint8),
+        ("operand", ctypes.c_uint32),
+    ]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction))]
+
+
+def seccomp_listener(instructions: list[tuple[int, int, int, int]]) -> int:
+    """Filter this process's system calls by a BPF program; returns the fd that hears of those it notifies."""
+    _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)  # without it only root may install a filter
+    array = (_Instruction * len(instructions))(*(_Instruction(*one) for one in instructions))
+    program = _Program(len(instructions), array)
+    result = _libc.syscall(
+        ctypes.c_long(_NR_SECCOMP),
+        ctypes.c_uint(_SECCOMP_SET_MODE_FILTER),
+        ctypes.c_uint(_SECCOMP_FILTER_FLAG_NEW_LISTENER),
+        ctypes.byref(program),
+    )
+    return _checked("seccomp(NEW_LISTENER)", result)
+
+
+def bind_socket(fd: int, address: bytes) -> int:
+    """bind(2) with a raw sockaddr; returns 0 or the errno."""
+    if _libc.bind(fd, address, len(address)) == 0:
+        return 0
+    return ctypes.get_errno()
