@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tfjob.api.manifest import load
+from tfjob.api.problems import InvalidManifest, Problem
+
+MANIFESTS = Path(__file__).parent / "manifests"
+
+JOB = """
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata:
+  name: ${name}
+spec:
+  tfReplicaSpecs:
+    worker:
+      replicas: ${workers}
+      template:
+        spec:
+          containers:
+            - image: tf:${tag}
+              command: [sh, -c, "echo ${name} ${HOME}"]
+"""
+
+
+def test_a_manifest_gives_jobs_with_defaults_and_the_objects_beside_them() -> None:
+    manifest = load((MANIFESTS / "v1-distributed.yaml").read_bytes(), "x.yaml")
+    assert [job.metadata.name for job in manifest.jobs] == ["digits"]
+    assert [one["kind"] for one in manifest.objects] == ["ConfigMap", "Secret", "PersistentVolumeClaim"]
+    assert manifest.objects[1]["data"] == {"token": "c2VjcmV0"}
+    assert manifest.jobs[0].spec.tf_replica_specs["Worker"].replicas == 2
+
+
+def test_parameters_fill_in_values_also_numbers() -> None:
+    manifest = load(JOB, "x.yaml", {"name": "digits", "workers": "3", "tag": "2"})
+    manifest.raise_for_errors()
+    (job,) = manifest.jobs
+    worker = job.spec.tf_replica_specs["Worker"]
+    assert (job.metadata.name, worker.replicas) == ("digits", 3)
+    assert worker.template is not None
+    assert worker.template["spec"]["containers"][0]["image"] == "tf:2"
+    assert worker.template["spec"]["containers"][0]["command"][2] == "echo digits ${HOME}"
+
+
+def test_a_parameter_that_nothing_uses_is_an_error() -> None:
+    manifest = load(JOB, "x.yaml", {"name": "a", "workers": "1", "tag": "2", "wrokers": "3"})
+    assert [str(problem) for problem in manifest.errors] == [
+        "x.yaml: the parameter wrokers is given, but no value of the manifest holds ${wrokers}; remove -p wrokers=..."
+    ]
+
+
+def test_a_parameter_that_is_not_given_shows_where_it_is_needed() -> None:
+    said = [str(problem) for problem in load(JOB, "x.yaml", {"name": "a", "workers": "two"}).errors]
+    assert said == [
+        'x.yaml:9:7: spec.tfReplicaSpecs.worker.replicas: must be an integer, is the string "two"',
+        "x.yaml:13:15: spec.tfReplicaSpecs.worker.template.spec.containers[0].image: "
+        "'tf:${tag}' still holds the placeholder ${tag}; pass -p tag=..., or write the image's name",
+    ]
+
+
+def test_the_only_job_can_be_renamed() -> None:
+    manifest = load((MANIFESTS / "batch-job.yaml").read_text(), name="other")
+    assert [job.metadata.name for job in manifest.jobs] == ["other"]
+    assert manifest.problems == []
+
+
+def test_the_items_of_a_list_are_read_with_their_places() -> None:
+    manifest = load((MANIFESTS / "list.yaml").read_text())
+    (job,) = manifest.jobs
+    assert job.metadata.name == "first"
+    assert manifest.where(job, "spec.tfReplicaSpecs.Worker.replicas") == (
+        30,
+        11,
+        "items[0].spec.tfReplicaSpecs.Worker.replicas",
+    )
+    assert [str(one) for one in load("{kind: List, apiVersion: v1, items: [3]}").errors] == [
+        "1:38: items[0]: must be an object with apiVersion and kind"
+    ]
+
+
+def test_other_code_can_place_its_own_problems() -> None:
+    manifest = load(JOB, "x.yaml", {"name": "a", "workers": "1", "tag": "2"})
+    problem = Problem("spec.tfReplicaSpecs.Worker.template.spec.containers[0].image", "is not here", "add it")
+    assert str(manifest.located(manifest.jobs[0], problem)) == (
+        "x.yaml:13:15: spec.tfReplicaSpecs.worker.template.spec.containers[0].image: is not here; add it"
+    )
+
+
+def test_errors_are_raised_together_and_warnings_are_not() -> None:
+    text = JOB.replace("template:", "tmplate:")
+    with pytest.raises(InvalidManifest) as error:
+        load(text, "x.yaml", {"name": "a", "workers": "1", "tag": "2"}).raise_for_errors()
+    assert [problem.path for problem in error.value.problems] == [
+        "spec.tfReplicaSpecs.worker.template",
+        "spec.tfReplicaSpecs.worker.tmplate",
+    ]
+    load(JOB.replace("command:", "comand:"), "", {"name": "a", "workers": "1", "tag": "2"}).raise_for_errors()
+
+
+def test_two_jobs_of_one_name_are_refused() -> None:
+    filled = {"name": "a", "workers": "1", "tag": "2"}
+    problems = load(f"{JOB}---{JOB}", "x", filled).errors
+    assert [str(problem) for problem in problems] == [
+        "x:19:3: metadata.name: TFJob a is given twice, first on line 5; give each its own name"
+    ]
+
+
+def test_a_template_that_aliases_share_is_never_changed() -> None:
+    text = (MANIFESTS / "v1-distributed.yaml").read_text()
+    manifest = load(text)
+    written = manifest.entries[0].written.spec.tf_replica_specs["Chief"].template
+    assert written is not None
+    assert "ports" not in written["spec"]["containers"][0]
+
+
+def test_loading_a_long_manifest_is_quick() -> None:
+    text = (
+        (MANIFESTS / "v1-distributed.yaml").read_bytes() + b"---\n" + (MANIFESTS / "v1alpha1-stored.yaml").read_bytes()
+    )
+    assert text.count(b"\n") > 100
+    load(text)
+    begin = time.process_time()
+    for _ in range(5):
+        load(text)
+    assert (time.process_time() - begin) / 5 < 0.03
+
+
+def test_importing_the_front_door_reads_no_schema() -> None:
+    code = "import tfjob.api.manifest, tfjob.api.pod_schema as s; assert s._file.cache_info().currsize == 0"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tfjob.api.defaults import with_defaults
+from tfjob.api.types import TFJob
+from tfjob.api.validation import validate
+
+WORKER = {"template": {"spec": {"containers": [{"image": "tf"}]}}}
+
+
+def job(name: str = "digits", metadata: dict[str, Any] | None = None, **spec: Any) -> TFJob:
+    spec = {"tfReplicaSpecs": {"Worker": WORKER}, **spec}
+    return msgspec.convert({"metadata": {"name": name, **(metadata or {})}, "spec": spec}, TFJob)
+
+
+def pod(**more: Any) -> TFJob:
+    spec = {"containers": [{"image": "tf"}], **more}
+    return job(tfReplicaSpecs={"Worker": {"template": {"spec": spec}}})
+
+
+def container(**more: Any) -> TFJob:
+    return pod(containers=[{"image": "tf", **more}])
+
+
+BASE = "spec.tfReplicaSpecs.Worker"
+POD = f"{BASE}.template.spec"
+ONE = f"{POD}.containers[0]"
+
+
+def replicas(**types: Any) -> TFJob:
+    return job(tfReplicaSpecs=types)
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        job(),
+        job("a" * 54),
+        replicas(worker=WORKER),
+        replicas(Chief={**WORKER, "replicas": 1}, Master={**WORKER, "replicas": 0}, Worker=WORKER),
+        replicas(Worker=WORKER, PS={"replicas": 3}),
+        replicas(Worker={**WORKER, "replicas": 0}, Chief=WORKER),
+        pod(containers=[{"name": "tensorflow", "image": "tf"}, {"name": "side", "image": "tf"}]),
+        container(name="anything"),
+        job(successPolicy="AllWorkers", restartScope="Gang", enableDynamicWorker=True),
+        job(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue", "backoffLimit": 0, "ttlSecondsAfterFinished": 0}),
+        job(terminationPolicy={"chief": {"replicaName": "WORKER"}}),
+        job(metadata={"labels": {"example.org/a": "B_c.d", "empty": ""}}),
+    ],
+)
+def test_a_good_job_has_no_problems_before_and_after_its_defaults(good: TFJob) -> None:
+    assert validate(good) == []
+    assert validate(with_defaults(good)) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "path", "said"),
+    [
+        (job(""), "metadata.name", "is missing"),
+        (job("1st"), "metadata.name", "for example job-1st"),
+        (job("a.b"), "metadata.name", "for example a-b"),
+        (job("a" * 64), "metadata.name", "is 64 characters long"),
+        (job("a" * 55), "metadata.name", "shorten the job's name by 1 to at most 54"),
+        (
+            job("a" * 53, tfReplicaSpecs={"Worker": {**WORKER, "replicas": 101}}),
+            "metadata.name",
+            "worker-100 would be 64 characters long",
+        ),
+        (job(tfReplicaSpecs={}), "spec.tfReplicaSpecs", "is missing"),
+        (replicas(Worker={**WORKER, "replicas": 0}), "spec.tfReplicaSpecs", "the job has no replicas"),
+        (replicas(Worker={**WORKER, "replicas": -1}), f"{BASE}.replicas", "must be 0 or more, is -1"),
+        (replicas(Workers=WORKER), "spec.tfReplicaSpecs.Workers", "did you mean Worker?"),
+        (replicas(Chief=WORKER, Master=WORKER), "spec.tfReplicaSpecs.Master", "one Chief or Master in all"),
+        (replicas(Chief={**WORKER, "replicas": 2}), "spec.tfReplicaSpecs.Chief", "Chief has 2"),
+        (replicas(chief=WORKER, MASTER=WORKER), "spec.tfReplicaSpecs.MASTER", "one Chief or Master in all"),
+        (replicas(Worker={}), f"{BASE}.template", "is missing"),
+        (replicas(Worker={**WORKER, "restartPolicy": "Sometimes"}), f"{BASE}.restartPolicy", "must be Always"),
+        (pod(containers=[]), f"{POD}.containers", "at least one container"),
+        (
+            pod(containers=[{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]),
+            f"{POD}.containers",
+            "one of several containers must be named tensorflow; rename the one that trains (found: a, b)",
+        ),
+        (pod(containers=[{"image": ""}]), f"{ONE}.image", "is missing"),
+        (container(imagePullPolicy="always"), f"{ONE}.imagePullPolicy", "did you mean Always?"),
+        (container(ports=[{"containerPort": 0}]), f"{ONE}.ports[0].containerPort", "between 1 and 65535"),
+        (container(resources={"limits": {"cpu": "x"}}), f"{ONE}.resources.limits.cpu", "is no quantity"),
+        (
+            container(resources={"limits": {"memory": "1Gi"}, "requests": {"memory": "1025Mi"}}),
+            f"{ONE}.resources.requests.memory",
+            "1025Mi is more than the limit of 1Gi",
+        ),
+        (container(volumeMounts=[{"name": "a", "mountPath": "/a"}]), f"{ONE}.volumeMounts[0].name", "no volume a"),
+        (pod(initContainers=[{"name": "a"}]), f"{POD}.initContainers[0].image", "is missing"),
+        (pod(activeDeadlineSeconds=0), f"{POD}.activeDeadlineSeconds", "must be 1 or more"),
+        (job(runPolicy={"cleanPodPolicy": "all"}), "spec.runPolicy.cleanPodPolicy", "did you mean All?"),
+        (job(runPolicy={"activeDeadlineSeconds": 0}), "spec.runPolicy.activeDeadlineSeconds", "1 or more"),
+        (job(runPolicy={"managedBy": "me"}), "spec.runPolicy.managedBy", "kubeflow.org/training-operator"),
+        (job(tensorBoard={"image": "x"}), "spec.tensorBoard.logDir", "is missing"),
+        (
+            job(terminationPolicy={"chief": {"replicaName": "Chief"}}),
+            "spec.terminationPolicy.chief.replicaName",
+            "the job has no Chief",
+        ),
+        (job(metadata={"namespace": "A"}), "metadata.namespace", "is no namespace name"),
+    ],
+)
+def test_each_rule_finds_its_fault_at_its_path(bad: TFJob, path: str, said: str) -> None:
+    found = validate(bad)
+    assert [problem.path for problem in found] == [path]
+    assert said in str(found[0])
+
+
+def test_a_restart_policy_that_is_not_used_is_a_warning() -> None:
+    template = {"spec": {"containers": [{"image": "tf"}], "restartPolicy": "Always"}}
+    found = validate(replicas(Worker={"restartPolicy": "Never", "template": template}))
+    assert [(problem.path, problem.warning) for problem in found] == [(f"{POD}.restartPolicy", True)]
