@@ -101,6 +101,8 @@ def test_a_good_job_has_no_problems_before_and_after_its_defaults(good: TFJob) -
         (job(runPolicy={"activeDeadlineSeconds": 0}), "spec.runPolicy.activeDeadlineSeconds", "1 or more"),
         (job(runPolicy={"managedBy": "me"}), "spec.runPolicy.managedBy", "kubeflow.org/training-operator"),
         (job(tensorBoard={"image": "x"}), "spec.tensorBoard.logDir", "is missing"),
+        (job(tensorBoard={"logDir": "/l", "image": "A"}), "spec.tensorBoard.image", "is no image name"),
+        (job(tfImage="<IMAGE>"), "spec.tfImage", "placeholder <IMAGE>"),
         (
             job(terminationPolicy={"chief": {"replicaName": "Chief"}}),
             "spec.terminationPolicy.chief.replicaName",

@@ -14,6 +14,7 @@ import yaml
 
 from tfjob.api.problems import Path, Problem, path_parts, path_text
 from tfjob.api.scalars import Scalar, resolve
+from tfjob.api.yaml_faults import explained
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -176,7 +177,7 @@ class _Events:
         except yaml.MarkedYAMLError as error:
             mark: Any = error.problem_mark or error.context_mark
             line, column = (mark.line, mark.column) if mark else (0, 0)
-            message, hint = _explained(error, self.text, line, column)
+            message, hint = explained(error, self.text, line, column)
             raise self.reader.stop(line + 1, column + 1, message, hint) from None
         except yaml.YAMLError as error:
             raise self.reader.stop(1, 1, f"this is not YAML: {error}") from None
@@ -367,39 +368,6 @@ def _joined_pair(match: re.Match[str]) -> str:
 
 def _place(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
-
-
-def _explained(error: yaml.MarkedYAMLError, text: str, line: int, column: int) -> tuple[str, str]:
-    """The parser's words in ours, with what to do."""
-    lines = text.splitlines() or [""]
-    here = lines[line] if line < len(lines) else ""
-    said = error.problem or error.context or "it cannot be read"
-    context_line = error.context_mark.line + 1 if error.context_mark else 0
-    indentation = here[: len(here) - len(here.lstrip())]
-    if "\t" in indentation or here[column : column + 1] == "\t":
-        return "a tab stands where YAML wants spaces", "indent with spaces"
-    if "mapping values are not allowed" in said:
-        return "a second ': ' on this line, or a line that is indented too far", "quote the value, or align the line"
-    if "found unexpected end of stream" in said or "unexpected end" in said:
-        return f"the quote that opens on line {context_line} is never closed", "close it"
-    if "did not find expected key" in said or "expected <block end>" in said:
-        indent = f" on line {context_line} (indented by {error.context_mark.column})" if error.context_mark else ""
-        return f"this line does not fit the block that starts{indent}", "align it with the lines that it belongs to"
-    if "could not find expected ':'" in said:
-        return "a key without ': ' after it", "write 'key: value', or check the indentation"
-    if "expected ',' or" in said:
-        closing = "]" if "]" in said else "}"
-        return (
-            f"the bracket that opens on line {context_line} is not closed with '{closing}'",
-            "check commas and brackets",
-        )
-    if "'-' indicator" in said or "block sequence entries are not allowed" in said:
-        return "a list item ('- ') is not possible here", "check the indentation"
-    if "cannot start any token" in said:
-        return f"a value cannot start with {here[column : column + 1]!r}", "put it in quotes"
-    if "undefined tag handle" in said:
-        return "a value cannot start with '!'", "put it in quotes"
-    return f"this is not YAML: {said}", ""
 
 
 def described(value: Any) -> str:

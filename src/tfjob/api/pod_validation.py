@@ -53,6 +53,12 @@ def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path
         yield from _twice(target, targets, (*where, "mountPath"), "a mount at")
 
 
+def image_problem(image: str | None, path: Path) -> Iterator[Problem]:
+    """A problem if an image is given whose name is none."""
+    if image and any(fault := image_fault(image)):
+        yield _problem(path, *fault)
+
+
 def one_of_problem(value: Any, known: tuple[str, ...], path: Path) -> Iterator[Problem]:
     """A problem if a value is given that is not among the known ones."""
     if value is not None and value not in known:
@@ -74,8 +80,7 @@ def _container_problems(container: Mapping[str, Any], path: Path) -> Iterator[Pr
         yield _problem((*path, "name"), f"{name!r} is no container name: {_NAME_RULE}")
     if not image:
         yield _problem((*path, "image"), "is missing", "every container needs an image")
-    elif any(fault := image_fault(image)):
-        yield _problem((*path, "image"), *fault)
+    yield from image_problem(image, (*path, "image"))
     yield from one_of_problem(container.get("imagePullPolicy"), PULL_POLICIES, (*path, "imagePullPolicy"))
     if container.get("workingDir") and not container["workingDir"].startswith("/"):
         yield _problem((*path, "workingDir"), f"must start with '/', is {container['workingDir']!r}")

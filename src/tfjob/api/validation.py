@@ -19,6 +19,7 @@ from tfjob.api.origin import BATCH, origin
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
     at_least,
+    image_problem,
     mount_problems,
     one_of_problem,
     pod_problems,
@@ -214,6 +215,7 @@ def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
 def _policy_problems(job: TFJob) -> Iterator[Problem]:
     yield from one_of_problem(job.spec.success_policy, SUCCESS_POLICIES, ("spec", "successPolicy"))
     yield from one_of_problem(job.spec.restart_scope, RESTART_SCOPES, ("spec", "restartScope"))
+    yield from image_problem(job.spec.tf_image, ("spec", "tfImage"))
 
 
 def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
@@ -223,6 +225,7 @@ def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
     path: Path = ("spec", "tensorBoard")
     if not board.log_dir:
         yield Problem(path_text((*path, "logDir")), "is missing", "name the folder that TensorBoard shows")
+    yield from image_problem(board.image, (*path, "image"))
     yield from one_of_problem(board.service_type, SERVICE_TYPES, (*path, "serviceType"))
     yield from mount_problems(board.volume_mounts, board.volumes, (*path, "volumeMounts"))
 
