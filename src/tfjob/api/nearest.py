@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The most similar of the known words, or nothing if none is close; case and `_` do not count."""
+    import difflib  # only a misspelt word needs it
+
     by_shape: dict[str, str] = {}
     for name in known:
         by_shape.setdefault(_shape(name), name)

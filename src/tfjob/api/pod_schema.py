@@ -6,7 +6,6 @@ The data is `pod_schema.json`, written by `tools/pod_schema.py` from Kubernetes'
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 
 import msgspec
 
@@ -31,5 +30,7 @@ def kubernetes_client_version() -> str:
 
 @cache
 def _file() -> _File:
+    from importlib import resources  # costs as much as half of this package: only where it is needed
+
     data = resources.files("tfjob.api").joinpath("pod_schema.json").read_bytes()
     return msgspec.json.decode(data, type=_File)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -276,6 +275,8 @@ def _list_hint(path: Path, kind: str, value: Any) -> str:
     if kind == "[EnvVar]" and isinstance(value, dict) and value:
         return f'write "- name: {next(iter(value))}" and "value: ..." below it, for each variable'
     if kind == "[string]" and isinstance(value, str):
+        import shlex  # only a wrong command needs it
+
         try:
             words = shlex.split(value)
         except ValueError:
