@@ -65,20 +65,20 @@ def start_time(pid: int) -> int | None:
 
 def marked(uid: str) -> list[int]:
     """The processes that carry the mark of pod `uid`, this one excepted."""
-    mark = f"{MARK}={uid}"
     if not _HAS_PROC:
         rows = (line.split() for line in _ps("axeww", "pid=,command="))
-        return [int(row[0]) for row in rows if mark in row[1:] and int(row[0]) != os.getpid()]
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                with open(f"/proc/{name}/environ", "rb") as environ:
-                    if mark.encode() in environ.read().split(b"\0"):
-                        found.append(int(name))
-            except OSError:
-                continue
-    return found
+        return [int(row[0]) for row in rows if f"{MARK}={uid}" in row[1:] and int(row[0]) != os.getpid()]
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if pid != os.getpid() and is_marked(pid, uid)]
+
+
+def is_marked(pid: int, uid: str) -> bool:
+    """Whether a process carries the mark of pod `uid`."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            return f"{MARK}={uid}".encode() in environ.read().split(b"\0")
+    except OSError:
+        return False
 
 
 def sweep(uid: str) -> int:

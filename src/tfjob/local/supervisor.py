@@ -25,8 +25,13 @@ class LaunchError(OSError):
 
 def command(pod_dir: PathLike, python: str = sys.executable) -> list[str]:
     """The argv that runs the supervisor of a pod directory; without site-packages, so that it starts fast."""
-    code = f"import sys; sys.path.insert(0, {_PACKAGE_PARENT!r}); from tfjob.local.pod_process import main; main()"
-    return [python, "-I", "-S", "-c", code, os.fspath(pod_dir)]
+    return [python, "-I", "-S", "-c", program("pod_process", "main"), os.fspath(pod_dir)]
+
+
+def program(module: str, function: str) -> str:
+    """The text for `python -I -S -c` that calls a function of this package without site-packages."""
+    start = f"import sys; sys.path.insert(0, {_PACKAGE_PARENT!r})"
+    return f"{start}; from tfjob.local.{module} import {function}; {function}()"
 
 
 def launch(pod_dir: PathLike, secrets: bytes, python: str = sys.executable) -> None:
