@@ -18,7 +18,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def namespace_option(command: Command) -> Command:
     """Adds `-n`."""
-    return click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the job.")(command)
+    return click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the job.")(
+        command
+    )
 
 
 def output_option(command: Command) -> Command:

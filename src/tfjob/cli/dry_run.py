@@ -12,11 +12,14 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.cli.shapes import print_list
+from tfjob.controller.cluster import Key
 from tfjob.local.assembly import Assembled, assemble
 from tfjob.local.home import Home
-from tfjob.local.machine import machine_for
+from tfjob.local.machine import machine_with
 from tfjob.local.network import planned
+from tfjob.local.references import References
 from tfjob.local.runs import Submission
+from tfjob.local.secrets import Secrets
 from tfjob.local.store import Store
 from tfjob.plan.children import Settings, pod
 from tfjob.plan.tasks import Task, desired
@@ -31,7 +34,9 @@ def show(home: Home, store: Store, submissions: Sequence[Submission], output: st
         return
     for submission in submissions:
         options = submission.options
-        click.echo(f"{submission.job.metadata.name}: level {options.level}, limits {options.limits}; nothing was started")
+        click.echo(
+            f"{submission.job.metadata.name}: level {options.level}, limits {options.limits}; nothing was started"
+        )
     for shape in shapes:
         click.echo(f"\n{click.style(shape['replica'], bold=True)}  {shape['address']}")
         for container in shape["containers"]:
@@ -47,7 +52,7 @@ def show(home: Home, store: Store, submissions: Sequence[Submission], output: st
 def _processes(home: Home, store: Store, submission: Submission) -> list[dict[str, Any]]:
     job = submission.job
     network = planned(job, submission.options.level)
-    machine = machine_for(home, store, job, submission.options, submission.objects)
+    machine = machine_with(home, submission.options, _references(home, store, submission))
     shapes = []
     for task in desired(job):
         child = pod(job, task, 1, Settings())
@@ -59,6 +64,16 @@ def _processes(home: Home, store: Store, submission: Submission) -> list[dict[st
         )
         shapes.append(_shape(task, child, f"{address}:{port(job, task.type)}", ready))
     return shapes
+
+
+def _references(home: Home, store: Store, submission: Submission) -> References:
+    """What the manifest brings along, then what earlier manifests left."""
+    brought = {(document["kind"], document["metadata"]["name"]): document for document in submission.objects}
+    namespace, secrets = submission.job.metadata.namespace, Secrets(home.secrets)
+    return References(
+        config_map=lambda name: brought.get(("ConfigMap", name)) or store.object("ConfigMap", Key(namespace, name)),
+        secret=lambda name: brought.get(("Secret", name)) or secrets.get(Key(namespace, name)),
+    )
 
 
 def _shape(task: Task, child: Pod, address: str, ready: Assembled) -> dict[str, Any]:
@@ -78,7 +93,9 @@ def _shape(task: Task, child: Pod, address: str, ready: Assembled) -> dict[str, 
                 "workingDir": spec["cwd"],
                 "mounts": spec["mounts"],
                 "env": {
-                    name: value for name, value in ready.shown_env[spec["name"]].items() if name in declared[spec["name"]]
+                    name: value
+                    for name, value in ready.shown_env[spec["name"]].items()
+                    if name in declared[spec["name"]]
                 },
                 "memory": spec["memory"],
                 "cpu": spec["cpu"],

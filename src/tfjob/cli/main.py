@@ -65,9 +65,8 @@ class LazyGroup(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, n=1)
-            if near:
-                error.message += f" Did you mean {near[0]}?"
-            raise
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The overview, from the table alone."""

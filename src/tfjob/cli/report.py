@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import click
 
 from tfjob.api.types import Verdict
+from tfjob.cli.tables import age
 from tfjob.local.store import Run
 
 
 def ending(run: Run) -> str:
     """The last lines of an attached run: its end, and the verdict if it failed."""
     status, name = run.job.status, run.job.metadata.name
-    took = duration((status.completion_time or datetime.now(UTC)) - run.created)
+    took = age(run.created, status.completion_time)
     if status.state == "Succeeded":
         restarts = f", {status.restarts} restarts" if status.restarts else ""
         return click.style(f"{name} succeeded", fg="green") + f" in {took}{restarts}: {status.message}"
@@ -39,15 +38,3 @@ def next_commands(run: Run) -> str:
   tfjob status {name}      how it stands
   tfjob wait {name}        until it ends
   tfjob stop {name}        stop it"""
-
-
-def duration(length: object) -> str:
-    """A time span as people say it: `41 s`, `3 min 5 s`, `2 h 4 min`, `3 d 2 h`."""
-    seconds = max(0, int(getattr(length, "total_seconds", lambda: 0.0)()))
-    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    parts = []
-    for size, unit in units:
-        if seconds >= size or (unit == "s" and not parts):
-            parts.append(f"{seconds // size} {unit}")
-            seconds %= size
-    return " ".join(parts[:2])

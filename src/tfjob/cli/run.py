@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-
 import click
 
 from tfjob.cli.context import Command, namespace_option, output_option
+
 
 def _options(command: Command) -> Command:
     for option in reversed(
         (
             click.argument("file", metavar="FILE"),
-            click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."),
+            click.option(
+                "-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."
+            ),
             click.option("--name", default="", help="Run the job under another name."),
             click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
-            click.option("--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume."),
+            click.option(
+                "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume."
+            ),
             click.option(
                 "--level",
                 type=click.Choice(["auto", "full", "addresses", "ports"]),
@@ -54,10 +58,10 @@ def run(
     """
     from tfjob.cli import starting
 
-    manifest = starting.load(file, parameters, name, namespace)
-    submissions = starting.submissions(manifest, file, python=python, volumes=volumes, level=level, no_limits=no_limits)
+    request = starting.Request(file, parameters, name, namespace, python, volumes, level, no_limits)
+    submissions = starting.submissions(request)
     if dry_run:
-        return starting.show_plan(submissions, output)
+        return starting.show(submissions, output)
     if detach:
         return starting.detach(submissions, output)
     return starting.attach(submissions, output)
@@ -66,7 +70,7 @@ def run(
 @click.command()
 @_options
 @click.pass_context
-def submit(context: click.Context, **options: object) -> int:
+def submit(context: click.Context, /, **options: object) -> int:
     """Run the jobs of a manifest in the background; the same as `run --detach`."""
     code: int = context.invoke(run, dry_run=False, detach=True, **options)
     return code

@@ -17,12 +17,12 @@ from tfjob.api import manifest as manifests
 from tfjob.api.manifest import Entry, Manifest
 from tfjob.api.problems import InvalidManifest, Problem
 from tfjob.api.types import TFJob
-from tfjob.cli import outcome
+from tfjob.cli import dry_run, outcome
 from tfjob.cli.context import state
 from tfjob.cli.display import Display
 from tfjob.cli.report import ending, next_commands
-from tfjob.cli.shapes import print_json, run_shape
-from tfjob.local import admission, config, machine, runs
+from tfjob.cli.shapes import print_list, run_shape
+from tfjob.local import config, machine, runs
 from tfjob.local.driver import Driver, start_background
 from tfjob.local.home import Home
 from tfjob.local.runs import Submission
@@ -55,7 +55,9 @@ def submissions(request: Request) -> list[Submission]:
         raise InvalidManifest(refused)
     for note in notes:
         click.echo(note, err=True)
-    return [Submission(_placed(entry, request.namespace), manifest.objects, data, options) for entry in manifest.entries]
+    return [
+        Submission(_placed(entry, request.namespace), manifest.objects, data, options) for entry in manifest.entries
+    ]
 
 
 def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
@@ -66,7 +68,9 @@ def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, M
 
 def _placed(entry: Entry, namespace: str) -> TFJob:
     """The job, in the namespace of the command line if it names none itself."""
-    return replace(entry.job, metadata=replace(entry.job.metadata, namespace=entry.written.metadata.namespace or namespace))
+    return replace(
+        entry.job, metadata=replace(entry.job.metadata, namespace=entry.written.metadata.namespace or namespace)
+    )
 
 
 def warn(manifest: Manifest) -> None:
@@ -93,9 +97,16 @@ def options_of(request: Request) -> tuple[machine.Options, list[str]]:
     ), choice.notes
 
 
-def local_problems(manifest: Manifest, options: machine.Options) -> list[object]:
+def local_problems(manifest: Manifest, options: machine.Options) -> list[Problem]:
     """What this machine refuses of a manifest, at its place in the file."""
-    raise NotImplementedError
+    return []
+
+
+def show(wanted: Sequence[Submission], output: str) -> int:
+    """Prints what would start."""
+    with state(write=False) as (home, store):
+        dry_run.show(home, store, wanted, output)
+    return outcome.SUCCEEDED
 
 
 def detach(wanted: Sequence[Submission], output: str) -> int:
@@ -105,7 +116,7 @@ def detach(wanted: Sequence[Submission], output: str) -> int:
         for run in started:
             start_background(home, run)
     if output == "json":
-        print_json([run_shape(run) for run in started])
+        print_list("Job", [run_shape(run) for run in started])
     for run in started if output == "text" else ():
         click.echo(next_commands(run))
     return outcome.SUCCEEDED
@@ -118,7 +129,7 @@ def attach(wanted: Sequence[Submission], output: str) -> int:
         interrupted = asyncio.run(_drive_all(home, started, quiet=output == "json"))
         ended = [run for run in (store.run(run.job.metadata.uid) for run in started) if run is not None]
     if output == "json":
-        print_json([run_shape(run) for run in ended])
+        print_list("Job", [run_shape(run) for run in ended])
     else:
         for run in ended:
             click.echo(ending(run))

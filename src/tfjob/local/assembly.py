@@ -35,7 +35,7 @@ class Machine:
     references: References
     node: Node
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    backoff: pod_spec.Backoff = field(default_factory=lambda: {"initial": 10.0, "max": 300.0, "reset": 600.0})
+    backoff: pod_spec.Backoff = field(default_factory=lambda: pod_spec.Backoff(initial=10.0, max=300.0, reset=600.0))
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,8 @@ def assemble(
         mapping={**machine.config.volumes, **machine.volumes},
     )
     resolved = volumes.resolve(context, {name: value.declared for name, value in variables.items()})
-    notes = []
-    if not dry_run:
-        for claim in volumes.prepare(resolved, context, now):
-            notes.append(f"claim {claim.name} was not declared: made at {claim.folder}")
+    fresh = [] if dry_run else volumes.prepare(resolved, context, now)
+    notes = [f"claim {claim.name} was not declared: made at {claim.folder}" for claim in fresh]
     texts = _Texts(machine.level, network, resolved, notes)
     specs = {
         container["name"]: _container(container, machine, runtimes[container["name"]], variables, resolved, texts)
@@ -146,13 +144,13 @@ class _Texts:
 
     def of(self, container: str, text: str) -> str:
         if self._level == "full":
-            return text
+            return peers.rewrite(text, self._network, names=True)
         mapping = self._resolved.rewrites(container)
         for path in mount_paths.rewritten([text], mapping):
             note = f"{path} is {mapping[path]} here: level {self._level} cannot mount"
             if note not in self.notes:
                 self.notes.append(note)
-        return peers.rewrite(mount_paths.rewrite(text, mapping), self._network)
+        return peers.rewrite(mount_paths.rewrite(text, mapping), self._network, names=False)
 
 
 def _environment(

@@ -62,13 +62,14 @@ class Driver:
         self.uid = run.job.metadata.uid
         self.folder = run.folder
         self.attached = attached
-        network = Network(store, run)
+        machine = machine_of(home, store, run)
+        network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
         self.controller = Controller(cluster, settings)
         self.kubelet = Kubelet(
             store,
             run,
-            machine_of(home, store, run),
+            machine,
             network,
             lifeline=run.folder / "lifeline" if attached else None,
             publish=lambda news: cluster.publish(run.job, news),

@@ -69,10 +69,17 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
 
 def machine_of(home: Home, store: Store, run: Run) -> Machine:
     """The machine as one run sees it."""
-    options = Options.load(run.folder)
+    namespace, secrets = run.job.metadata.namespace, Secrets(home.secrets)
+    references = References(
+        config_map=lambda name: store.object("ConfigMap", Key(namespace, name)),
+        secret=lambda name: secrets.get(Key(namespace, name)),
+    )
+    return machine_with(home, Options.load(run.folder), references)
+
+
+def machine_with(home: Home, options: Options, references: References) -> Machine:
+    """The machine for a run with these options."""
     project = Path(options.project)
-    namespace = run.job.metadata.namespace
-    secrets = Secrets(home.secrets)
     return Machine(
         config=config.load(project, os.environ),
         level=options.level,
@@ -81,10 +88,7 @@ def machine_of(home: Home, store: Store, run: Run) -> Machine:
         python=Path(options.python) if options.python else None,
         volumes={name: Path(folder) for name, folder in options.volumes.items()},
         claims=Claims(home.claims),
-        references=References(
-            config_map=lambda name: store.object("ConfigMap", Key(namespace, name)),
-            secret=lambda name: secrets.get(Key(namespace, name)),
-        ),
+        references=references,
         node=node(),
         environ=options.environ,
     )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A replica by its service's name, its address, and at the lowest level the port that stands for each of its own."""
+    """A replica: its service's name, its address, and for ports that it cannot have, those that it has instead."""
 
     name: str
     namespace: str
@@ -23,19 +24,19 @@ class Peer:
     ports: Mapping[int, int] = field(default_factory=dict)
 
 
-def rewrite(text: str, peers: Iterable[Peer]) -> str:
-    """`text` with every `peer:port` replaced by an address that this machine can reach without names."""
+def rewrite(text: str, peers: Iterable[Peer], *, names: bool) -> str:
+    """`text` with every `peer:port` as it must read here: with `names` only ports change, without them hosts too."""
     for peer in peers:
-        if peer.name not in text:
-            continue
-        text = _pattern(peer).sub(lambda match, peer=peer: _address(peer, int(match[1])), text)  # type: ignore[misc]
+        if peer.name in text and (peer.ports or not names):
+            text = _pattern(peer).sub(partial(_address, peer, names), text)
     return text
 
 
 def _pattern(peer: Peer) -> re.Pattern[str]:
     suffix = rf"(?:\.{re.escape(peer.namespace)}(?:\.svc(?:\.[a-z0-9.-]+)?)?)?"
-    return re.compile(rf"(?<![\w.-]){re.escape(peer.name)}{suffix}:(\d+)")
+    return re.compile(rf"(?<![\w.-])({re.escape(peer.name)}{suffix}):(\d+)")
 
 
-def _address(peer: Peer, port: int) -> str:
-    return f"{LOOPBACK}:{peer.ports[port]}" if port in peer.ports else f"{peer.ip}:{port}"
+def _address(peer: Peer, names: bool, match: re.Match[str]) -> str:
+    host, port = match[1], int(match[2])
+    return f"{host if names else peer.ip}:{peer.ports.get(port, port)}"

@@ -69,8 +69,15 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
     python = Path(submission.options.python) if submission.options.python else None
     origin = provenance(project, chosen_interpreter(python, project))
     write_whole(run.folder / "provenance.json", msgspec.json.format(msgspec.json.encode(origin)))
-    Network(store, run).reserve()
+    _reserve_addresses(store, run, submission.options)
     return run
+
+
+def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
+    network = Network(store, run, options.level)
+    network.reserve()
+    for note in network.notes:
+        store.add_event(run.job.metadata.uid, "PortTaken", note, warning=True, now=datetime.now(UTC))
 
 
 def refuse_if_in_use(store: Store, key: Key) -> None:

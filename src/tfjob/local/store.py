@@ -25,7 +25,7 @@ from tfjob.local import addresses
 SCHEMA = 1
 BUSY_SECONDS = 10.0
 
-TABLES = f"""
+TABLES = """
 create table counter (version integer not null);
 insert into counter values (0);
 create table jobs (
@@ -50,7 +50,6 @@ create table events (
     warning integer not null, reason text not null, message text not null
 );
 create index events_of on events (job);
-{addresses.SCHEMA}
 """
 
 MIGRATIONS: dict[int, str] = {}
@@ -113,7 +112,7 @@ class Store:
         """Makes `job` the one that its name means, with a number that was never used for that name."""
         key = (job.metadata.namespace, job.metadata.name)
         now = datetime.now(UTC)
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             cursor.execute("update jobs set current = 0 where namespace = ? and name = ?", key)
             (last,) = cursor.execute(
                 "select coalesce(max(number), 0) from jobs where namespace = ? and name = ?", key
@@ -167,7 +166,7 @@ class Store:
 
     def update_job(self, uid: str, change: Callable[[TFJob], TFJob]) -> TFJob | None:
         """Applies `change` to the stored job; an edit of the spec counts as a new generation."""
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             row = cursor.execute("select data from jobs where uid = ?", (uid,)).fetchone()
             if row is None:
                 return None
@@ -197,12 +196,12 @@ class Store:
 
     def set_attached(self, uid: str, *, attached: bool, boot: str) -> None:
         """Records who keeps a job alive: the process that shows it, or a background one, and since which boot."""
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             cursor.execute("update jobs set attached = ?, boot = ? where uid = ?", (attached, boot, uid))
 
     def retire(self, uid: str) -> None:
         """Makes a job a record: its name is free, what it left stays."""
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             cursor.execute("update jobs set current = 0 where uid = ?", (uid,))
             cursor.execute("delete from children where owner = ?", (uid,))
             addresses.release_owner(cursor, uid)
@@ -210,7 +209,7 @@ class Store:
     def remove(self, uid: str) -> None:
         """Forgets a run altogether."""
         self.retire(uid)
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             cursor.execute("delete from events where job = ?", (uid,))
             cursor.execute("delete from objects where owner = ?", (uid,))
             cursor.execute("delete from jobs where uid = ?", (uid,))
@@ -227,7 +226,7 @@ class Store:
     def create_child(self, child: Pod | Service) -> Pod | Service:
         """Stores a new child; AlreadyExists when its name is taken."""
         owner = child.metadata.owner_references[0].uid
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             row = cursor.execute(
                 "select owner from children where kind = ? and namespace = ? and name = ?",
                 (child.kind, child.metadata.namespace, child.metadata.name),
@@ -250,7 +249,7 @@ class Store:
 
     def update_child(self, child: Pod) -> None:
         """Stores a pod's new status or deletion mark, if it is still the same pod."""
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             version = self._next_version(cursor)
             metadata = replace(child.metadata, resource_version=str(version))
             cursor.execute(
@@ -260,14 +259,14 @@ class Store:
 
     def remove_child(self, uid: str) -> None:
         """Removes a child that has ended."""
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             cursor.execute("delete from children where uid = ?", (uid,))
 
     # --- objects beside jobs ----------------------------------------------------------------------------------------
 
     def put_object(self, kind: str, key: Key, data: dict[str, object], owner: str = "") -> None:
         """Stores a ConfigMap or a claim as the manifest has it."""
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             cursor.execute(
                 "insert or replace into objects values (?, ?, ?, ?, ?)",
                 (kind, key.namespace, key.name, owner, msgspec.json.encode(data)),
@@ -284,7 +283,7 @@ class Store:
 
     def add_event(self, job: str, reason: str, message: str, *, warning: bool, now: datetime) -> None:
         """Appends news; the same news again only raise a count."""
-        with self._write() as cursor:
+        with self.transaction() as cursor:
             row = cursor.execute(
                 "select id, reason, message from events where job = ? order by id desc limit 1", (job,)
             ).fetchone()
@@ -319,7 +318,8 @@ class Store:
         self.connection.close()
 
     @contextmanager
-    def _write(self) -> Iterator[sqlite3.Cursor]:
+    def transaction(self) -> Iterator[sqlite3.Cursor]:
+        """Writes that happen together or not at all."""
         if not self.writable:
             raise StoreError("the state folder is read-only")
         cursor = self.connection.cursor()
@@ -389,7 +389,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     try:
         present = _check_schema(connection, path)
         if present == 0:
-            _execute_all(connection, TABLES)
+            _execute_all(connection, TABLES + addresses.SCHEMA)
         for step in range(max(present, 1), SCHEMA):
             _execute_all(connection, MIGRATIONS[step])
         connection.execute(f"pragma user_version = {SCHEMA}")

@@ -1,0 +1,34 @@
+"""`tfjob events`: what happened to a job."""
+
+from __future__ import annotations
+
+import click
+
+from tfjob.cli.context import find_run, namespace_option, output_option, state
+
+
+@click.command()
+@click.argument("job")
+@namespace_option
+@output_option
+def events(job: str, namespace: str, output: str) -> None:
+    """Show what happened to a job, one line a change, in order."""
+    from tfjob.cli.shapes import event_shape, print_list
+    from tfjob.cli.tables import clock, table
+
+    with state(write=False) as (home, store):
+        run = find_run(home, store, job, namespace)
+        found = [event for _, event in store.events(run.job.metadata.uid)]
+    if output == "json":
+        print_list("Event", [event_shape(event) for event in found])
+        return
+    rows = [
+        [
+            clock(event.time),
+            "Warning" if event.warning else "Normal",
+            event.reason,
+            event.message.replace("\n", " ") + (f" (x{event.count})" if event.count > 1 else ""),
+        ]
+        for event in found
+    ]
+    click.echo(table(["TIME", "TYPE", "REASON", "MESSAGE"], rows) if rows else "no events")

@@ -1,0 +1,38 @@
+"""`tfjob explain`: how tfjob decides, printed from the tables that decide."""
+
+from __future__ import annotations
+
+import click
+
+from tfjob.cli.context import output_option
+
+
+@click.group()
+def explain() -> None:
+    """Explain how tfjob decides."""
+
+
+@explain.command()
+@output_option
+def restarts(output: str) -> None:
+    """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
+    import dataclasses
+
+    from tfjob.cli.shapes import print_list
+    from tfjob.cli.tables import table
+    from tfjob.plan.restarts import RETRY_TABLE, WAITS
+
+    if output == "json":
+        print_list("RetryRule", [dataclasses.asdict(row) for row in RETRY_TABLE])
+        return
+    titles = ["A REPLICA ENDS BY", "Never", "ExitCode", "OnFailure, Always", "COUNTS"]
+    rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]
+    click.echo(table(titles, rows))
+    waits = ", ".join(f"{wait.total_seconds():.0f}" for wait in WAITS)
+    click.echo(f"""
+Who starts again: chief, master and workers together when there is no parameter server (collectives cannot go on
+without a member); with parameter servers, only what was lost. `spec.restartScope: Task | Gang` overrides.
+A failure that looks permanent waits 15 s (with parameter servers 5 s) for its cause: if another replica was lost or
+killed no later, that one is to blame and everything starts again.
+Restarts wait {waits} s, from the start after 10 minutes without one.
+COUNTS says whether it uses up `runPolicy.backoffLimit`; without a limit there is none.""")

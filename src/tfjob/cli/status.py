@@ -1,0 +1,109 @@
+"""`tfjob status`: one job in full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfjob.cli.context import find_run, namespace_option, output_option, state
+
+if TYPE_CHECKING:
+    from tfjob.local.store import Run, Store
+
+
+@click.command()
+@click.argument("job")
+@namespace_option
+@output_option
+def status(job: str, namespace: str, output: str) -> None:
+    """Show one job: its state and why, its replicas, where its files are."""
+    import msgspec
+
+    from tfjob.cli.shapes import print_json, run_shape
+
+    with state(write=False) as (home, store):
+        run = find_run(home, store, job, namespace)
+        replicas = replica_shapes(store, run)
+    if output == "json":
+        content = {**run_shape(run), "replicas": replicas, "status": msgspec.to_builtins(run.job.status)}
+        print_json("Job", content)
+        return
+    click.echo(_text(run, replicas))
+
+
+def replica_shapes(store: Store, run: Run) -> list[dict[str, Any]]:
+    """Every replica that the job asks for, with its pod's state if it has one."""
+    from tfjob.api.objects import Pod
+    from tfjob.plan.attempts import attempt_of
+    from tfjob.plan.tasks import desired, main_container, members, task_of
+
+    pods = {task_of(pod): pod for pod in store.children(Pod, run.job.metadata.uid)}
+    completed = members(run.job.status.completed_indexes)
+    shapes = []
+    for task in desired(run.job):
+        pod = pods.get(task)
+        container = main_container(pod) if pod else None
+        ended = container.state.terminated if container else None
+        shapes.append(
+            {
+                "name": task.name,
+                "phase": pod.status.phase or "Pending" if pod else "Completed" if task in completed else "-",
+                "attempt": attempt_of(pod) if pod else None,
+                "restarts": run.job.status.task_restarts.get(task.name, 0),
+                "exitCode": ended.exit_code if ended else None,
+                "address": pod.status.pod_ip if pod else "",
+                "resources": _resources(pod) if pod else {},
+            }
+        )
+    return shapes
+
+
+def _resources(pod: Any) -> dict[str, Any]:
+    """Requests and limits of the main container, as the manifest has them."""
+    containers = pod.spec.get("containers") or [{}]
+    resources: dict[str, Any] = containers[0].get("resources") or {}
+    return resources
+
+
+def _text(run: Run, replicas: list[dict[str, Any]]) -> str:
+    from tfjob.cli.report import verdict
+    from tfjob.cli.shapes import shown_state
+    from tfjob.cli.tables import age, clock, table
+
+    status = run.job.status
+    name, reason = shown_state(run)
+    because = f" ({reason})" if reason else ""
+    message = f": {status.message}" if status.message and not status.failure else ""
+    since = status.start_time or run.created
+    ago = f"{age(since, status.completion_time)} {'long' if status.completion_time else 'ago'}"
+    lines = [
+        f"{click.style(run.id, bold=True)}  {name}{because}{message}",
+        f"  started    {clock(since)} UTC, {ago}",
+        f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {status.attempt}",
+        f"  files      {run.folder}",
+    ]
+    if status.failure:
+        lines.append(f"  why        {verdict(status.failure, status.reason)}")
+    elif status.last_restart:
+        cause = status.last_restart.cause
+        lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
+    rows = [
+        [
+            f"  {shape['name']}",
+            shape["phase"],
+            "-" if shape["attempt"] is None else str(shape["attempt"]),
+            "-" if shape["exitCode"] is None else str(shape["exitCode"]),
+            shape["address"] or "-",
+            _asked(shape["resources"]),
+        ]
+        for shape in replicas
+    ]
+    return "\n".join([*lines, "", table(["  REPLICA", "PHASE", "ATTEMPT", "EXIT", "ADDRESS", "REQUESTS/LIMITS"], rows)])
+
+
+def _asked(resources: dict[str, Any]) -> str:
+    def words(part: str) -> str:
+        return ",".join(f"{name}={value}" for name, value in (resources.get(part) or {}).items()) or "-"
+
+    return f"{words('requests')}/{words('limits')}" if resources else "-"

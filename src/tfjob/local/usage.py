@@ -1,0 +1,20 @@
+"""Who uses a claim: the pods that have not ended."""
+
+from __future__ import annotations
+
+from tfjob.api.objects import Pod
+from tfjob.local.store import Store
+
+
+def claim_users(store: Store) -> dict[tuple[str, str], list[str]]:
+    """By namespace and claim, the pods that may be reading or writing it now."""
+    users: dict[tuple[str, str], list[str]] = {}
+    for run in store.runs(current=True):
+        for pod in store.children(Pod, run.job.metadata.uid):
+            if pod.status.phase in ("Succeeded", "Failed"):
+                continue
+            for volume in pod.spec.get("volumes") or ():
+                claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+                if claim:
+                    users.setdefault((pod.metadata.namespace, claim), []).append(pod.metadata.name)
+    return users
