@@ -90,7 +90,7 @@ class Claims:
         """Make or update the claim that a PersistentVolumeClaim document asks for; its files stay as they are."""
         meta, spec = document.get("metadata") or {}, document.get("spec") or {}
         name, namespace = meta.get("name") or "", meta.get("namespace") or namespace
-        _check(name, spec)
+        check(document)
         known = self.find(namespace, name)
         record = Record(
             created=known.record.created if known else now,
@@ -149,7 +149,9 @@ def size_on_disk(folder: Path) -> int:
     return total
 
 
-def _check(name: str, spec: Mapping[str, Any]) -> None:
+def check(document: Mapping[str, Any]) -> None:
+    """Refuse what a PersistentVolumeClaim asks for and a folder cannot be."""
+    name, spec = (document.get("metadata") or {}).get("name") or "", document.get("spec") or {}
     for mode in spec.get("accessModes") or []:
         if mode not in ACCESS_MODES:
             raise ClaimError(f'claim "{name}": unknown access mode {mode}', f"Known: {', '.join(ACCESS_MODES)}.")

@@ -274,9 +274,11 @@ _HOST_PATH_TYPES: dict[str, Callable[[int], bool]] = {
 }
 
 
-def supported(volume: Mapping[str, Any]) -> bool:
-    """Whether a volume of the manifest can be mounted here without being mapped to a folder."""
-    return all(kind in _KINDS for kind, value in volume.items() if kind != "name" and value is not None)
+def check(volume: Mapping[str, Any], context: Context) -> None:
+    """Refuse a volume that `resolve` would refuse, as far as that does not depend on a ConfigMap or Secret."""
+    kinds = {kind for kind, value in volume.items() if kind != "name" and value is not None}
+    if volume["name"] in context.mapping or not kinds & {"configMap", "secret", "downwardAPI", "projected"}:
+        _source(volume, context, Volumes())
 
 
 def _mounts(container: Mapping[str, Any], sources: Mapping[str, _Source], variables: Mapping[str, str]) -> list[Mount]:

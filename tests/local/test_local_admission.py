@@ -1,0 +1,232 @@
+"""What this machine refuses of a job before anything starts, and what it only warns about."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfjob.api.problems import Problem
+from tfjob.api.types import ReplicaSpec, RunPolicy, SchedulingPolicy, TensorBoard, TFJob, TFJobSpec
+from tfjob.local import admission
+from tfjob.local.admission import Host
+from tfjob.local.config import Config
+from tfjob.local.downward import Node
+
+AT = "spec.tfReplicaSpecs.Worker.template.spec"
+CONTAINER = f"{AT}.containers[0]"
+
+
+def job(pod: dict[str, Any], *, replicas: int = 1, **spec: Any) -> TFJob:
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "x", "command": ["python"]}], **pod}}
+    worker = ReplicaSpec(replicas=replicas, template=template)
+    return TFJob(spec=TFJobSpec(tf_replica_specs={"Worker": worker}, **spec))
+
+
+def with_container(**fields: Any) -> TFJob:
+    return job({"containers": [{"name": "tensorflow", "image": "x", "command": ["python"], **fields}]})
+
+
+def host(**fields: Any) -> Host:
+    settings: dict[str, Any] = {
+        "config": Config(),
+        "project": Path("/"),
+        "node": Node("laptop", cpus=4, memory=8 * 1024**3),
+        "uid": 1000,
+        "gid": 1000,
+    }
+    return Host(**{**settings, **fields})
+
+
+def split(problems: list[Problem]) -> tuple[list[str], list[str]]:
+    """The paths of errors, and those of warnings."""
+    return [one.path for one in problems if not one.warning], [one.path for one in problems if one.warning]
+
+
+def test_a_plain_job_has_no_problems() -> None:
+    plain = with_container(
+        resources={"limits": {"cpu": 2, "memory": "1Gi"}},
+        workingDir="/app",
+        ports=[{"containerPort": 2222}],
+        imagePullPolicy="Always",
+        securityContext={"runAsUser": 1000, "allowPrivilegeEscalation": False, "runAsNonRoot": True},
+        volumeMounts=[{"name": "v", "mountPath": "/v"}],
+    )
+    assert admission.problems(plain, host()) == []
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "alpha.kubernetes.io/nvidia-gpu", "amd.com/gpu"])
+def test_a_gpu_is_refused_unless_the_configuration_offers_it(resource: str) -> None:
+    wanted = with_container(resources={"limits": {resource: 1}, "requests": {resource: 1}})
+    (refused,) = admission.problems(wanted, host())
+    assert str(refused) == (
+        f'{CONTAINER}.resources.limits["{resource}"]: this machine gives out no GPUs; remove it to train on the CPU, '
+        "or write gpu = true under [local] in tfjob.toml to let replicas use them"
+    )
+    (warned,) = admission.problems(wanted, host(config=Config(gpu=True)))
+    assert warned.warning
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({"limits": {"nvidia.com/gpu": 0}}, ([], [])),
+        ({"limits": {"rdma/hca": 1}}, (['limits["rdma/hca"]'], [])),
+        ({"limits": {"hugepages-2Mi": "4Mi"}}, (["limits.hugepages-2Mi"], [])),
+        ({"limits": {"ephemeral-storage": "1Gi"}}, ([], ["limits.ephemeral-storage"])),
+        ({"claims": [{"name": "gpu"}]}, (["claims"], [])),
+    ],
+)
+def test_a_resource_that_nothing_holds_is_refused_or_told(
+    resources: dict[str, Any], expected: tuple[list[str], list[str]]
+) -> None:
+    found = split(admission.problems(with_container(resources=resources), host()))
+    assert found == tuple([f"{CONTAINER}.resources.{path}" for path in paths] for paths in expected)
+
+
+def test_requests_that_do_not_fit_together_are_told() -> None:
+    wanted = job(
+        {"containers": [{"name": "t", "command": ["x"], "resources": {"requests": {"cpu": 3, "memory": "1Gi"}}}]},
+        replicas=2,
+    )
+    (warned,) = admission.problems(wanted, host())
+    assert str(warned) == (
+        "warning: spec.tfReplicaSpecs: all replicas together request 6 CPUs, this machine has 4 CPUs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "errors", "warnings"),
+    [
+        ({"hostNetwork": True}, ["hostNetwork"], []),
+        ({"hostNetwork": False}, [], []),
+        ({"hostPID": True, "hostIPC": True}, ["hostPID", "hostIPC"], []),
+        ({"activeDeadlineSeconds": 5}, ["activeDeadlineSeconds"], []),
+        ({"schedulingGates": [{"name": "x"}]}, ["schedulingGates"], []),
+        ({"nodeSelector": {"a": "b"}, "tolerations": [{}], "affinity": {}}, [], ["nodeSelector"]),
+        ({"imagePullSecrets": [{"name": "x"}]}, [], ["imagePullSecrets"]),
+        ({"serviceAccountName": "trainer"}, [], ["serviceAccountName"]),
+        ({"serviceAccountName": "default"}, [], []),
+        ({"os": {"name": "windows"}}, ["os"], []),
+        ({"securityContext": {"runAsUser": 1001}}, ["securityContext.runAsUser"], []),
+        ({"securityContext": {"runAsUser": 0}}, ["securityContext.runAsUser"], []),
+        ({"securityContext": {"runAsUser": 1000, "runAsGroup": 1000}}, [], []),
+        ({"securityContext": {"fsGroup": 1}}, [], ["securityContext.fsGroup"]),
+        ({"securityContext": {"sysctls": [{"name": "x"}]}}, ["securityContext.sysctls"], []),
+        ({"volumes": [{"name": "v", "nfs": {"server": "s"}}]}, ["volumes[0]"], []),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/no/such/folder"}}]}, ["volumes[0]"], []),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, [], []),
+        ({"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}, [], []),
+        ({"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Gi"}}]}, [], ["volumes[0].emptyDir.sizeLimit"]),
+        ({"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Gi", "medium": "Memory"}}]}, [], []),
+    ],
+)
+def test_each_field_of_a_pod_is_refused_told_or_honoured(
+    pod: dict[str, Any], errors: list[str], warnings: list[str]
+) -> None:
+    found = split(admission.problems(job(pod), host()))
+    assert found == ([f"{AT}.{path}" for path in errors], [f"{AT}.{path}" for path in warnings])
+
+
+@pytest.mark.parametrize(
+    ("fields", "errors", "warnings"),
+    [
+        ({"livenessProbe": {"exec": {}}, "readinessProbe": {"exec": {}}}, [], ["livenessProbe"]),
+        ({"lifecycle": {"preStop": {"exec": {}}}}, ["lifecycle.preStop"], []),
+        ({"lifecycle": {"postStart": {"exec": {}}}}, ["lifecycle.postStart"], []),
+        ({"ports": [{"containerPort": 1, "hostPort": 1}]}, ["ports[0].hostPort"], []),
+        ({"tty": True}, [], ["tty"]),
+        ({"volumeDevices": [{"name": "x"}]}, ["volumeDevices"], []),
+        ({"securityContext": {"privileged": True}}, ["securityContext.privileged"], []),
+        ({"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}, ["securityContext.capabilities.add"], []),
+        (
+            {"securityContext": {"capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}}},
+            [],
+            ["securityContext.capabilities.drop"],
+        ),
+        ({"command": None}, ["image"], []),
+    ],
+)
+def test_each_field_of_a_container_is_refused_told_or_honoured(
+    fields: dict[str, Any], errors: list[str], warnings: list[str]
+) -> None:
+    found = split(admission.problems(with_container(**fields), host()))
+    assert found == ([f"{CONTAINER}.{path}" for path in errors], [f"{CONTAINER}.{path}" for path in warnings])
+
+
+def test_an_image_without_a_local_entry_comes_with_the_lines_to_add() -> None:
+    (refused,) = admission.problems(with_container(command=None), host())
+    assert '[images."x"]\ncommand = ["python", "main.py"]' in refused.hint
+
+
+def test_a_missing_interpreter_is_refused() -> None:
+    (refused,) = admission.problems(with_container(), host(python=Path("/no/python")))
+    assert "--python /no/python" in refused.message
+
+
+def test_root_may_not_be_asked_to_be_nobody() -> None:
+    asked = job({"securityContext": {"runAsNonRoot": True}})
+    assert split(admission.problems(asked, host(uid=0, gid=0)))[0] == [f"{AT}.securityContext.runAsNonRoot"]
+
+
+def test_a_sidecar_whose_start_up_others_wait_for_is_refused() -> None:
+    sidecar = {"name": "s", "command": ["x"], "restartPolicy": "Always", "startupProbe": {"exec": {}}}
+    found = split(admission.problems(job({"initContainers": [sidecar]}), host()))
+    assert found == ([f"{AT}.initContainers[0].startupProbe"], [])
+
+
+def test_a_mapping_lifts_the_refusal_of_a_volume(tmp_path: Path) -> None:
+    wanted = job({"volumes": [{"name": "share", "azureFile": {"shareName": "s"}}]})
+    (refused,) = admission.problems(wanted, host())
+    assert "azureFile cannot be mounted" in refused.message
+    assert "--volume share=FOLDER" in refused.hint
+    assert admission.problems(wanted, host(volumes={"share": tmp_path})) == []
+    assert admission.problems(wanted, host(config=Config(volumes={"share": tmp_path}))) == []
+
+
+def test_a_mapping_that_no_volume_has_is_told() -> None:
+    wanted = job({"volumes": [{"name": "data"}, {"name": "share"}]})
+    (told,) = admission.unknown_volumes([wanted], {"dta": Path("/"), "data": Path("/")})
+    assert (told.message, told.hint) == (
+        "--volume dta: no volume of the manifest has that name",
+        "there are data and share",
+    )
+
+
+def test_a_port_that_the_host_serves_is_refused_where_ports_are_kept() -> None:
+    with socket.socket() as server:
+        server.bind(("0.0.0.0", 0))
+        server.listen(1)
+        port = server.getsockname()[1]
+        wanted = with_container(ports=[{"containerPort": port}])
+        assert split(admission.problems(wanted, host(level="full")))[0] == [f"{CONTAINER}.ports[0].containerPort"]
+        assert admission.problems(wanted, host(level="ports")) == []
+
+
+@pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])
+def test_a_service_for_the_outside_is_refused(kind: str) -> None:
+    wanted = job({}, tensor_board=TensorBoard(service_type=kind, volumes=[{"name": "v", "nfs": {}}]))
+    assert split(admission.problems(wanted, host()))[0] == [
+        "spec.tensorBoard.serviceType",
+        "spec.tensorBoard.volumes[0]",
+    ]
+    (refused,) = admission.object_problems({"kind": "Service", "spec": {"type": kind}})
+    assert refused.path == "spec.type"
+    assert admission.object_problems({"kind": "Service", "spec": {"clusterIP": "None"}}) == []
+
+
+def test_a_claim_that_a_folder_cannot_be_is_refused() -> None:
+    document = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"volumeMode": "Block"}}
+    assert [one.path for one in admission.object_problems(document)] == ["spec"]
+
+
+def test_a_job_that_another_manages_is_refused_and_gang_scheduling_told() -> None:
+    policy = RunPolicy(managed_by="kueue.x-k8s.io/multikueue", scheduling_policy=SchedulingPolicy(queue="q"))
+    found = split(admission.problems(job({}, run_policy=policy), host()))
+    assert found == (["spec.runPolicy.managedBy"], ["spec.runPolicy.schedulingPolicy"])
+
+
+def test_replicas_that_are_none_are_not_judged() -> None:
+    assert admission.problems(job({"hostNetwork": True}, replicas=0), host()) == []
