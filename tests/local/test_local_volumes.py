@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +13,10 @@ from tfjob.api.objects import ObjectMeta, Pod
 from tfjob.local import volumes
 from tfjob.local.claims import Claims
 from tfjob.local.downward import Node
+from tfjob.local.projection import File
 from tfjob.local.references import MissingReference, References
 from tfjob.local.refusal import Refusal
-from tfjob.local.volumes import Context, VolumeError, Volumes
+from tfjob.local.volumes import Context, Tmpfs, VolumeError, Volumes
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CONFIG_MAPS: dict[str, Any] = {"app": {"data": {"train.yaml": "lr: 1", "b": "2"}, "binaryData": {"bin": "/w=="}}}
@@ -80,9 +80,9 @@ def test_an_empty_dir_in_memory_is_a_tmpfs_of_its_size(world: World) -> None:
         {"mountPath": "/dev/shm", "subPath": "a/b"},
     )
     path = world.root / "pod/volumes/shm"
-    assert made.tmpfs_specs() == [{"name": "shm", "path": str(path), "size": 4 * 1024**2, "secret": False}]
-    assert made.tmpfs[0].folders == ("a/b",)
-    assert made.mount_specs("main") == [{"source": str(path / "a/b"), "target": "/dev/shm", "readOnly": False}]
+    assert made.tmpfs == [Tmpfs("shm", path, 4 * 1024**2, secret=False, folders=("a/b",))]
+    (mount,) = made.mounts["main"]
+    assert (mount.source, mount.target, mount.read_only) == (path / "a/b", "/dev/shm", False)
 
 
 def test_a_config_map_becomes_files_that_cannot_be_written(world: World) -> None:
@@ -118,9 +118,9 @@ def test_a_second_preparation_writes_the_same_files(world: World) -> None:
 
 def test_a_secret_is_never_written_and_goes_by_the_pipe(world: World) -> None:
     made = world.prepared({"name": "v", "secret": {"secretName": "login", "defaultMode": 0o400}})
-    assert made.secret_specs()["v"]["token"] == {"data": base64.b64encode(b"s3cret").decode(), "mode": 0o400}
-    assert made.tmpfs_specs()[0]["secret"]
-    assert made.tmpfs_specs()[0]["size"] >= 2 * 4096
+    assert made.secret_files["v"]["token"] == File(b"s3cret", 0o400)
+    assert made.tmpfs[0].secret
+    assert made.tmpfs[0].size >= 2 * 4096
     assert made.mounts["main"][0].read_only
     assert not (world.root / "pod").exists()
 

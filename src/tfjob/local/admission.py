@@ -238,7 +238,8 @@ def _port_problems(ports: Sequence[Mapping[str, Any]], at: At, host: Host) -> It
         if host.level in ("full", "addresses") and isinstance(number, int) and port.get("protocol", "TCP") == "TCP":
             taken = addresses.port_problem("127.77.255.254", [number])
             if taken:
-                yield _refused((*at, index, "containerPort"), taken[0], _as_hint(taken[1]))
+                # Not refused: a replica whose port is taken gets another one, and its peers are told.
+                yield _warning((*at, index, "containerPort"), taken[0], _as_hint(taken[1]))
 
 
 def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) -> Iterator[Problem]:

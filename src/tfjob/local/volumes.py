@@ -7,7 +7,6 @@ that is not among them is refused by name unless the user maps the volume to a f
 
 from __future__ import annotations
 
-import base64
 import posixpath
 import re
 import stat
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tfjob.api.objects import Pod
-    from tfjob.local import pod_spec
     from tfjob.local.claims import Claim, Claims
     from tfjob.local.downward import Node
     from tfjob.local.references import References
@@ -75,29 +73,6 @@ class Volumes:
     files: dict[Path, File] = field(default_factory=dict)
     folders: dict[Path, int] = field(default_factory=dict)
     empty_files: list[Path] = field(default_factory=list)
-
-    def mount_specs(self, container: str) -> list[pod_spec.Mount]:
-        """The mounts of one container, as spec.json has them."""
-        return [
-            {"source": str(mount.source), "target": mount.target, "readOnly": mount.read_only}
-            for mount in self.mounts[container]
-        ]
-
-    def tmpfs_specs(self) -> list[pod_spec.Tmpfs]:
-        """The volumes in memory, as spec.json has them."""
-        return [
-            {"name": tmpfs.name, "path": str(tmpfs.path), "size": tmpfs.size, "secret": tmpfs.secret}
-            for tmpfs in self.tmpfs
-        ]
-
-    def secret_specs(self) -> dict[str, dict[str, pod_spec.SecretFile]]:
-        """The files of secret volumes, as the secrets pipe carries them."""
-        return {
-            volume: {
-                path: {"data": base64.b64encode(file.data).decode(), "mode": file.mode} for path, file in files.items()
-            }
-            for volume, files in self.secret_files.items()
-        }
 
     def rewrites(self, container: str) -> dict[str, str]:
         """Mount path to folder, for the levels that cannot mount."""
