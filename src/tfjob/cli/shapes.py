@@ -11,6 +11,8 @@ import msgspec
 from tfjob.api.types import API_VERSION, ORIGIN
 from tfjob.local.driver import INTERRUPTED, is_interrupted
 from tfjob.local.store import Event, Run
+from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.plan import SUSPEND_REASON, is_finished
 
 OUTPUT_VERSION = "tfjob/v1"
 """Raised when a field changes its meaning or goes; new fields may come at any time."""
@@ -56,7 +58,9 @@ def run_shape(run: Run) -> dict[str, Any]:
 def shown_state(run: Run) -> tuple[str, str]:
     """State and reason as people should see them: a run that was cut off is suspended, whatever it last wrote."""
     if is_interrupted(run):
-        return "Suspended", INTERRUPTED
+        return SUSPENDED, INTERRUPTED
+    if run.job.spec.run_policy.suspend and not is_finished(run.job.status):
+        return SUSPENDED, run.job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
     return run.job.status.state or "Pending", run.job.status.reason
 
 

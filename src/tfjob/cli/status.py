@@ -34,22 +34,25 @@ def status(job: str, namespace: str, output: str) -> None:
 
 def replica_shapes(store: Store, run: Run) -> list[dict[str, Any]]:
     """Every replica that the job asks for, with its pod's state if it has one."""
+    from tfjob.api.names import child_name
     from tfjob.api.objects import Pod
-    from tfjob.plan.attempts import attempt_of
-    from tfjob.plan.tasks import desired, main_container, members, task_of
+    from tfjob.local.pod_history import history
+    from tfjob.plan.tasks import desired, main_container, task_of
 
     pods = {task_of(pod): pod for pod in store.children(Pod, run.job.metadata.uid)}
-    completed = members(run.job.status.completed_indexes)
+    past = history(run.folder)
     shapes = []
     for task in desired(run.job):
         pod = pods.get(task)
-        container = main_container(pod) if pod else None
+        left = past.get(child_name(run.job, task.type, task.index), [])
+        last = pod.status if pod else left[-1].status if left else None
+        container = main_container(Pod(status=last)) if last else None
         ended = container.state.terminated if container else None
         shapes.append(
             {
                 "name": task.name,
-                "phase": pod.status.phase or "Pending" if pod else "Completed" if task in completed else "-",
-                "attempt": attempt_of(pod) if pod else None,
+                "phase": last.phase or "Pending" if last else "-",
+                "attempts": len(left),
                 "restarts": run.job.status.task_restarts.get(task.name, 0),
                 "exitCode": ended.exit_code if ended else None,
                 "address": pod.status.pod_ip if pod else "",
@@ -92,14 +95,16 @@ def _text(run: Run, replicas: list[dict[str, Any]]) -> str:
         [
             f"  {shape['name']}",
             shape["phase"],
-            "-" if shape["attempt"] is None else str(shape["attempt"]),
+            str(shape["attempts"]),
             "-" if shape["exitCode"] is None else str(shape["exitCode"]),
             shape["address"] or "-",
             _asked(shape["resources"]),
         ]
         for shape in replicas
     ]
-    return "\n".join([*lines, "", table(["  REPLICA", "PHASE", "ATTEMPT", "EXIT", "ADDRESS", "REQUESTS/LIMITS"], rows)])
+    return "\n".join(
+        [*lines, "", table(["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", "ADDRESS", "REQUESTS/LIMITS"], rows)]
+    )
 
 
 def _asked(resources: dict[str, Any]) -> str:
