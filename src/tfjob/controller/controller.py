@@ -13,10 +13,11 @@ from tfjob.api.objects import Pod, Service
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, Key, Refused
 from tfjob.controller.queue import WorkQueue
+from tfjob.controller.refusals import Refusals
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News
 from tfjob.plan.children import Settings
 from tfjob.plan.plan import plan
-from tfjob.plan.tasks import Observed, Refusal
+from tfjob.plan.tasks import Observed
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class Controller:
         self.settings = settings or Settings()
         self.clock = clock
         self.queue = WorkQueue()
-        self._refusals: dict[str, dict[str, Refusal]] = {}
+        self._refusals = Refusals()
 
     async def run(self, workers: int = 1) -> None:
         """Works until cancelled."""
@@ -53,15 +54,17 @@ class Controller:
         """One pass over one job; returns when to look again though nothing changes."""
         job = await self.cluster.job(key)
         if job is None:
+            self._refusals.forget(key)
             return None
-        observed = await self._observe(job)
+        observed = await self._observe(key, job)
         decision = plan(job, observed, self.clock(), self.settings)
         if decision.status != job.status:
             job = await self.cluster.update_status(replace(job, status=decision.status))
         for news in decision.news:
             self.cluster.publish(job, news)
+        self._refusals.keep(key, decision.actions)
         for action in decision.actions:
-            await self._act(job, action)
+            await self._act(key, job, action)
         return decision.again_at
 
     async def _watch(self) -> None:
@@ -74,7 +77,7 @@ class Controller:
             try:
                 again_at = await self.reconcile(key)
             except Conflict:
-                self.queue.add(key)
+                self.queue.retry(key)
             except Exception:
                 delay = self.queue.retry(key)
                 logger.exception("a pass over %s/%s failed; again in %.3f s", key.namespace, key.name, delay)
@@ -85,47 +88,39 @@ class Controller:
             finally:
                 self.queue.done(key)
 
-    async def _observe(self, job: TFJob) -> Observed:
-        pods = await self.cluster.children(Pod, job)
-        services = await self.cluster.children(Service, job)
-        refusals = self._refusals.get(job.metadata.uid, {})
-        present = {child.metadata.name for child in pods}
+    async def _observe(self, key: Key, job: TFJob) -> Observed:
         return Observed(
-            pods=pods,
-            services=services,
-            refusals={name: refusal for name, refusal in refusals.items() if name not in present},
+            pods=await self.cluster.children(Pod, job),
+            services=await self.cluster.children(Service, job),
+            refusals=self._refusals.of(key, job),
             lost_nodes=await self.cluster.lost_nodes(),
         )
 
-    async def _act(self, job: TFJob, action: Action) -> None:
+    async def _act(self, key: Key, job: TFJob, action: Action) -> None:
         match action:
             case Create(child):
-                await self._create(job, child)
+                await self._create(key, job, child)
             case Delete(kind, name, uid):
                 await self.cluster.delete(kind, Key(job.metadata.namespace, name), uid)
                 self.cluster.publish(job, News(f"SuccessfulDelete{kind}", f"Deleted {kind.lower()}: {name}"))
             case DeleteJob():
-                key = Key(job.metadata.namespace, job.metadata.name)
                 await self.cluster.delete(KIND, key, job.metadata.uid)
 
-    async def _create(self, job: TFJob, child: Pod | Service) -> None:
-        name, kind = child.metadata.name, child.kind
-        refusals = self._refusals.setdefault(job.metadata.uid, {})
+    async def _create(self, key: Key, job: TFJob, child: Pod | Service) -> None:
+        kind, name = child.kind.lower(), child.metadata.name
         try:
             await self.cluster.create(child)
         except AlreadyExists as error:
             if not error.ours:
-                self._refuse(job, child, "NameTaken", f"{kind.lower()} {name} exists and belongs to something else")
+                self._refuse(key, job, child, "NameTaken", f"{kind} {name} exists and belongs to something else")
         except Refused as error:
-            self._refuse(job, child, error.reason, error.message)
+            self._refuse(key, job, child, error.reason, error.message)
         else:
-            refusals.pop(name, None)
-            self.cluster.publish(job, News(f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {name}"))
+            self.cluster.publish(job, News(f"SuccessfulCreate{child.kind}", f"Created {kind}: {name}"))
 
-    def _refuse(self, job: TFJob, child: Pod | Service, reason: str, message: str) -> None:
-        """Remembers a refusal for the next pass; the first time counts, so that a grace can end."""
-        refusals = self._refusals.setdefault(job.metadata.uid, {})
-        since = refusals[child.metadata.name].since if child.metadata.name in refusals else self.clock()
-        refusals[child.metadata.name] = Refusal(reason, message, since)
-        self.cluster.publish(job, News(f"FailedCreate{child.kind}", f"Error creating: {message}", warning=True))
-        self.queue.add_after(Key(job.metadata.namespace, job.metadata.name), REFUSAL_RETRY)
+    def _refuse(self, key: Key, job: TFJob, child: Pod | Service, reason: str, message: str) -> None:
+        """Tries again later; the words of a new refusal reach the status at once."""
+        if self._refusals.add(key, job, child, reason, message, self.clock()):
+            self.cluster.publish(job, News(f"FailedCreate{child.kind}", f"Error creating: {message}", warning=True))
+            self.queue.add(key)
+        self.queue.add_after(key, REFUSAL_RETRY)

@@ -35,11 +35,11 @@ class WorkQueue:
         loop = asyncio.get_running_loop()
         due = loop.time() + max(seconds, 0)
         timer = self._timers.get(key)
-        if timer is not None and not timer.cancelled() and loop.time() < timer.when() <= due:
+        if timer is not None and timer.when() <= due:
             return
         if timer is not None:
             timer.cancel()
-        self._timers[key] = loop.call_at(due, self.add, key)
+        self._timers[key] = loop.call_at(due, self._ring, key)
 
     def retry(self, key: Key) -> float:
         """Asks for another pass after a failure, later each time; returns the delay."""
@@ -69,6 +69,10 @@ class WorkQueue:
         if key in self._waiting:
             self._ready.append(key)
             self._wake.set()
+
+    def _ring(self, key: Key) -> None:
+        del self._timers[key]
+        self.add(key)
 
     def close(self) -> None:
         """Cancels what was asked for later."""

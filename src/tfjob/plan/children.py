@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,9 +12,14 @@ import msgspec
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod, Service
 from tfjob.api.origin import origin
-from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PORT_NAME, ReplicaSpec, TFJob
-from tfjob.plan.tasks import ATTEMPT, SIZE, Task, desired, replicas_of
-from tfjob.plan.tf_config import main_template_container, port, tf_config
+from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
+from tfjob.plan.attempts import ATTEMPT
+from tfjob.plan.tasks import Task, policy_of, replicas_of
+from tfjob.plan.tf_config import main_template_container, port, tf_configs
+
+SIZE = "tfjob/cluster-size"
+"""Annotation of a pod: the size of the cluster that its TF_CONFIG describes."""
+FALLBACK = "FallbackToLogsOnError"
 
 DEFAULT_TF_IMAGE = "tensorflow/tensorflow:1.3.0"
 DEFAULT_PS_PROGRAM = (
@@ -36,36 +41,36 @@ class Settings:
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:
     """The pod of a task for one attempt."""
-    replica = job.spec.tf_replica_specs[task.type]
-    template = copy.deepcopy(replica.template) if replica.template is not None else default_parameter_server(job)
-    metadata: dict[str, Any] = template.get("metadata") or {}
-    spec: dict[str, Any] = template.get("spec") or {}
-    labels = {**(metadata.get("labels") or {}), **task_labels(job, task.type, task.index)}
-    if has_master_role(job, task.type, task.index):
-        labels[JOB_ROLE_LABEL] = "master"
-    annotations = {**(metadata.get("annotations") or {}), ATTEMPT: str(attempt), SIZE: cluster_size(job)}
-    spec["restartPolicy"] = pod_restart_policy(replica)
-    _add_tf_config(job, task, template, settings)
-    for container in spec.get("containers") or () if settings.last_lines else ():
-        container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
-    return Pod(
-        metadata=ObjectMeta(
-            name=child_name(job, task.type, task.index),
-            namespace=job.metadata.namespace,
-            labels=labels,
-            annotations=annotations,
-            owner_references=[_owner(job)],
-            finalizers=list(metadata.get("finalizers") or ()),
-        ),
-        spec=spec,
-    )
+    return next(pods(job, [(task, attempt)], settings))
+
+
+def pods(job: TFJob, attempts: Sequence[tuple[Task, int]], settings: Settings) -> Iterator[Pod]:
+    """The pods of many tasks, each for its attempt."""
+    configs = tf_configs(job, [task for task, _ in attempts], settings.cluster_domain)
+    size = cluster_size(job)
+    for (task, attempt), config in zip(attempts, configs, strict=True):
+        template = template_of(job, task.type)
+        metadata: dict[str, Any] = template.get("metadata") or {}
+        labels = {**(metadata.get("labels") or {}), **task_labels(job, task.type, task.index)}
+        if has_master_role(job, task.type, task.index):
+            labels[JOB_ROLE_LABEL] = "master"
+        yield Pod(
+            metadata=ObjectMeta(
+                name=child_name(job, task.type, task.index),
+                namespace=job.metadata.namespace,
+                labels=labels,
+                annotations={**(metadata.get("annotations") or {}), ATTEMPT: str(attempt), SIZE: size},
+                owner_references=[_owner(job)],
+                finalizers=list(metadata.get("finalizers") or ()),
+            ),
+            spec=_pod_spec(job, task, template, config, settings),
+        )
 
 
 def service(job: TFJob, task: Task) -> Service:
     """The headless service that gives a task its name."""
     labels = task_labels(job, task.type, task.index)
-    replica = job.spec.tf_replica_specs[task.type]
-    container = main_template_container(replica.template or default_parameter_server(job))
+    container = main_template_container(template_of(job, task.type))
     ports = [
         {"name": entry["name"], "port": entry["containerPort"]}
         for entry in container.get("ports") or ()
@@ -86,16 +91,25 @@ def service(job: TFJob, task: Task) -> Service:
     )
 
 
-def pod_restart_policy(replica: ReplicaSpec) -> str:
+def pod_restart_policy(job: TFJob, replica_type: str) -> str:
     """What the kubelet is told: ExitCode is decided by the controller, so the kubelet must not interfere."""
-    policy = replica.restart_policy or "Never"
+    policy = policy_of(job, replica_type)
     return "Never" if policy == "ExitCode" else policy
 
 
+def template_of(job: TFJob, replica_type: str) -> dict[str, Any]:
+    """The pod template of a type: the user's, or that of the default parameter server."""
+    template = job.spec.tf_replica_specs[replica_type].template
+    return template if template is not None else default_parameter_server(job)
+
+
 def cluster_size(job: TFJob) -> str:
-    """The cluster that TF_CONFIG describes, so that a pod made for another one can be told: `chief=1,worker=2`."""
-    types = dict.fromkeys(task.type for task in desired(job))
-    return ",".join(f"{replica_type.lower()}={replicas_of(job, replica_type)}" for replica_type in types)
+    """The cluster that TF_CONFIG describes, so that a pod made for another one can be told: `chief=1,worker=2`.
+
+    Without evaluators: their number concerns nobody else.
+    """
+    sizes = ((kind, replicas_of(job, kind)) for kind in REPLICA_TYPES if kind != EVALUATOR)
+    return ",".join(f"{kind.lower()}={size}" for kind, size in sizes if size)
 
 
 def default_parameter_server(job: TFJob) -> dict[str, Any]:
@@ -109,14 +123,23 @@ def default_parameter_server(job: TFJob) -> dict[str, Any]:
     return {"spec": {"containers": [container], "restartPolicy": "OnFailure"}}
 
 
-def _add_tf_config(job: TFJob, task: Task, template: dict[str, Any], settings: Settings) -> None:
-    value = tf_config(job, task, settings.cluster_domain)
-    if value is None:
-        return
-    every = origin(job).tf_config_in_every_container
-    containers = template["spec"]["containers"] if every else [main_template_container(template)]
-    for container in containers:
-        container["env"] = [*(container.get("env") or ()), {"name": "TF_CONFIG", "value": value}]
+def _pod_spec(
+    job: TFJob, task: Task, template: dict[str, Any], config: str | None, settings: Settings
+) -> dict[str, Any]:
+    """The template's spec with what the operator adds; the rest is shared with the template, which nobody changes."""
+    given: dict[str, Any] = template.get("spec") or {}
+    main, everywhere = main_template_container(template), origin(job).tf_config_in_every_container
+    spec = {**given, "restartPolicy": pod_restart_policy(job, task.type)}
+    for kind in ("initContainers", "containers"):
+        if given.get(kind) and settings.last_lines:
+            spec[kind] = [{"terminationMessagePolicy": FALLBACK, **container} for container in given[kind]]
+    if config is not None:
+        variable = {"name": "TF_CONFIG", "value": config}
+        spec["containers"] = [
+            {**made, "env": [*(made.get("env") or ()), variable]} if everywhere or own is main else made
+            for own, made in zip(given.get("containers") or (), spec.get("containers") or (), strict=True)
+        ]
+    return spec
 
 
 def _owner(job: TFJob) -> OwnerReference:

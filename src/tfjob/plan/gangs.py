@@ -7,19 +7,25 @@ from tfjob.api.types import CHIEF, MASTER, PS, WORKER, TFJob
 from tfjob.plan.tasks import Task, desired, replicas_of
 
 GANG, TASK = "Gang", "Task"
-COLLECTIVE_TYPES = (CHIEF, MASTER, WORKER)
+COLLECTIVE_TYPES = frozenset({CHIEF, MASTER, WORKER})
 
 
-def gang(job: TFJob) -> frozenset[Task]:
-    """The tasks that restart as one; empty when every task restarts alone.
+def gang_types(job: TFJob) -> frozenset[str]:
+    """The types whose tasks restart as one; none when every task restarts alone.
 
-    `Auto` makes a gang of chief, master and workers unless parameter servers or dynamic workers hold the state.
+    `Auto` binds chief, master and workers together unless parameter servers or dynamic workers hold the state.
     Evaluators never belong: they only read checkpoints.
     """
     if job.spec.restart_scope == TASK or origin(job).api_version == BATCH:
         return frozenset()
+    if job.spec.restart_scope == GANG:
+        return COLLECTIVE_TYPES | {PS}
     independent = replicas_of(job, PS) > 0 or job.spec.enable_dynamic_worker
-    if job.spec.restart_scope != GANG and independent:
-        return frozenset()
-    members = frozenset(task for task in desired(job) if task.type in COLLECTIVE_TYPES or task.type == PS)
-    return members if len(members) > 1 else frozenset()
+    return frozenset() if independent else COLLECTIVE_TYPES
+
+
+def gang(job: TFJob) -> frozenset[Task]:
+    """The tasks that restart as one; a single task is no gang."""
+    types = gang_types(job)
+    tasks = frozenset(task for task in desired(job) if task.type in types)
+    return tasks if len(tasks) > 1 else frozenset()

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 from tfjob.api.types import TFJob, TFJobStatus
 
+BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+
 
 def deadline(job: TFJob, status: TFJobStatus) -> datetime | None:
     """When `activeDeadlineSeconds` ends the job."""
@@ -25,3 +27,8 @@ def over_backoff_limit(job: TFJob, status: TFJobStatus) -> bool:
     """Whether restarts in place, which happen without asking us, have used up more than `backoffLimit`."""
     limit = job.spec.run_policy.backoff_limit
     return limit is not None and status.retries > limit
+
+
+def backoff_words(job: TFJob) -> str:
+    """How a failure that could have been tried again says why it was not."""
+    return f"no restarts are left (backoffLimit {job.spec.run_policy.backoff_limit})"

@@ -3,103 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tfjob.api.types import Restart, TFJob, TFJobStatus
+from tfjob.api.objects import Pod
+from tfjob.api.types import Restart, TFJob, TFJobStatus, Verdict
 from tfjob.plan import conditions
-from tfjob.plan.gangs import GANG, TASK, gang
-from tfjob.plan.restarts import Again, wait_before
-from tfjob.plan.tasks import View, attempt_due, attempt_of, desired, members, ranges
+from tfjob.plan.attempts import attempt_of, restarts_in_place
+from tfjob.plan.gangs import GANG, TASK, gang_types
+from tfjob.plan.restarts import Again, settling_time, wait_before
+from tfjob.plan.tasks import Task, desired, main_container, members, ranges
+from tfjob.plan.verdict import verdict
+from tfjob.plan.views import End, View, end_of
+
+OOM_NAMES = 64
+"""How many OOM-killed replicas are remembered; to forget the oldest costs no more than one restart."""
 
 
 def begin(job: TFJob, now: datetime) -> TFJobStatus:
     """The status with which a pass starts: created on the first, a new attempt after a suspension."""
-    status = replace(job.status, observed_generation=job.metadata.generation)
-    name = job.metadata.name
+    status = created(job, now)
     listed = status.conditions
-    if not listed:
-        listed = conditions.with_condition(listed, conditions.CREATED, now, f"TFJob {name} is created.")
     resumed = conditions.is_true(listed, conditions.SUSPENDED)
     if resumed:
+        text = f"TFJob {job.metadata.name} is resumed."
         listed = conditions.with_condition(
-            listed,
-            conditions.SUSPENDED,
-            now,
-            f"TFJob {name} is resumed.",
-            status="False",
-            reason=conditions.RESUMED,
+            listed, conditions.SUSPENDED, now, text, status="False", reason=conditions.RESUMED
         )
-    status = replace(status, conditions=listed)
     if status.start_time is None or status.attempt == 0 or resumed:
-        return new_attempt(replace(status, start_time=now, last_restart=None))
+        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None))
     return status
 
 
 def created(job: TFJob, now: datetime) -> TFJobStatus:
-    """The status of a job that must not start yet."""
+    """The status of a job that was seen, whether or not it may start."""
     listed = job.status.conditions or conditions.with_condition(
         [], conditions.CREATED, now, f"TFJob {job.metadata.name} is created."
     )
     return replace(job.status, observed_generation=job.metadata.generation, conditions=listed)
 
 
-def new_attempt(status: TFJobStatus) -> TFJobStatus:
-    """Everything runs again; what completed in the old attempt does not count in the new one."""
-    return replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
-
-
-def remember(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStatus:
+def remember(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime) -> TFJobStatus:
     """Adds what this pass sees for the first time: pods that exist, tasks that are done, restarts in place."""
     wanted = set(desired(job))
-    names = {task.name for task in wanted}
-    started = (members(status.started) & wanted) | {view.task for view in views if view.pod}
-    completed = (members(status.completed_indexes) & wanted) | {
-        view.task for view in views if view.end and view.end.succeeded
-    }
-    restarts = {name: count for name, count in status.task_restarts.items() if name in names}
-    in_place = 0
-    for view in views:
-        extra = attempt_of(view.pod) - attempt_due(status, view.task) if view.pod and not view.completed else 0
-        if extra > 0:
-            restarts[view.task.name] = restarts.get(view.task.name, 0) + extra
-            in_place += extra
-    return replace(
+    started, completed = members(status.started), members(status.completed_indexes)
+    restarts = dict(status.task_restarts)
+    for task in (started | completed) - wanted:
+        # If the job is scaled up again, the pod that still terminates must not be taken for the new one.
+        restarts[task.name] = restarts.get(task.name, 0) + 1
+    status = replace(
         status,
-        started=ranges(started),
-        completed_indexes=ranges(completed),
+        started=ranges((started & wanted) | {view.task for view in views if view.pod}),
+        completed_indexes=ranges(
+            (completed & wanted) | {view.task for view in views if view.end and view.end.succeeded}
+        ),
         task_restarts=restarts,
-        restarts=status.restarts + in_place,
-        retries=status.retries + in_place,
     )
+    return _restarted_in_place(job, status, views, now)
 
 
 def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime) -> TFJobStatus:
     """Writes a restart down before anything is deleted: who runs again, why, and from when."""
-    status = _record_oom(status, again)
-    restarts = dict(status.task_restarts)
-    for task in again.tasks:
-        restarts[task.name] = restarts.get(task.name, 0) + 1
-    rerun = again.tasks | (gang(job) if again.gang else frozenset())
-    status = replace(
-        status,
-        attempt=status.attempt + (1 if again.gang else 0),
-        task_restarts=restarts,
-        started=ranges(members(status.started) - rerun),
-        completed_indexes=ranges(members(status.completed_indexes) - rerun),
-    )
+    status = _runs_again(status, again.tasks)
+    if again.gang:
+        status = _new_gang(job, status)
     if not again.incident:
         return status
     streak, wait = wait_before(status, now)
     return replace(
         status,
         restarts=status.restarts + 1,
-        retries=status.retries + (1 if again.counted else 0),
+        retries=status.retries + again.counted,
+        oom_killed=_oom_killed(status, again),
         last_restart=Restart(
             cause=again.cause,
             scope=GANG if again.gang else TASK,
-            counted=again.counted,
+            counted=again.counted > 0,
             streak=streak,
             time=now,
             not_before=now + wait,
@@ -107,9 +87,95 @@ def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime) -> TFJo
     )
 
 
-def _record_oom(status: TFJobStatus, again: Again) -> TFJobStatus:
-    """Keeps the replicas whose latest failure was an OOM kill: the next one in a row is final."""
-    if not again.incident:
+def resized(job: TFJob, status: TFJobStatus, now: datetime) -> TFJobStatus:
+    """The gang starts again, because its TF_CONFIG is for another number of replicas; nobody failed."""
+    cause = Verdict(reason="Resized", message="the number of replicas changed", time=now)
+    last = status.last_restart or Restart()
+    return replace(_new_gang(job, status), last_restart=replace(last, cause=cause, scope=GANG, counted=False, time=now))
+
+
+def _started_anew(job: TFJob, status: TFJobStatus) -> TFJobStatus:
+    """Everything runs again; what completed in the old attempt does not count in the new one."""
+    first = status.attempt == 0
+    status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
+    types = gang_types(job)
+    beside = frozenset(task for task in desired(job) if types and task.type not in types)
+    return status if first else _runs_again(status, beside)
+
+
+def _new_gang(job: TFJob, status: TFJobStatus) -> TFJobStatus:
+    """All members run again, those that were done too."""
+    types = gang_types(job)
+    return replace(
+        status,
+        attempt=status.attempt + 1,
+        started=ranges(task for task in members(status.started) if task.type not in types),
+        completed_indexes=ranges(task for task in members(status.completed_indexes) if task.type not in types),
+    )
+
+
+def _runs_again(status: TFJobStatus, tasks: frozenset[Task]) -> TFJobStatus:
+    restarts = dict(status.task_restarts)
+    for task in sorted(tasks):
+        restarts[task.name] = restarts.get(task.name, 0) + 1
+    return replace(
+        status,
+        task_restarts=restarts,
+        started=ranges(members(status.started) - tasks),
+        completed_indexes=ranges(members(status.completed_indexes) - tasks),
+    )
+
+
+def _restarted_in_place(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime) -> TFJobStatus:
+    """Counts what the kubelet restarted without asking us; ends close together are one incident."""
+    news = []
+    for view in views:
+        if view.pod is None or view.completed:
+            continue
+        extra = attempt_of(view.pod) - view.attempt
+        if extra > 0:
+            news.append((_last_end(view.pod, now), view, extra, min(extra, restarts_in_place(view.pod))))
+    if not news:
         return status
-    others = [name for name in status.oom_killed if name != again.cause.replica]
-    return replace(status, oom_killed=[*others, again.cause.replica] if again.oom else others)
+    news.sort(key=lambda item: (item[0].time, item[1].task))
+    restarts, settling = dict(status.task_restarts), settling_time(job)
+    last, total, incidents, counted = status.last_restart, 0, 0, 0
+    for end, view, extra, in_place in news:
+        name = view.task.name
+        restarts[name] = restarts.get(name, 0) + extra
+        total += in_place
+        if last and last.cause.replica != name and _follows(end, last.cause, settling):
+            # One more of the same incident; only what goes beyond the others' restarts is news.
+            more = max(0, in_place - max(counted, 1))
+        else:
+            more, counted = in_place, 0
+            cause = verdict(view.task, view.attempt + extra - 1, end)
+            last = replace(last or Restart(scope=TASK), cause=cause, counted=True, time=now)
+        counted += more
+        incidents += more
+    return replace(
+        status,
+        task_restarts=restarts,
+        restarts=status.restarts + total,
+        retries=status.retries + incidents,
+        last_restart=last,
+    )
+
+
+def _last_end(pod: Pod, now: datetime) -> End:
+    container = main_container(pod)
+    return end_of(container.last_state.terminated if container else None, now)
+
+
+def _follows(end: End, cause: Verdict, settling: timedelta) -> bool:
+    """Whether an end may be the consequence of a recorded one: it came soon after, and ran when that happened."""
+    if cause.time is None or (end.started and end.started > cause.time):
+        return False
+    return abs(end.time - cause.time) <= settling
+
+
+def _oom_killed(status: TFJobStatus, again: Again) -> list[str]:
+    """The replicas whose latest failure was an OOM kill: the next one in a row is final."""
+    failed = again.oom | ({again.cause.replica} if again.counted else set())
+    others = [name for name in status.oom_killed if name not in failed]
+    return [*others, *sorted(again.oom)][-OOM_NAMES:]

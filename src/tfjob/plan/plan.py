@@ -18,12 +18,14 @@ from tfjob.plan import conditions, limits, memory, success, summary
 from tfjob.plan.actions import Action, DeleteJob, News
 from tfjob.plan.children import Settings
 from tfjob.plan.cleanup import cleanup, everything
-from tfjob.plan.replicas import is_resized, reconcile
+from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 from tfjob.plan.restarts import Again, Fail, Settle, decide
-from tfjob.plan.tasks import Observed, View, end_of, main_container, members, survey
-from tfjob.plan.verdict import limit_verdict, memory_advice, verdict
+from tfjob.plan.tasks import Observed, desired, main_container, members
+from tfjob.plan.verdict import limit_verdict, memory_advice, shortened, verdict
+from tfjob.plan.views import View, end_of, survey
 from tfjob.plan.waiting import waits
 
+EVENT_BYTES, MESSAGE_BYTES = 1000, 800
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
 SUSPEND_REASON = "tfjob/suspend-reason"
 """Annotation: why a job was suspended, where a command did it: Stopped or Interrupted."""
@@ -64,8 +66,9 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
 
     status = memory.created(job, now) if job.spec.run_policy.suspend else memory.begin(job, now)
     views = survey(job, status, observed, now)
-    status = memory.remember(job, status, views)
-    views = survey(job, status, observed, now)
+    remembered = memory.remember(job, status, views, now)
+    if remembered != status:
+        views = survey(job, status := remembered, observed, now)
     rule = success.rule_met(job, members(status.completed_indexes))
     if rule is not None:
         return _succeeded(this, summary.counted(job, status, views), rule)
@@ -91,25 +94,30 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
         return _failed(this, summary.counted(job, status, views), limit_verdict("DeadlineExceeded", text, now))
     if limits.over_backoff_limit(job, status):
         cause = _last_in_place(views) or Verdict(message="a replica was restarted too often", time=now)
-        return _failed(this, summary.counted(job, status, views), replace(cause, reason="BackoffLimitExceeded"))
+        return _failed(this, summary.counted(job, status, views), cause, limits.BACKOFF_LIMIT_EXCEEDED)
 
     news: list[News] = _first_news(this)
+    remembered = status
+    stale = stale_pods(job, status, this.observed)
     decision = decide(job, status, views, now)
     match decision:
         case Settle(first, until):
             return _settling(this, summary.counted(job, status, views), first, until)
         case Fail(reason, cause):
-            return _failed(
-                this, summary.counted(job, status, views), memory_advice(job, this.observed.pods, cause), reason
-            )
+            repeated = cause.replica in status.oom_killed
+            advised = memory_advice(job, this.observed.pods, cause, repeated=repeated)
+            return _failed(this, summary.counted(job, status, views), advised, reason)
         case Again():
-            status = _restarting(this, memory.record(job, status, decision, now), decision.cause)
+            status = _restarting(this, memory.record(job, status, decision, now), decision.cause.message)
             news += [_ended(decision.cause), _restart_news(this, decision)]
-        case None if is_resized(job, status, this.observed):
-            status = memory.new_attempt(status)
+        case None if is_resized(job, this.observed, stale):
+            status = memory.resized(job, status, now)
+            status = _restarting(this, status, "the number of replicas changed")
             news.append(News("Resized", "the number of replicas changed: the gang starts again with a new TF_CONFIG"))
-    views = survey(job, status, this.observed, now)
-    reasons = waits(views, this.observed.refusals, this.settings.pending_grace)
+    if status != remembered:
+        stale = stale_pods(job, status, this.observed)
+        views = survey(job, status, this.observed, now)
+    reasons = waits(job, views, this.observed, stale, this.settings.pending_grace)
     for wait in reasons:
         if wait.fails_at and wait.fails_at <= now:
             cause = Verdict(replica=wait.task, reason=wait.reason, message=f"{wait.task}: {wait.message}", time=now)
@@ -117,17 +125,15 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
     status = summary.described(job, summary.counted(job, status, views), views, reasons, now)
     restart_at = status.last_restart.not_before if status.last_restart else None
     later = [deadline, restart_at, *(wait.fails_at for wait in reasons)]
-    actions = reconcile(job, status, views, this.observed, now, this.settings)
+    actions = reconcile(job, status, views, this.observed, stale, now, this.settings)
     return Plan(status, actions, news, _soonest(later, now))
 
 
 def _settling(this: Pass, status: TFJobStatus, first: Verdict, until: datetime) -> Plan:
     """A failure that may be the consequence of another one: nothing is touched until that is known."""
-    text = f"TFJob {this.job.metadata.name} is settling: {first.message}; looking for the cause."
-    listed = conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
+    # No condition yet: whether it is a restart or the end is what has to be found out.
     status = replace(
         status,
-        conditions=listed,
         state=conditions.RESTARTING,
         reason="Settling",
         message=f"{first.message}; waiting to see whether another replica failed first",
@@ -135,8 +141,8 @@ def _settling(this: Pass, status: TFJobStatus, first: Verdict, until: datetime) 
     return Plan(status, again_at=_soonest([until, limits.deadline(this.job, status)], this.now))
 
 
-def _restarting(this: Pass, status: TFJobStatus, cause: Verdict) -> TFJobStatus:
-    text = f"TFJob {this.job.metadata.name} is restarting because {cause.message}."
+def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
+    text = f"TFJob {this.job.metadata.name} is restarting because {why}."
     return replace(
         status, conditions=conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
     )
@@ -161,7 +167,14 @@ def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> Plan:
 
 
 def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -> Plan:
+    if reason == limits.BACKOFF_LIMIT_EXCEEDED:
+        cause = replace(cause, message=f"{cause.message}; {limits.backoff_words(this.job)}")
+    cause = replace(cause, message=shortened(cause.message, MESSAGE_BYTES))
     text = f"TFJob {_name(this.job)} has failed because {cause.message}."
+    last_restart = status.last_restart
+    if last_restart:
+        # The last words that matter now are those of the failure.
+        last_restart = replace(last_restart, cause=replace(last_restart.cause, last_lines=[]))
     status = replace(
         status,
         conditions=conditions.with_condition(status.conditions, conditions.FAILED, this.now, text),
@@ -169,14 +182,15 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
         reason=reason or cause.reason,
         message=cause.message,
         completion_time=this.now,
+        last_restart=last_restart,
         failure=cause,
     )
     last = f" Last line: {cause.last_lines[-1]}" if cause.last_lines else ""
-    return _ending(this, status, News("TFJobFailed", (text + last)[:1000], warning=True))
+    return _ending(this, status, News("TFJobFailed", shortened(text + last, EVENT_BYTES), warning=True))
 
 
 def _ending(this: Pass, status: TFJobStatus, news: News) -> Plan:
-    return Plan(status, cleanup(this.job, this.observed), [news], _soonest([limits.expiry(this.job, status)], this.now))
+    return Plan(status, cleanup(this.job, this.observed), [news], again_at=limits.expiry(this.job, status))
 
 
 def _after_the_end(this: Pass) -> Plan:
@@ -205,7 +219,7 @@ def _suspended(this: Pass, status: TFJobStatus) -> Plan:
         state=conditions.SUSPENDED,
         reason=job.metadata.annotations.get(SUSPEND_REASON, conditions.SUSPENDED),
         message="",
-        ready=f"0/{sum(1 for _ in survey(job, status, Observed(), now))}",
+        ready=f"0/{sum(1 for _ in desired(job))}",
         replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
     )
     news = [News("TFJobSuspended", text)] if fresh else []
@@ -223,17 +237,15 @@ def _first_news(this: Pass) -> list[News]:
     return [
         News("SetPodTemplateRestartPolicy", f"{kind}: {overwritten}", warning=True)
         for kind, replica in job.spec.tf_replica_specs.items()
-        if (own := ((replica.template or {}).get("spec") or {}).get("restartPolicy")) and own != replica.restart_policy
+        if (own := ((replica.template or {}).get("spec") or {}).get("restartPolicy"))
+        and replica.restart_policy not in (None, "", own)
     ]
 
 
 def _restart_news(this: Pass, again: Again) -> News:
     who = "all replicas of the gang" if again.gang else ", ".join(sorted(task.name for task in again.tasks))
-    return News(
-        "TFJobRestarting",
-        f"TFJob {this.job.metadata.name} is restarting because {again.cause.message}; starting again: {who}.",
-        warning=True,
-    )
+    text = f"TFJob {this.job.metadata.name} is restarting because {again.cause.message}; starting again: {who}."
+    return News("TFJobRestarting", shortened(text, EVENT_BYTES), warning=True)
 
 
 def _ended(cause: Verdict) -> News:

@@ -5,59 +5,77 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from tfjob.api.names import child_name
 from tfjob.api.objects import Pod
 from tfjob.api.types import PARALLELISM, TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete
-from tfjob.plan.children import Settings, cluster_size, pod, service
-from tfjob.plan.gangs import gang
-from tfjob.plan.tasks import SIZE, Observed, View, attempt_due, attempt_of, desired, members, task_of
+from tfjob.plan.attempts import attempt_due, is_stale
+from tfjob.plan.children import SIZE, Settings, cluster_size, pods, service
+from tfjob.plan.gangs import gang_types
+from tfjob.plan.restarts import runs_again
+from tfjob.plan.tasks import Observed, desired, members, task_of
+from tfjob.plan.views import View
 
 
 def reconcile(
-    job: TFJob, status: TFJobStatus, views: Sequence[View], observed: Observed, now: datetime, settings: Settings
+    job: TFJob,
+    status: TFJobStatus,
+    views: Sequence[View],
+    observed: Observed,
+    stale: Sequence[Pod],
+    now: datetime,
+    settings: Settings,
 ) -> list[Action]:
     """Removals of what is stale or surplus first, then what is missing.
 
     No pod of a gang is made while one of an older attempt exists: two generations would talk to each other.
     """
-    stale = stale_pods(job, status, observed)
     removals = [
         Delete("Pod", child.metadata.name, child.metadata.uid)
         for child in stale
         if child.metadata.deletion_timestamp is None
     ]
-    return [*removals, *_surplus_services(job, observed), *_missing(job, status, views, observed, stale, now, settings)]
-
-
-def is_resized(job: TFJob, status: TFJobStatus, observed: Observed) -> bool:
-    """Whether a gang runs with a TF_CONFIG for another size than the spec asks for now."""
-    together, size = gang(job), cluster_size(job)
-    stale = {child.metadata.uid for child in stale_pods(job, status, observed)}
-    return any(
-        task_of(child) in together and child.metadata.annotations.get(SIZE, size) != size
-        for child in observed.pods
-        if child.metadata.uid not in stale
-    )
+    missing = _missing(job, status, views, observed, stale, now)
+    made = pods(job, [(view.task, view.attempt) for view in missing], settings)
+    return [
+        *removals,
+        *_surplus_services(job, observed),
+        *(Create(child) for child in made),
+        *_missing_services(job, views, observed),
+    ]
 
 
 def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]:
     """Pods that must go: of an older attempt, or of a task that is no longer desired."""
-    wanted = set(desired(job))
+    wanted, started = set(desired(job)), members(status.started)
     # What a finished task leaves behind stays, so that its logs can be read.
     kept = members(status.completed_indexes)
-    stale = []
-    for child in observed.pods:
+
+    def must_go(child: Pod) -> bool:
         task = task_of(child)
-        if task not in wanted or (attempt_of(child) < attempt_due(status, task) and task not in kept):
-            stale.append(child)
-    return stale
+        if task is None or task not in wanted:
+            return True
+        return task not in kept and is_stale(child, task, attempt_due(job, status, task), started)
+
+    return [child for child in observed.pods if must_go(child)]
+
+
+def is_resized(job: TFJob, observed: Observed, stale: Sequence[Pod]) -> bool:
+    """Whether a gang runs with a TF_CONFIG for another size than the spec asks for now."""
+    types = gang_types(job)
+    if not types:
+        return False
+    size, leaving = cluster_size(job), {child.metadata.uid for child in stale}
+    return any(
+        child.metadata.annotations.get(SIZE, size) != size
+        for child in observed.pods
+        if child.metadata.uid not in leaving and (task := task_of(child)) and task.type in types
+    )
 
 
 def _surplus_services(job: TFJob, observed: Observed) -> Iterator[Delete]:
-    wanted = {child_name(job, task.type, task.index) for task in desired(job)}
+    wanted = set(desired(job))
     for child in observed.services:
-        if child.metadata.name not in wanted and child.metadata.deletion_timestamp is None:
+        if task_of(child) not in wanted and child.metadata.deletion_timestamp is None:
             yield Delete("Service", child.metadata.name, child.metadata.uid)
 
 
@@ -68,28 +86,34 @@ def _missing(
     observed: Observed,
     stale: Sequence[Pod],
     now: datetime,
-    settings: Settings,
-) -> Iterator[Create]:
-    pods = {child.metadata.name for child in observed.pods}
-    services = {child.metadata.name for child in observed.services}
-    together = gang(job)
-    gang_waits = any(task_of(child) in together for child in stale)
-    too_early = status.last_restart and status.last_restart.not_before and now < status.last_restart.not_before
-    room = _room(job, views)
+) -> Iterator[View]:
+    """The tasks whose pod is to be made now."""
+    taken = {task_of(child) for child in observed.pods}
+    types = gang_types(job)
+    blocked = types if any((task := task_of(child)) and task.type in types for child in stale) else frozenset()
+    not_before = status.last_restart.not_before if status.last_restart else None
+    waiting = runs_again(job, status) if not_before and now < not_before else frozenset()
+    room = _room(job, observed)
     for view in views:
-        name = child_name(job, view.task.type, view.task.index)
-        if not view.completed and name not in pods and not (too_early or (gang_waits and view.task in together)):
-            if room == 0:
-                continue
+        if room == 0:
+            return
+        if view.completed or view.task.type in blocked or view.task.name in waiting:
+            continue
+        if view.task not in taken:
             room -= 1
-            yield Create(pod(job, view.task, view.attempt, settings))
-        if name not in services:
+            yield view
+
+
+def _missing_services(job: TFJob, views: Sequence[View], observed: Observed) -> Iterator[Create]:
+    present = {task_of(child) for child in observed.services}
+    for view in views:
+        if view.task not in present:
             yield Create(service(job, view.task))
 
 
-def _room(job: TFJob, views: Sequence[View]) -> int:
+def _room(job: TFJob, observed: Observed) -> int:
     """How many more pods may run at once; only a converted batch/v1 Job is limited."""
     parallelism = job.metadata.annotations.get(PARALLELISM)
     if parallelism is None:
         return -1
-    return max(0, int(parallelism) - sum(1 for view in views if view.pod and not view.completed))
+    return max(0, int(parallelism) - sum(child.status.phase not in ("Succeeded", "Failed") for child in observed.pods))

@@ -7,19 +7,23 @@ time, and if another task turns out to have been lost or killed before it, that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tfjob.api.origin import BATCH, origin
-from tfjob.api.types import WORKER, TFJob, TFJobStatus, Verdict
-from tfjob.plan.gangs import gang
-from tfjob.plan.tasks import End, Task, View, end_of, main_container
+from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
+from tfjob.plan.gangs import GANG, gang
+from tfjob.plan.limits import BACKOFF_LIMIT_EXCEEDED
+from tfjob.plan.tasks import Task, main_container, policy_of
 from tfjob.plan.verdict import verdict
+from tfjob.plan.views import NODE_LOST, End, View, end_of
 
 SETTLE_GANG, SETTLE_TASKS = timedelta(seconds=15), timedelta(seconds=5)
 WAITS = tuple(timedelta(seconds=seconds) for seconds in (0, 10, 20, 40, 80, 160, 300))
 STREAK_RESET = timedelta(minutes=10)
+AFTERMATH = timedelta(minutes=1)
+"""How long after a lost task is back its peers may still fail of it: they notice when they next talk to it."""
 OOM_WINDOW = timedelta(minutes=30)
 OOM_KILLED = "OOMKilled"
 
@@ -35,13 +39,14 @@ class Row:
     counts: str
 
 
-PERMANENT, RESTART, IN_PLACE = "job fails", "restart", "in place"
+PERMANENT, RESTART, IN_PLACE, DONE = "job fails", "restart", "in place", "done"
 RETRY_TABLE = (
-    Row("exit 0", "done", "done", "done (Always: in place)", "no"),
+    Row("exit 0", DONE, DONE, "done (Always: in place)", "no"),
     Row("exit 1-127", PERMANENT, PERMANENT, IN_PLACE, "yes"),
     Row("exit 128-255 (signal)", PERMANENT, RESTART, IN_PLACE, "yes"),
     Row("OOM kill, the first in a row", PERMANENT, RESTART, IN_PLACE, "yes"),
     Row("OOM kill again within 30 min", PERMANENT, PERMANENT, IN_PLACE, "yes"),
+    Row("pod failed without an exit code", PERMANENT, RESTART, RESTART, "yes"),
     Row("eviction, preemption, node loss", RESTART, RESTART, RESTART, "no"),
     Row("pod deleted or lost", RESTART, RESTART, RESTART, "no"),
 )
@@ -53,6 +58,11 @@ class Failure:
 
     view: View
     end: End
+
+    @property
+    def task(self) -> Task:
+        """Whose end it is."""
+        return self.view.task
 
     @property
     def second(self) -> datetime:
@@ -78,14 +88,18 @@ class Fail:
 
 @dataclass(frozen=True)
 class Again:
-    """Run tasks again: the whole gang, or `tasks` alone. `counted` says whether it uses up `backoffLimit`."""
+    """Run tasks again: the whole gang, or `tasks` alone, or both.
+
+    `counted` is how much of `backoffLimit` it uses up. What follows from an incident that is recorded already is no
+    `incident` of its own. `oom` names the tasks whose memory did not suffice.
+    """
 
     cause: Verdict
     gang: bool
     tasks: frozenset[Task]
-    counted: bool
-    incident: bool
-    oom: bool
+    counted: int = 0
+    incident: bool = True
+    oom: frozenset[str] = frozenset()
 
 
 Decision = Settle | Fail | Again
@@ -93,44 +107,40 @@ Decision = Settle | Fail | Again
 
 def decide(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime) -> Decision | None:
     """What follows from the tasks that ended without success; None when there are none."""
-    failures = [Failure(view, view.end) for view in views if view.end and not view.end.succeeded]
-    failures.sort(key=lambda failure: failure.end.time)
-    retryable = [failure for failure in failures if is_retryable(job, status, failure)]
-    permanent = [failure for failure in failures if failure not in retryable and not _tolerated(job, failure)]
+    retryable: list[Failure] = []
+    permanent: list[Failure] = []
+    for failure in _failures(views):
+        if is_retryable(job, status, failure):
+            retryable.append(failure)
+        elif not _tolerated(job, failure):
+            permanent.append(failure)
+    failures = [*retryable, *permanent]
     if not permanent:
-        return _again(job, status, retryable[0], failures) if retryable else None
+        return _again(job, status, _root(retryable), failures) if retryable else None
     first = permanent[0]
-    cause = _cause_among(retryable, first)
-    if cause is not None:
-        return _again(job, status, cause, failures)
-    earlier = _earlier_cause(status, views, first)
+    causes = [item for item in retryable if _explains(item, first)]
+    if causes:
+        return _again(job, status, _root(causes), failures)
+    earlier = _earlier_cause(job, status, views, first)
     if earlier is not None:
-        return Again(earlier, False, frozenset(item.view.task for item in failures), False, False, False)
-    settled = first.end.time + _settling_time(job)
-    alone = len(views) == 1 or all(view.end or view.completed for view in views)
-    if now < settled and not alone:
+        return _rerun(job, earlier, failures, incident=False)
+    settled = first.end.time + settling_time(job)
+    if now < settled and not _all_ended(job, views, first):
         return Settle(_verdict(first), settled)
-    return Fail("OOMKilled" if _is_oom(first.end) else "ReplicaFailed", _verdict(first))
+    return Fail(OOM_KILLED if _is_oom(first.end) else "ReplicaFailed", _verdict(first))
 
 
 def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure) -> bool:
     """Whether a failure, taken alone, may be tried again: the retry table as a function."""
-    end, task = failure.end, failure.view.task
-    if end.infrastructure:
-        return True
-    if end.exit_code is None:
-        return False
-    policy = policy_of(job, task.type)
-    if policy == "ExitCode":
-        repeated_oom = _is_oom(end) and task.name in status.oom_killed and _soon_after_start(end)
-        return end.exit_code >= 128 and not repeated_oom
+    end, policy = failure.end, policy_of(job, failure.task.type)
     # A batch/v1 Job replaces a failed pod whatever its code; under the others the kubelet has given up on the pod.
-    return origin(job).api_version == BATCH or policy in ("OnFailure", "Always")
-
-
-def policy_of(job: TFJob, replica_type: str) -> str:
-    """The restart policy of a type; unset means Never."""
-    return job.spec.tf_replica_specs[replica_type].restart_policy or "Never"
+    if end.infrastructure or origin(job).api_version == BATCH or policy in ("OnFailure", "Always"):
+        return True
+    if policy != "ExitCode":
+        return False
+    if _is_oom(end):
+        return not (failure.task.name in status.oom_killed and _soon_after_start(end))
+    return end.exit_code is None or end.exit_code >= 128
 
 
 def wait_before(status: TFJobStatus, now: datetime) -> tuple[int, timedelta]:
@@ -141,48 +151,111 @@ def wait_before(status: TFJobStatus, now: datetime) -> tuple[int, timedelta]:
     return streak, WAITS[min(streak, len(WAITS) - 1)]
 
 
+def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
+    """The names of the tasks that the last restart, and its wait, concern."""
+    last = status.last_restart
+    if last is None:
+        return frozenset()
+    together = frozenset(task.name for task in gang(job)) if last.scope == GANG else frozenset[str]()
+    return together | status.task_restarts.keys()
+
+
+def settling_time(job: TFJob) -> timedelta:
+    """How long a failure that looks permanent is held; failures within it have one cause."""
+    return SETTLE_GANG if gang(job) else SETTLE_TASKS
+
+
+def _failures(views: Sequence[View]) -> list[Failure]:
+    """The ends without success, earliest first.
+
+    A node that does not answer is no failure by itself: it may come back, and its pods with it. It only explains why
+    another task failed.
+    """
+    found = [Failure(view, view.end) for view in views if view.end and not view.end.succeeded]
+    explained = any(not failure.end.infrastructure for failure in found)
+    return sorted(
+        (failure for failure in found if explained or failure.end.reason != NODE_LOST),
+        key=lambda failure: failure.end.time,
+    )
+
+
 def _again(job: TFJob, status: TFJobStatus, root: Failure, failures: Sequence[Failure]) -> Decision:
-    counted = not root.end.infrastructure
+    counted = 0 if root.end.infrastructure else 1
+    if origin(job).api_version == BATCH:
+        # The pods of a batch/v1 Job do not know each other: every failure stands for itself.
+        counted = sum(not failure.end.infrastructure for failure in failures)
     limit = job.spec.run_policy.backoff_limit
-    if counted and limit is not None and status.retries >= limit:
-        return Fail("BackoffLimitExceeded", _verdict(root))
+    if counted and limit is not None and status.retries + counted > limit:
+        return Fail(BACKOFF_LIMIT_EXCEEDED, _verdict(root))
+    return _rerun(job, _verdict(root), failures, counted=counted)
+
+
+def _rerun(
+    job: TFJob, cause: Verdict, failures: Sequence[Failure], *, counted: int = 0, incident: bool = True
+) -> Again:
     members = gang(job)
-    together = root.view.task in members
-    alone = frozenset(failure.view.task for failure in failures if not (together and failure.view.task in members))
-    return Again(_verdict(root), together, alone, counted, incident=True, oom=_is_oom(root.end))
+    tasks = frozenset(failure.task for failure in failures)
+    return Again(
+        cause,
+        gang=not tasks.isdisjoint(members),
+        tasks=tasks - members,
+        counted=counted,
+        incident=incident,
+        oom=frozenset(failure.task.name for failure in failures if _is_oom(failure.end)),
+    )
 
 
-def _cause_among(retryable: Sequence[Failure], first: Failure) -> Failure | None:
-    """The failure that explains `first`: it ended no later, or its pod is gone, whenever that was noticed."""
-    causes = [item for item in retryable if item.second <= first.second or item.end.infrastructure]
-    return causes[0] if causes else None
+def _root(failures: Sequence[Failure]) -> Failure:
+    """The one to blame: a loss of infrastructure, whenever it was noticed, else the first; an evaluator last."""
+    return min(failures, key=lambda item: (item.task.type == EVALUATOR, not item.end.infrastructure))
 
 
-def _earlier_cause(status: TFJobStatus, views: Sequence[View], first: Failure) -> Verdict | None:
+def _explains(cause: Failure, first: Failure) -> bool:
+    """Whether `first` may be the consequence of `cause`: it ended no later, or it is lost, whenever that was noticed.
+
+    Nobody depends on an evaluator.
+    """
+    return cause.task.type != EVALUATOR and (cause.end.infrastructure or cause.second <= first.second)
+
+
+def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first: Failure) -> Verdict | None:
     """A cause that is being repaired already: restarted by us, or in place by the kubelet, while `first` ran."""
-    causes: list[Verdict] = []
-    if status.last_restart and status.last_restart.cause.replica != first.view.task.name:
-        causes.append(status.last_restart.cause)
-    for view in views:
-        container = main_container(view.pod) if view.pod and view is not first.view else None
-        ended = container.last_state.terminated if container else None
-        if ended and ended.finished_at and ended.exit_code:
-            causes.append(verdict(view.task, view.attempt, end_of(ended, ended.finished_at)))
     started = first.end.started
-    for cause in causes:
-        if cause.time and started and started <= cause.time and cause.time.replace(microsecond=0) <= first.second:
+    if started is None:
+        return None
+    for cause, repaired in _repaired_causes(status, views):
+        if cause.replica == first.task.name or cause.replica.startswith(EVALUATOR.lower()) or cause.time is None:
+            continue
+        # A loss is noticed late, so its consequence may have ended before.
+        slack = settling_time(job) if cause.exit_code is None else timedelta()
+        ended_first = cause.time.replace(microsecond=0) - slack <= first.second
+        if started <= cause.time and ended_first and first.end.time <= repaired + AFTERMATH:
             return cause
     return None
 
 
-def _settling_time(job: TFJob) -> timedelta:
-    return SETTLE_GANG if gang(job) else SETTLE_TASKS
+def _repaired_causes(status: TFJobStatus, views: Sequence[View]) -> Iterator[tuple[Verdict, datetime]]:
+    """Ends that were answered with a restart, and when the task could run again."""
+    last = status.last_restart
+    if last and last.cause.time:
+        yield last.cause, last.not_before or last.cause.time
+    for view in views:
+        container = main_container(view.pod) if view.pod else None
+        ended = container.last_state.terminated if container else None
+        if ended and ended.finished_at and ended.exit_code:
+            yield verdict(view.task, view.attempt - 1, end_of(ended, ended.finished_at)), ended.finished_at
+
+
+def _all_ended(job: TFJob, views: Sequence[View], first: Failure) -> bool:
+    """Whether nobody is left who could still turn out to be the cause."""
+    members = gang(job)
+    concerned = [view for view in views if view.task in members] if first.task in members else views
+    return all(view.end or view.completed for view in concerned)
 
 
 def _tolerated(job: TFJob, failure: Failure) -> bool:
     """A worker of an elastic job may fail without failing the job, as in v1.9."""
-    task = failure.view.task
-    return job.spec.enable_dynamic_worker and task.type == WORKER and policy_of(job, WORKER) != "ExitCode"
+    return job.spec.enable_dynamic_worker and failure.task.type == WORKER and policy_of(job, WORKER) != "ExitCode"
 
 
 def _is_oom(end: End) -> bool:
@@ -194,4 +267,4 @@ def _soon_after_start(end: End) -> bool:
 
 
 def _verdict(failure: Failure) -> Verdict:
-    return verdict(failure.view.task, failure.view.attempt, failure.end)
+    return verdict(failure.task, failure.view.attempt, failure.end)

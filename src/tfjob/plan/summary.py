@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
 from tfjob.plan import conditions
+from tfjob.plan.restarts import runs_again
 from tfjob.plan.success import deciding_types
-from tfjob.plan.tasks import View
+from tfjob.plan.views import View
 from tfjob.plan.waiting import Wait
 
 
@@ -41,7 +42,7 @@ def described(
     active = any(
         status.replica_statuses[kind].active for kind in deciding_types(job) if kind in status.replica_statuses
     )
-    if active and (not restarting or all(view.running or view.completed for view in views)):
+    if active and (not restarting or _is_over(job, status, views)):
         listed = conditions.with_condition(status.conditions, conditions.RUNNING, now, f"TFJob {name} is running.")
         status = replace(status, conditions=listed, state=conditions.RUNNING, reason="", message="")
     elif restarting:
@@ -55,6 +56,12 @@ def described(
         text = f"{first.task}: {first.message}" if first.message else first.task
         status = replace(status, reason=first.reason, message=text)
     return status
+
+
+def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> bool:
+    """Whether all that the last restart concerns is up again; an end that was let pass stays as it is."""
+    concerned = runs_again(job, status)
+    return all(view.running or view.completed or view.end for view in views if view.task.name in concerned)
 
 
 def _restart_words(status: TFJobStatus, now: datetime) -> dict[str, str]:

@@ -7,6 +7,7 @@ ever for a server that an evaluator never starts.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tfjob.api.names import child_name
@@ -17,13 +18,26 @@ from tfjob.plan.tasks import Task, replicas_of
 
 def tf_config(job: TFJob, task: Task, cluster_domain: str = "") -> str | None:
     """The value of TF_CONFIG for one task, or None where the program must not see one."""
+    return next(tf_configs(job, [task], cluster_domain))
+
+
+def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> Iterator[str | None]:
+    """The values for many tasks; what they have in common is rendered once."""
     habits = origin(job)
-    if not habits.tf_config or (_total(job) == 1 and not habits.tf_config_for_one_replica):
-        return None
-    identity = {"type": task.type.lower(), "index": task.index}
-    if job.spec.enable_dynamic_worker:
-        return _compact({"cluster": _sparse_cluster(job, task, cluster_domain), "task": identity})
-    return _compact({"cluster": _cluster(job, task, cluster_domain), "task": identity, "environment": "cloud"})
+    needed = habits.tf_config and (_total(job) != 1 or habits.tf_config_for_one_replica)
+    shared: dict[bool, str] = {}
+    for task in tasks:
+        if not needed:
+            yield None
+            continue
+        identity = _compact({"type": task.type.lower(), "index": task.index})
+        if job.spec.enable_dynamic_worker:
+            yield f'{{"cluster":{_compact(_sparse_cluster(job, task, cluster_domain))},"task":{identity}}}'
+            continue
+        evaluates = task.type == EVALUATOR
+        if evaluates not in shared:
+            shared[evaluates] = _compact(_cluster(job, cluster_domain, evaluates))
+        yield f'{{"cluster":{shared[evaluates]},"task":{identity},"environment":"cloud"}}'
 
 
 def address(job: TFJob, task: Task, cluster_domain: str = "") -> str:
@@ -53,13 +67,13 @@ def main_template_container(template: dict[str, Any]) -> dict[str, Any]:
     return next(named, containers[0] if containers else {})
 
 
-def _cluster(job: TFJob, task: Task, cluster_domain: str) -> dict[str, list[str]]:
+def _cluster(job: TFJob, cluster_domain: str, with_evaluator: bool) -> dict[str, list[str]]:
     return {
         replica_type.lower(): [
             address(job, Task(replica_type, index), cluster_domain) for index in range(replicas_of(job, replica_type))
         ]
         for replica_type in sorted(REPLICA_TYPES, key=str.lower)
-        if replicas_of(job, replica_type) and (replica_type != EVALUATOR or task.type == EVALUATOR)
+        if replicas_of(job, replica_type) and (replica_type != EVALUATOR or with_evaluator)
     }
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable
 from datetime import datetime
 
+import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, Verdict
-from tfjob.plan.tasks import End, Task, task_of
+from tfjob.plan.tasks import Task, task_of
 from tfjob.plan.tf_config import main_template_container
+from tfjob.plan.views import End
 
 LINES, BYTES = 20, 4096
+SENTENCE = 512
+"""How long, in bytes, a message may be that repeats what a cluster or a program said."""
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PEAK_MEMORY = "tfjob/peak-memory"
 """Annotation of a pod: the most memory its main container used, in bytes, where the cluster measures it."""
 
@@ -27,7 +34,7 @@ def verdict(task: Task, attempt: int, end: End) -> Verdict:
         exit_code=end.exit_code,
         signal=signal_name(end),
         reason=end.reason or ("Error" if end.exit_code else ""),
-        message=sentence(task, end),
+        message=shortened(sentence(task, end)),
         last_lines=lines,
         time=end.time,
     )
@@ -49,7 +56,7 @@ def sentence(task: Task, end: End) -> str:
 
 def signal_name(end: End) -> str:
     """The signal behind an exit code above 128, as a name."""
-    number = end.signal or (end.exit_code - 128 if end.exit_code and 128 < end.exit_code < 160 else 0)
+    number = end.signal or (end.exit_code - 128 if end.exit_code and 128 < end.exit_code <= 192 else 0)
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -57,9 +64,44 @@ def signal_name(end: End) -> str:
 
 
 def last_lines(message: str) -> list[str]:
-    """The end of a termination message, bounded so that a status stays small."""
-    kept = message.encode()[-BYTES:].decode(errors="replace").strip("\n")
-    return kept.split("\n")[-LINES:] if kept else []
+    """The end of a termination message: plain text, and bounded so that a status stays small."""
+    lines = [_plain(line) for line in ANSI.sub("", message).rstrip().split("\n")]
+    kept: list[str] = []
+    room = BYTES
+    for line in reversed(lines[-LINES:]):
+        line = _fitting(line, room)
+        room -= _size(line)
+        if room < 0:
+            break
+        kept.append(line)
+    return [] if kept == [""] else kept[::-1]
+
+
+def shortened(text: str, limit: int = SENTENCE) -> str:
+    """A text of at most `limit` bytes; what is cut off shows as an ellipsis."""
+    encoded = _utf8(text)
+    return text if len(encoded) <= limit else encoded[: limit - 3].decode(errors="ignore") + "…"
+
+
+def _plain(line: str) -> str:
+    """What a terminal would show of a line: a progress bar draws over itself, and control characters draw nothing."""
+    shown = line.rstrip("\r").rsplit("\r", 1)[-1]
+    return CONTROL.sub("", _utf8(shown).decode())
+
+
+def _fitting(line: str, room: int) -> str:
+    """The end of a line that alone would take more than all the room there is."""
+    while _size(line) > BYTES and room == BYTES:
+        line = line[-max(1, len(line) * BYTES // (2 * _size(line))) :] if len(line) > BYTES else line[len(line) // 8 :]
+    return line
+
+
+def _size(line: str) -> int:
+    return len(msgspec.json.encode(line)) + 1
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="replace")
 
 
 def limit_verdict(reason: str, message: str, now: datetime) -> Verdict:
@@ -67,7 +109,7 @@ def limit_verdict(reason: str, message: str, now: datetime) -> Verdict:
     return Verdict(reason=reason, message=message, time=now)
 
 
-def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict) -> Verdict:
+def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict, *, repeated: bool) -> Verdict:
     """An OOM verdict with the figures that tell how much to raise the limit by; others unchanged."""
     pod = next((pod for pod in pods if (task := task_of(pod)) and task.name == cause.replica), None)
     task = task_of(pod) if pod else None
@@ -75,8 +117,8 @@ def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict) -> Verdict:
         return cause
     template = job.spec.tf_replica_specs[task.type].template or {}
     limits = (main_template_container(template).get("resources") or {}).get("limits") or {}
-    limit = limits.get("memory", "none")
-    peak = pod.metadata.annotations.get(PEAK_MEMORY)
-    used = f"peak {int(peak) / 2**20:.0f} MiB, " if peak else ""
-    advice = f"{cause.message} twice in a row: {used}limit {limit}; raise resources.limits.memory"
+    peak = pod.metadata.annotations.get(PEAK_MEMORY, "")
+    used = f"peak {int(peak) / 2**20:.0f} MiB, " if peak.isdigit() else ""
+    often = " twice in a row" if repeated else ""
+    advice = f"{cause.message}{often}: {used}limit {limits.get('memory', 'none')}; raise resources.limits.memory"
     return replace(cause, message=advice)

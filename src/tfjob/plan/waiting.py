@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tfjob.api.names import child_name
 from tfjob.api.objects import Pod
-from tfjob.plan.tasks import Refusal, View
+from tfjob.api.types import TFJob
+from tfjob.plan.tasks import Observed, main_container, task_of
+from tfjob.plan.verdict import shortened
+from tfjob.plan.views import View
 
 HOPELESS = frozenset({"InvalidImageName", "Invalid"})
 """Nothing but an edit can help: fail at once."""
@@ -35,29 +39,60 @@ class Wait:
     fails_at: datetime | None
 
 
-def waits(views: Sequence[View], refusals: Mapping[str, Refusal], grace: timedelta) -> list[Wait]:
-    """Every reason why tasks wait, the most final one first."""
-    found = [wait for view in views if view.pod and (wait := _of_pod(view.task.name, view.pod, grace))]
-    for name, refusal in refusals.items():
-        found.append(_wait(name, refusal.reason, refusal.message, refusal.since, grace))
+def waits(
+    job: TFJob, views: Sequence[View], observed: Observed, leaving: Sequence[Pod], grace: timedelta
+) -> list[Wait]:
+    """Every reason why tasks wait, the most final one first; `leaving` are the pods whose names are not free yet."""
+    found = [
+        *(wait for view in views if view.pod and not view.completed and (wait := _of_pod(view, view.pod, grace))),
+        *_refused(job, views, observed, grace),
+        *_unreachable(leaving, observed.lost_nodes),
+    ]
     return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max, wait.task))
 
 
-def _of_pod(name: str, pod: Pod, grace: timedelta) -> Wait | None:
-    since = pod.metadata.creation_timestamp
+def _of_pod(view: View, pod: Pod, grace: timedelta) -> Wait | None:
+    name = view.task.name
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
         if waiting and waiting.reason and waiting.reason not in ("ContainerCreating", "PodInitializing"):
-            return _wait(name, waiting.reason, waiting.message, since, grace)
+            return _wait(name, waiting.reason, waiting.message, _waiting_since(pod), grace)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return Wait(name, condition.reason or "Unschedulable", condition.message, None)
+            return _wait(name, condition.reason or "Unschedulable", condition.message, None, grace)
     if pod.status.phase in ("", "Pending") and pod.status.reason:
-        return _wait(name, pod.status.reason, pod.status.message, since, grace)
+        return _wait(name, pod.status.reason, pod.status.message, _waiting_since(pod), grace)
     return None
 
 
+def _waiting_since(pod: Pod) -> datetime | None:
+    """From when on a node has tried to start the pod's container: time in the queue, or running before, is no wait."""
+    container = main_container(pod)
+    before = container.last_state.terminated if container else None
+    times = (pod.metadata.creation_timestamp, pod.status.start_time, before.finished_at if before else None)
+    return max((time for time in times if time), default=None)
+
+
+def _refused(job: TFJob, views: Sequence[View], observed: Observed, grace: timedelta) -> Iterator[Wait]:
+    if not observed.refusals:
+        return
+    tasks = {child_name(job, view.task.type, view.task.index): view.task.name for view in views}
+    for (_, name), refusal in observed.refusals.items():
+        if name in tasks:
+            yield _wait(tasks[name], refusal.reason, refusal.message, refusal.since, grace)
+
+
+def _unreachable(leaving: Sequence[Pod], lost_nodes: frozenset[str]) -> Iterator[Wait]:
+    """A pod cannot be removed while its node does not answer: it may still run there."""
+    for pod in leaving:
+        node, task = pod.spec.get("nodeName"), task_of(pod)
+        if node in lost_nodes and task:
+            text = f"pod {pod.metadata.name} cannot be removed while node {node} does not answer"
+            yield Wait(task.name, "NodeUnreachable", text, None)
+
+
 def _wait(name: str, reason: str, message: str, since: datetime | None, grace: timedelta) -> Wait:
+    message = shortened(message)
     if reason in HOPELESS and since:
         return Wait(name, reason, message, since)
     return Wait(name, reason, message, since + grace if reason in DOUBTFUL and since else None)
