@@ -73,7 +73,7 @@ def train(args, cluster, target, device, is_chief):
     with session:
         done = session.run(step)
         if done:
-            print(f"goes on from step {done}", flush=True)
+            print(f"{'resumed from' if is_chief else 'joins at'} step {done}", flush=True)
         next_report = done + 400
         while done < args.steps:
             batch = np.random.randint(0, len(x), 64)
