@@ -43,22 +43,20 @@ def termination_reason(code: int, *, started: bool, out_of_memory: bool) -> str:
     return "OOMKilled" if out_of_memory and code == 137 else "Error"
 
 
-def phase(init_states: Iterable[dict[str, Any]], states: Iterable[dict[str, Any]], *, done: bool) -> str:
-    """The pod's phase, from the states of its init containers (sidecars left out) and of its containers."""
-    init_states, states = list(init_states), list(states)
+def phase(init: Iterable[dict[str, Any]], containers: Iterable[dict[str, Any]], *, done: bool) -> str:
+    """The pod's phase, from the statuses of its init containers (sidecars left out) and of its containers."""
+    init, containers = list(init), list(containers)
     if done:
-        everything = [*init_states, *states]
-        return "Succeeded" if all(_succeeded(state) for state in everything) else "Failed"
-    if not all(_succeeded(state) for state in init_states):
+        return "Succeeded" if all(_succeeded(status) for status in (*init, *containers)) else "Failed"
+    if not all(_succeeded(status) for status in init):
         return "Pending"
-    if any(_never_started(state) for state in states):
-        return "Pending"
-    return "Running"
+    return "Running" if all(_has_started(status) for status in containers) else "Pending"
 
 
-def _succeeded(state: dict[str, Any]) -> bool:
-    return bool(state.get("terminated")) and state["terminated"]["exitCode"] == 0
+def _succeeded(status: dict[str, Any]) -> bool:
+    terminated = status["state"].get("terminated")
+    return terminated is not None and terminated["exitCode"] == 0
 
 
-def _never_started(state: dict[str, Any]) -> bool:
-    return state.get("waiting", {}).get("reason") in ("PodInitializing", "ContainerCreating")
+def _has_started(status: dict[str, Any]) -> bool:
+    return "waiting" not in status["state"] or "terminated" in status["lastState"]

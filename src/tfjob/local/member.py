@@ -111,6 +111,7 @@ class Member:
         if first or again:
             if again:
                 self._restart_count += 1
+                self.state = {"waiting": {"reason": "ContainerCreating"}}
             self._restart_at = None
             self._start()
 

@@ -171,6 +171,7 @@ class PodProcess:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for ignored in (signal.SIGINT, signal.SIGHUP):
             signal.signal(ignored, signal.SIG_IGN)
+        self._write_status()
 
     def _make_volumes(self) -> None:
         for volume in self.spec["tmpfs"]:
@@ -340,16 +341,14 @@ class PodProcess:
     def status(self, *, done: bool) -> PodStatusFile:
         """What status.json says now."""
         members = self._members
+        mains = [member.status() for member in self._init if not member.is_sidecar]
+        apps = [member.status() for member in self._apps]
         return {
-            "phase": phase(
-                [member.state for member in self._init if not member.is_sidecar],
-                [member.state for member in self._apps],
-                done=done,
-            ),
+            "phase": phase(mains, apps, done=done),
             "reason": self._reason,
             "message": self._message,
             "startTime": timestamp(self._started),
-            "containerStatuses": [member.status() for member in self._apps],
+            "containerStatuses": apps,
             "initContainerStatuses": [member.status() for member in self._init],
             "done": done,
             "forced": self._forced,
