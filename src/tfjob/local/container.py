@@ -141,7 +141,7 @@ def _init(plan: Plan, channel: socket.socket, output: int, supervisor: int) -> N
             _become_subreaper()
         workload = _start_workload(plan, channel, output)
         _send(channel, {"started": time.time()})
-        _close_all_but(channel.fileno())
+        os.close(output)  # the supervisor must see its end
         status = _wait_for(workload, plan.namespaces)
         _send(channel, {"exited": status, "at": time.time()})
         _kill_rest(plan.namespaces)
@@ -173,6 +173,8 @@ def _start_workload(plan: Plan, channel: socket.socket, output: int) -> int:
     os.close(writer)
     with open(reader, "rb") as pipe:
         failure = pipe.read()
+    for fd in cgroups:
+        os.close(fd)
     if failure:
         os.waitpid(pid, 0)
         code, _, text = failure.decode(errors="replace").partition(" ")

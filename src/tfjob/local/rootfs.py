@@ -56,7 +56,7 @@ def resolve(root: str, path: str) -> str:
         if part in ("", "."):
             continue
         if part == "..":
-            done = os.path.dirname(done)
+            done = done.rpartition("/")[0]
             continue
         here = f"{done}/{part}"
         if not os.path.islink(root + here):
