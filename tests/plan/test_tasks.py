@@ -103,14 +103,16 @@ INIT = ContainerStatus(
         ("ExitCode", lambda p: p._status(phase="Failed", reason="OutOfnvidia.com/gpu"), (), (None, "OutOf", True)),
         ("ExitCode", lambda p: p._status(phase="Failed"), (), (None, "PodFailed", False)),
         ("ExitCode", lambda p: p._status(phase="Failed", init_container_statuses=[INIT]), (), (3, "Error", False)),
-        ("ExitCode", lambda p: p.running().on("n1"), ("n1",), (None, "NodeLost", True)),
+        ("ExitCode", lambda p: p.running().on("n1"), ("n1",), (None, "NodeNotReady", True)),
         ("ExitCode", lambda p: p.running().on("n1"), ("n2",), None),
         ("ExitCode", lambda p: p.exited(0, 5).on("n1"), ("n1",), (0, "Completed", False)),
     ],
 )
 def test_how_a_pod_says_that_its_task_has_ended(policy, build, lost_nodes, expected) -> None:  # type: ignore[no-untyped-def]
     owner = job(worker=1, policy=policy, status=status())
-    (view,) = survey(owner, owner.status, observed(owner, [build(pod(owner, "worker-0"))], lost_nodes=lost_nodes), at(9))
+    (view,) = survey(
+        owner, owner.status, observed(owner, [build(pod(owner, "worker-0"))], lost_nodes=lost_nodes), at(9)
+    )
     end = view.end
     assert (end and (end.exit_code, end.reason[:5], end.infrastructure)) == (
         expected and (expected[0], expected[1][:5], expected[2])

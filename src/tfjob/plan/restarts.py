@@ -17,7 +17,7 @@ from tfjob.plan.gangs import GANG, gang
 from tfjob.plan.limits import BACKOFF_LIMIT_EXCEEDED
 from tfjob.plan.tasks import Task, main_container, policy_of
 from tfjob.plan.verdict import verdict
-from tfjob.plan.views import NODE_LOST, End, View, end_of
+from tfjob.plan.views import NODE_NOT_READY, End, View, end_of
 
 SETTLE_GANG, SETTLE_TASKS = timedelta(seconds=15), timedelta(seconds=5)
 WAITS = tuple(timedelta(seconds=seconds) for seconds in (0, 10, 20, 40, 80, 160, 300))
@@ -174,7 +174,7 @@ def _failures(views: Sequence[View]) -> list[Failure]:
     found = [Failure(view, view.end) for view in views if view.end and not view.end.succeeded]
     explained = any(not failure.end.infrastructure for failure in found)
     return sorted(
-        (failure for failure in found if explained or failure.end.reason != NODE_LOST),
+        (failure for failure in found if explained or failure.end.reason != NODE_NOT_READY),
         key=lambda failure: failure.end.time,
     )
 

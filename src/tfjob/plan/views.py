@@ -10,14 +10,14 @@ from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.attempts import attempt_due, is_stale
 from tfjob.plan.tasks import Observed, Task, desired, main_container, members, task_of
 
-POD_LOST, POD_DELETED, NODE_LOST = "PodLost", "PodDeleted", "NodeLost"
+POD_LOST, POD_DELETED, NODE_NOT_READY = "PodLost", "PodDeleted", "NodeNotReady"
 
 INFRASTRUCTURE_REASONS = frozenset(
     {
         "ContainerStatusUnknown",
         "Evicted",
         "NodeAffinity",
-        NODE_LOST,
+        "NodeLost",
         "NodeShutdown",
         "Preempting",
         "Shutdown",
@@ -111,7 +111,7 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
         # A pod can fail without its container ever having run, for example when the node turns it away.
         return End(now, reason=pod.status.reason or "PodFailed", message=pod.status.message)
     if pod.spec.get("nodeName") in lost_nodes:
-        return End(now, reason=NODE_LOST, message=f"node {pod.spec['nodeName']} is not ready", infrastructure=True)
+        return End(now, reason=NODE_NOT_READY, message=f"node {pod.spec['nodeName']} is not ready", infrastructure=True)
     return None
 
 
