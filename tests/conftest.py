@@ -1,0 +1,32 @@
+"""Rules for all tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import TypeVar
+
+import pytest
+
+REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
+"""Set in CI: whatever a test needs must be there, so a skip is a failure."""
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _no_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _no_skip((yield))
+
+
+def _no_skip(report: Report) -> Report:
+    if REQUIRE and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{reason} (TFJOB_TEST_REQUIRE=1 allows no skip)"
+    return report

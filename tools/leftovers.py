@@ -1,0 +1,293 @@
+"""Runs a command and fails if it leaves anything behind on the machine; needs only the standard library.
+
+    python3 tools/leftovers.py guard COMMAND ...    run it, compare before and after, name every leftover
+    python3 tools/leftovers.py sweep                remove what a guarded run that was killed left behind
+
+A guarded run gets a folder of its own as TMPDIR, and its guard adopts every orphan (a "subreaper"), so that processes
+and files that belong to somebody else on the machine raise no alarm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "tfjob-ci-"
+GRACE = 10.0
+NEWBORN = 60.0
+SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- read, never written
+TENSORFLOW_LEAVES = "__autograph_generated_file"  # TensorFlow's own, in the TMPDIR of a process that was killed
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(arguments: list[str]) -> int:
+    """Does what the first word says."""
+    match arguments:
+        case ["guard", _, *_]:
+            return guard(arguments[1:])
+        case ["sweep"]:
+            sweep()
+            return 0
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+def guard(command: list[str]) -> int:
+    """Runs a command; its exit code, or 1 when that was 0 and something is left."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with run_folder() as folder:
+        before = machine()
+        code = run(command, folder)
+        left = until_clean(before, folder)
+        end_all(descendants(os.getpid()))
+    for one in left:
+        print(f"left behind: {one}", flush=True)
+    print(f"leftovers: {len(left)}", flush=True)
+    return code or (1 if left else 0)
+
+
+def run(command: list[str], folder: Path) -> int:
+    """Runs a command with its own TMPDIR and buries every orphan meanwhile."""
+    scratch = folder / "tmp"
+    scratch.mkdir()
+    scratch.chmod(0o1777)
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(scratch)})
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.kill(child.pid, number))
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child.pid:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def until_clean(before: dict[str, set[str]], folder: Path) -> list[str]:
+    """What is new on the machine and ours, after a grace in which it may still go."""
+    deadline = time.monotonic() + GRACE
+    while True:
+        bury()
+        left = [f"{kind}: {one}" for kind, found in machine().items() for one in sorted(found - before[kind])]
+        left = [one for one in left if not is_foreign(one)]
+        left += [f"process: {describe(pid)}" for pid in sorted(descendants(os.getpid()))]
+        left += [f"mount: {one}" for one in sorted(mounts_below(folder))]
+        left += [f"file: {one}" for one in sorted(files_left(folder / "tmp"))]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.2)
+
+
+# What a machine has.
+
+
+def machine() -> dict[str, set[str]]:
+    """Everything of the machine that a test could change and that is not below the run's own folder."""
+    return {
+        "mount": {mount for mount in mounts() if not mount.startswith(f"{tempfile.gettempdir()}/")},
+        "link": names("/sys/class/net"),
+        "named network namespace": names("/run/netns"),
+        "address": addresses(),
+        "route": routes(),
+        "cgroup": cgroups(),
+        "user": lines("/etc/passwd") | lines("/etc/group") | lines("/etc/subuid"),
+        "scratch": {f"{folder}/{name}" for folder in SCRATCH for name in names(folder) if "tfjob" in name},
+        "state folder": {f"{folder}/{name}" for folder in state_folders() for name in names(folder)},
+    }
+
+
+def mounts() -> set[str]:
+    """Mount points of our own namespace."""
+    return {line.split()[4] for line in lines("/proc/self/mountinfo")}
+
+
+def mounts_below(folder: Path) -> set[str]:
+    """Mount points in a folder."""
+    return {mount for mount in mounts() if mount.startswith(f"{folder}/")}
+
+
+def addresses() -> set[str]:
+    """Local IPv4 addresses, and IPv6 ones with their link."""
+    found, last = set(), ""
+    for line in lines("/proc/net/fib_trie", ordered=True):
+        if "|--" in line:
+            last = line.split()[-1]
+        elif "/32 host LOCAL" in line:
+            found.add(last)
+    return found | {" ".join(line.split()[0:6:5]) for line in lines("/proc/net/if_inet6")}
+
+
+def routes() -> set[str]:
+    """IPv4 routes as link, destination, gateway and mask in the kernel's hexadecimal."""
+    return {" ".join(line.split()[i] for i in (0, 1, 2, 7)) for line in lines("/proc/net/route")}
+
+
+def cgroups() -> set[str]:
+    """Control groups of ours, version 1 and 2, that hold no process (one with processes is at work)."""
+    roots = {fields[4] for fields in map(str.split, lines("/proc/self/mountinfo")) if "cgroup" in fields[8:10][0]}
+    found = set()
+    for root in roots:
+        for folder, below, _ in os.walk(root):
+            ours = [f"{folder}/{name}" for name in below if "tfjob" in name]
+            found.update(group for group in ours if not lines(f"{group}/cgroup.procs"))
+    return found
+
+
+def state_folders() -> list[str]:
+    """Where the tool would keep its state if a test forgot to say TFJOB_HOME."""
+    home = Path.home()
+    return [f"{home}/.local/state/tfjob/runs/default", f"{home}/.local/state/tfjob", f"{home}/.config/tfjob"]
+
+
+def files_left(scratch: Path) -> set[str]:
+    """What tests did not remove from their TMPDIR; pytest keeps its own folders there."""
+    kept = ("pytest-of-", TENSORFLOW_LEAVES)
+    return {f"{scratch}/{name}" for name in names(str(scratch)) if not name.startswith(kept)}
+
+
+def is_foreign(found: str) -> bool:
+    """Whether a new file or group may belong to another test run: one that is guarded itself, or is going on."""
+    kind, _, name = found.partition(": ")
+    if kind in ("cgroup", "scratch"):
+        return Path(name).name.startswith(PREFIX) or bool(other_test_runs())
+    return False
+
+
+def other_test_runs() -> list[int]:
+    """Processes that run pytest and do not descend from us."""
+    ours = descendants(os.getpid())
+    return [pid for pid in processes() if pid not in ours and b"pytest" in read(f"/proc/{pid}/cmdline")]
+
+
+# Processes.
+
+
+def processes() -> dict[int, int]:
+    """pid -> parent of every living process."""
+    found = {}
+    for name in names("/proc"):
+        fields = read(f"/proc/{name}/stat").rpartition(b")")[2].split() if name.isdigit() else []
+        if fields and fields[0] not in b"ZX":
+            found[int(name)] = int(fields[1])
+    return found
+
+
+def descendants(ancestor: int) -> set[int]:
+    """Children, grandchildren and so on."""
+    everyone = processes()
+    found: set[int] = set()
+    while True:
+        more = {pid for pid, parent in everyone.items() if parent == ancestor or parent in found}
+        if more == found:
+            return found
+        found = more
+
+
+def of_folder(folder: Path) -> set[int]:
+    """Processes of a run: those whose environment or arguments name its folder, and their descendants."""
+    name = os.fsencode(f"{folder}/")
+    roots = {
+        pid
+        for pid in processes()
+        if pid != os.getpid() and (name in read(f"/proc/{pid}/environ") or name in read(f"/proc/{pid}/cmdline"))
+    }
+    return roots.union(*(descendants(pid) for pid in roots))
+
+
+def end_all(pids: set[int]) -> None:
+    """Kills processes and waits a little for them to go."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + GRACE
+    while pids & set(processes()) and time.monotonic() < deadline:
+        bury()
+        time.sleep(0.05)
+
+
+def bury() -> None:
+    """Collects the children that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def describe(pid: int) -> str:
+    """A process in one line."""
+    return f"{pid} {read(f'/proc/{pid}/cmdline').replace(bytes(1), b' ').decode(errors='replace')[:200]}"
+
+
+# The folder of a run.
+
+
+@contextlib.contextmanager
+def run_folder() -> Iterator[Path]:
+    """A folder with a lock that says that its run is alive."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder.chmod(0o755)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            remove(folder)
+
+
+def sweep() -> None:
+    """Ends and removes every guarded run whose guard was killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(BlockingIOError, FileNotFoundError), (folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            pids = of_folder(folder)
+            print(f"sweeping {folder}: {len(pids)} processes of a run that was killed", flush=True)
+            end_all(pids)
+            remove(folder)
+    for group in sorted(map(Path, cgroups()), reverse=True):
+        with contextlib.suppress(OSError):
+            if time.time() - group.stat().st_mtime > NEWBORN:  # a younger one may be about to be entered
+                group.rmdir()
+
+
+def remove(folder: Path) -> None:
+    """Removes a run's folder, unless something is still mounted there: then removing would go too far."""
+    for mount in sorted(mounts_below(folder), reverse=True):
+        subprocess.run(["umount", "--lazy", mount], check=False)
+    if not mounts_below(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# Reading.
+
+
+def lines(path: str, *, ordered: bool = False) -> set[str] | list[str]:
+    """The lines of a file; none if there is no such file."""
+    found = read(path).decode(errors="replace").splitlines()
+    return found if ordered else set(found)
+
+
+def names(folder: str) -> set[str]:
+    """What is in a folder; nothing if there is none."""
+    try:
+        return {entry.name for entry in Path(folder).iterdir()}
+    except OSError:
+        return set()
+
+
+def read(path: str) -> bytes:
+    """The bytes of a file; none if it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
