@@ -75,7 +75,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("row", "policy", "end"), ROWS)
 def test_each_row_of_the_printed_table_is_what_is_decided(row: Row, policy: str, end: Any) -> None:
-    before = {"started": {"Worker": "0"}, "oom_killed": ["worker-0"] if "again" in row.cause else []}
+    before: dict[str, Any] = {"started": {"Worker": "0"}, "oom_killed": ["worker-0"] if "again" in row.cause else []}
     owner = job(worker=1, policy=policy, status=status(**before))
     says = getattr(row, COLUMNS[policy])
     in_place = IN_PLACE in says and (policy == "Always" or not says.startswith(DONE))
@@ -168,7 +168,7 @@ def test_a_node_that_does_not_answer_is_no_failure_by_itself() -> None:
 
 
 @pytest.mark.parametrize(("shape", "seconds"), [({"worker": 2}, 15), ({"worker": 2, "ps": 1}, 5)])
-def test_a_permanent_exit_is_held_for_a_settling_time(shape: dict[str, int], seconds: int) -> None:
+def test_a_permanent_exit_is_held_for_a_settling_time(shape: dict[str, Any], seconds: int) -> None:
     owner = begun(job(**shape))
     failed = pod(owner, "worker-0").running().exited(1, at=10)
     others = [one for one in running(owner) if one.pod.metadata.name != failed.pod.metadata.name]

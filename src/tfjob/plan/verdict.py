@@ -68,8 +68,7 @@ def last_lines(message: str) -> list[str]:
     lines = [_plain(line) for line in ANSI.sub("", message).rstrip().split("\n")]
     kept: list[str] = []
     room = BYTES
-    for line in reversed(lines[-LINES:]):
-        line = _fitting(line, room)
+    for line in map(_fitting, reversed(lines[-LINES:])):
         room -= _size(line)
         if room < 0:
             break
@@ -89,10 +88,10 @@ def _plain(line: str) -> str:
     return CONTROL.sub("", _utf8(shown).decode())
 
 
-def _fitting(line: str, room: int) -> str:
+def _fitting(line: str) -> str:
     """The end of a line that alone would take more than all the room there is."""
-    while _size(line) > BYTES and room == BYTES:
-        line = line[-max(1, len(line) * BYTES // (2 * _size(line))) :] if len(line) > BYTES else line[len(line) // 8 :]
+    while _size(line) > BYTES:
+        line = line[len(line) // 8 + 1 :]
     return line
 
 
