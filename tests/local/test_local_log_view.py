@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -217,17 +218,25 @@ log.close()
 """
 
 
-def test_a_reader_beside_a_writing_process_sees_every_line_once(run: Path) -> None:
+def test_a_reader_beside_a_writing_process_sees_every_line_once_and_in_order(run: Path) -> None:
+    """On a busy machine the writer may rotate files away unseen; then a notice stands in the gap, nowhere else."""
     with subprocess.Popen([sys.executable, "-c", WRITER, str(run)]) as writer, Follower() as follower:
         follower.add(Source("a", run.parent))
         seen: list[Line] = []
         while writer.poll() is None:
             seen += follower.poll()
         seen += follower.finish()
-    assert [line.text.split()[1] for line in seen] == [str(number) for number in range(50_000)]
+    expected = 0
+    for before, line in pairwise([Line(START, "a", ""), *seen]):
+        if line.notice:
+            continue
+        number = int(line.text.split()[1])
+        assert number >= expected if before.notice else number == expected
+        expected = number + 1
+    assert expected == 50_000
 
 
-def test_output_that_was_rotated_away_unseen_is_reported_with_its_size(run: Path) -> None:
+def test_output_that_was_rotated_away_unseen_is_reported(run: Path) -> None:
     log = ContainerLog(str(run), 4096, 2)
     follower = Follower([Source("a", run.parent)])
     log.feed(b"first\n")
@@ -240,8 +249,7 @@ def test_output_that_was_rotated_away_unseen_is_reported_with_its_size(run: Path
     before, after = texts(lines[:where]), texts(lines[where + 1 :])
     assert before == [f"line {number}" for number in range(len(before))]
     assert after == [f"line {number}" for number in range(1000 - len(after), 1000)]
-    missing = sum(len(record(0, f"line {number}")) for number in range(len(before), 1000 - len(after)))
-    assert lines[where].text == f"[tfjob: {missing} bytes of output were rotated away before they could be read]"
+    assert lines[where].text.startswith("[tfjob: output may be missing here")
 
 
 def test_a_follower_goes_on_with_the_next_run(tmp_path: Path) -> None:

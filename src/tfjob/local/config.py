@@ -240,9 +240,10 @@ def _size(value: object, file: Path, key: str) -> int:
     return size
 
 
+# A single file could not be rotated under a reader without losing what it has not seen.
 def _count(value: object, file: Path, key: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigError(file, "must be a whole number from 1", key=key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 2:
+        raise ConfigError(file, "must be a whole number from 2", key=key)
     return value
 
 

@@ -85,16 +85,6 @@ class LogFiles:
         except (OSError, ValueError):
             return 0
 
-    def start_of(self, file: BinaryIO) -> int:
-        """How many bytes of the run were written before the first of this file."""
-        while True:
-            number = self.number_of(file)
-            if number is None:
-                return self.truncated()
-            start = self.truncated() + sum(self._size(one) for one in self.numbers() if one > number)
-            if self.number_of(file) == number:
-                return start
-
     def open_tail(self, count: int) -> BinaryIO | None:
         """The file in which the last `count` lines begin, at the place where they do."""
         chosen: BinaryIO | None = None
@@ -119,12 +109,6 @@ class LogFiles:
             if missing == 0:
                 break
         return chosen
-
-    def _size(self, number: int) -> int:
-        try:
-            return self.path(number).stat().st_size
-        except OSError:
-            return 0
 
 
 def _tail_start(file: BinaryIO, count: int, missing: int | None) -> tuple[int, int | None]:

@@ -178,7 +178,6 @@ class _Stream:
         self._tail = tail
         self._since = since
         self._file: BinaryIO | None = None
-        self._position = 0  # of the next byte, counted from the run's first
         self._torn = b""
         self._begin()
 
@@ -212,7 +211,6 @@ class _Stream:
                     return 0
                 chunk = self._file.read(size)  # written after the look above and before the renaming
             if chunk:
-                self._position += len(chunk)
                 *records, self._torn = (self._torn + chunk).split(b"\n")
                 lines += self._lines.take(records)
                 return len(chunk)
@@ -235,10 +233,7 @@ class _Stream:
             self._file = self._files.open_oldest(self._since)
             if self._since is None and (gone := self._files.truncated()):
                 self._lines.notice(f"[tfjob: {gone} bytes of older output were rotated away]")
-        if self._file is None:
-            return False
-        self._position = self._files.start_of(self._file) + self._file.tell()
-        return True
+        return self._file is not None
 
     def _go_on(self, number: int | None) -> bool:
         """Open the file after the present one; number None says that the present one was rotated away."""
@@ -249,9 +244,8 @@ class _Stream:
         if number is not None and self._files.number_of(self._file) != number:
             opened.close()  # renamed meanwhile, so this may be another one
             return True
-        if number is None and (gone := self._files.start_of(opened) - self._position) > 0:
-            self._lines.notice(f"[tfjob: {gone} bytes of output were rotated away before they could be read]")
-            self._position += gone
+        if number is None:
+            self._lines.notice("[tfjob: output may be missing here: it was rotated away before it could be read]")
         self._lines.take([self._torn] if self._torn else [])
         self._torn = b""
         self._file.close()
