@@ -101,7 +101,13 @@ def assemble(
         "backoff": machine.backoff,
         "log": {"maxBytes": machine.config.log_max_bytes, "files": machine.config.log_files},
         "tmpfs": [
-            {"name": tmpfs.name, "path": str(tmpfs.path), "size": tmpfs.size, "secret": tmpfs.secret}
+            {
+                "name": tmpfs.name,
+                "path": str(tmpfs.path),
+                "size": tmpfs.size,
+                "secret": tmpfs.secret,
+                "folders": list(tmpfs.folders),
+            }
             for tmpfs in resolved.tmpfs
         ],
         "initContainers": [specs[container["name"]] for container in pod.spec.get("initContainers") or []],

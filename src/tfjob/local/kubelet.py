@@ -30,10 +30,12 @@ from tfjob.local.refusal import Refusal
 from tfjob.local.store import Run, Store
 from tfjob.local.volumes import VolumeError
 from tfjob.plan.actions import News
+from tfjob.plan.plan import is_finished
 from tfjob.plan.verdict import PEAK_MEMORY
 
 RETRY_SECONDS = 2.0
 """How often a pod that could not be assembled is tried again."""
+GRACE_AFTER_THE_END = 5.0
 UNKNOWN = "ContainerStatusUnknown"
 
 
@@ -50,9 +52,10 @@ class Report(msgspec.Struct, rename="camel"):
 class _Watched:
     """What is only worth remembering while this process lives."""
 
-    modified: int = 0
+    seen: tuple[int, ...] | None = None
     next_try: float = 0.0
-    stopping: float | None = None
+    stopping: bool = False
+    hurried: bool = False
     told: set[str] = field(default_factory=set)
 
 
@@ -111,44 +114,51 @@ class Kubelet:
         write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
         try:
             supervisor.launch(folder, msgspec.json.encode(ready.secrets))
-        except OSError as error:
+        except (OSError, supervisor.LaunchError) as error:
             self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
             return
         watched.next_try = 0.0
         self._report(pod, folder, watched)
 
     def _report(self, pod: Pod, folder: Path, watched: _Watched) -> None:
+        # Asked first: what a dead supervisor wrote is its last word.
         alive = supervisor.alive(folder)
         status_file = folder / "status.json"
-        try:
-            modified = status_file.stat().st_mtime_ns
-        except FileNotFoundError:
-            modified = 0
-        if modified and modified != watched.modified:
-            data = status_file.read_bytes()
-            watched.modified = modified
-            report = msgspec.json.decode(data, type=Report)
-            self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
-            for warning in report.warnings:
-                self._tell(watched, News("Warning", f"{pod.metadata.name}: {warning}", warning=True))
-            if report.done:
-                return
-        if not alive and not _is_done(status_file):
+        identity = _identity(status_file)
+        if identity == watched.seen and alive:
+            return
+        watched.seen = identity
+        data = status_file.read_bytes() if identity else b"{}"
+        report = msgspec.json.decode(data, type=Report)
+        if not alive and not report.done:
             supervisor.sweep(pod.metadata.uid)
-            self._store_status(pod, unknown_end(pod), Report())
+            self._store_status(pod, unknown_end(pod), report)
+            return
+        if identity:
+            self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
+        for warning in report.warnings:
+            self._tell(watched, News("Warning", f"{pod.metadata.name}: {warning}", warning=True))
 
     def _end(self, pod: Pod, folder: Path, watched: _Watched) -> None:
         """Stops a pod that is to go; when its processes are over its row goes too, its logs stay."""
         if was_launched(folder) and supervisor.alive(folder):
-            grace = 0.0 if self.hurry else None
-            if watched.stopping is None or (self.hurry and watched.stopping != 0.0):
-                supervisor.stop(folder, grace)
-                watched.stopping = -1.0 if grace is None else grace
+            if not watched.stopping or (self.hurry and not watched.hurried):
+                supervisor.stop(folder, self._grace(pod))
+                watched.stopping, watched.hurried = True, self.hurry
             return
         supervisor.sweep(pod.metadata.uid)
         clean(folder)
         self.store.remove_child(pod.metadata.uid)
         self._watched.pop(pod.metadata.uid, None)
+
+    def _grace(self, pod: Pod) -> float | None:
+        """How long a pod may take to stop; None leaves it at what the manifest says."""
+        if self.hurry:
+            return 0.0
+        run = self.store.run(self.run.job.metadata.uid)
+        unset = pod.spec.get("terminationGracePeriodSeconds") is None
+        # Nobody waits for what a finished job leaves; collectives ignore SIGTERM and would take all of the default.
+        return GRACE_AFTER_THE_END if unset and run and is_finished(run.job.status) else None
 
     def _store_status(self, pod: Pod, status: PodStatus, report: Report) -> None:
         status = replace(status, pod_ip=pod.status.pod_ip)
@@ -222,11 +232,13 @@ def write_whole(path: Path, data: bytes) -> None:
     partial.replace(path)
 
 
-def _is_done(status_file: Path) -> bool:
+def _identity(file: Path) -> tuple[int, ...]:
+    """What changes when a file is replaced; its time alone may not, within one tick of the clock."""
     try:
-        return msgspec.json.decode(status_file.read_bytes(), type=Report).done
+        found = file.stat()
     except FileNotFoundError:
-        return False
+        return ()
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _reason(refusal: Refusal) -> str:

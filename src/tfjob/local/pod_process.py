@@ -181,6 +181,8 @@ class PodProcess:
                 mode = "mode=0755" if volume["secret"] else "mode=1777"
                 size = f",size={volume['size']}" if volume["size"] else ""
                 syscalls.mount("tmpfs", path, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, mode + size)
+            for folder in volume.get("folders", []):
+                os.makedirs(f"{path}/{folder}", exist_ok=True)
             for name, file in self._secrets["files"].get(volume["name"], {}).items():
                 _write_secret(f"{path}/{name}", base64.b64decode(file["data"]), file["mode"])
             if self.full and volume["secret"]:

@@ -36,12 +36,16 @@ class ContainerSpec(TypedDict):
 
 
 class Tmpfs(TypedDict):
-    """A volume in memory: an emptyDir of medium Memory, or (`secret`) the files that come by the secrets pipe."""
+    """A volume in memory: an emptyDir of medium Memory, or (`secret`) the files that come by the secrets pipe.
+
+    `folders` must exist in it before containers start, because they are mounted by subPath.
+    """
 
     name: str
     path: str
     size: int
     secret: bool
+    folders: NotRequired[list[str]]
 
 
 class Backoff(TypedDict):

@@ -1,0 +1,100 @@
+"""The tool as its users run it: the real program in a process of its own, as this user or as an ordinary one."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ORDINARY_UID = 54321
+"""An id that no account of the machine has."""
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A way to call `tfjob`; `uid` is who calls it, None for whoever runs the tests."""
+
+    command: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    uid: int | None = None
+
+    def tfjob(
+        self, home: Path, *words: str, timeout: float = 60, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs one command to its end."""
+        return subprocess.run(
+            [*self.command, *words],
+            env=self.environment(home),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=cwd or "/",
+            check=False,
+            user=self.uid,
+            group=self.uid,
+            extra_groups=[] if self.uid is not None else None,
+        )
+
+    def start(self, home: Path, *words: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+        """Starts a command and leaves it running."""
+        return subprocess.Popen(
+            [*self.command, *words],
+            env=self.environment(home),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=cwd or "/",
+            user=self.uid,
+            group=self.uid,
+            extra_groups=[] if self.uid is not None else None,
+        )
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """A plain environment with a state folder of its own."""
+        return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TFJOB_HOME": str(home), **self.env}
+
+    def make_folder(self, path: Path) -> Path:
+        """A folder that this user of the tool owns."""
+        path.mkdir(parents=True, exist_ok=True)
+        if self.uid is not None:
+            os.chown(path, self.uid, self.uid)
+            for parent in path.parents:
+                if parent.stat().st_uid == os.getuid() and parent.stat().st_mode & 0o5 != 0o5 and parent != Path("/"):
+                    parent.chmod(parent.stat().st_mode | 0o55)
+        return path
+
+
+def own() -> Installed:
+    """The tool of this interpreter."""
+    return Installed((sys.executable, "-m", "tfjob"))
+
+
+def for_ordinary_user(folder: Path) -> Installed:
+    """The tool in a place that everybody can read, with the system's interpreter, called by nobody in particular."""
+    library = folder / "lib"
+    library.mkdir(parents=True)
+    for name in ("click", "msgspec", "psutil", "PyYAML", "rich", "pygments", "markdown-it-py", "mdurl"):
+        distribution = importlib.metadata.distribution(name)
+        tops = {file.parts[0] for file in distribution.files or () if ".." not in file.parts}
+        for top in tops:
+            source = Path(str(distribution.locate_file(top)))
+            if source.is_dir():
+                shutil.copytree(source, library / top, dirs_exist_ok=True)
+            else:
+                shutil.copy2(source, library / top)
+    package = Path(__file__).parents[1] / "src" / "tfjob"
+    shutil.copytree(package, library / "tfjob", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    for parent in (folder, *folder.parents):
+        if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o001 and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o011)
+    return Installed(
+        (SYSTEM_PYTHON, "-m", "tfjob"),
+        {"PYTHONPATH": str(library), "PATH": "/usr/local/bin:/usr/bin:/bin"},
+        ORDINARY_UID,
+    )
