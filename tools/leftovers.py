@@ -26,7 +26,7 @@ PREFIX = "tfjob-ci-"
 GRACE = 10.0
 NEWBORN = 60.0
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- read, never written
-TENSORFLOW_LEAVES = "__autograph_generated_file"  # TensorFlow's own, in the TMPDIR of a process that was killed
+NOT_OURS = ("pytest-of-", "uv-", "__autograph_generated_file")  # what pytest, uv and a killed TensorFlow keep there
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -148,9 +148,8 @@ def state_folders() -> list[str]:
 
 
 def files_left(scratch: Path) -> set[str]:
-    """What tests did not remove from their TMPDIR; pytest keeps its own folders there."""
-    kept = ("pytest-of-", TENSORFLOW_LEAVES)
-    return {f"{scratch}/{name}" for name in names(str(scratch)) if not name.startswith(kept)}
+    """What tests did not remove from their TMPDIR."""
+    return {f"{scratch}/{name}" for name in names(str(scratch)) if not name.startswith(NOT_OURS)}
 
 
 def is_foreign(found: str) -> bool:
