@@ -166,11 +166,8 @@ def _parts(line: bytes) -> list[bytes]:
 def plain_tail(output: bytes, count: int, max_bytes: int) -> str:
     """The last lines of raw output: no colours, valid text, and of a redrawn line only what was visible last."""
     lines = []
-    for raw in output.split(b"\n")[-(count + 1) :]:
+    for raw in output.rstrip().split(b"\n")[-count:]:
         visible = raw.rstrip(b"\r").rpartition(b"\r")[2]
         text = _ANSI.sub("", visible.decode("utf-8", "replace"))
         lines.append("".join(char for char in text if char == "\t" or char >= " "))
-    while lines and not lines[-1].strip():
-        lines.pop()
-    text = "\n".join(lines[-count:])
-    return text.encode()[-max_bytes:].decode("utf-8", "ignore")
+    return "\n".join(lines).encode()[-max_bytes:].decode("utf-8", "ignore")

@@ -1,0 +1,149 @@
+"""Every pod has its own address: the same port in many pods, localhost inside each."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+from pod_harness import PYTHON, Place, Pods, at
+
+from tfjob.local.bind_rewrite import rewrite
+
+WITH_ADDRESS = [Place(level, who) for level in ("full", "addresses") for who in ("root", "user")]
+
+SERVER = """
+import socket, sys, time
+server = socket.create_server(("", PORT))
+print(server.getsockname()[0], flush=True)
+server.accept()[0].sendall(sys.argv[1].encode())
+"""
+CLIENT = """
+import socket, time
+for host in HOSTS:
+    for _ in range(200):
+        try:
+            print(socket.create_connection((host, PORT)).recv(9).decode(), flush=True)
+            break
+        except OSError:
+            time.sleep(0.02)
+"""
+
+
+def ipv4(host: str, port: int) -> bytes:
+    return struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(host) + bytes(8)
+
+
+def ipv6(host: str, port: int) -> bytes:
+    address = socket.inet_pton(socket.AF_INET6, host)
+    return struct.pack("=H", socket.AF_INET6) + struct.pack("!H", port) + bytes(4) + address + bytes(4)
+
+
+@pytest.mark.parametrize(
+    ("address", "new"),
+    [
+        (ipv4("0.0.0.0", 2222), (2222, ipv4("127.77.0.3", 2222))),
+        (ipv4("127.0.0.1", 80), (80, ipv4("127.77.0.3", 80))),
+        (ipv6("::", 2222), (2222, ipv6("::ffff:127.77.0.3", 2222))),
+        (ipv6("::1", 2222), (2222, ipv6("::ffff:127.77.0.3", 2222))),
+        (ipv6("::ffff:0.0.0.0", 2222), (2222, ipv6("::ffff:127.77.0.3", 2222))),
+        (ipv4("0.0.0.0", 0), None),
+        (ipv4("10.0.0.1", 2222), None),
+        (ipv4("127.77.0.9", 2222), None),
+        (ipv6("fe80::1", 2222), None),
+        (struct.pack("=H", socket.AF_UNIX) + b"/run/socket", None),
+        (b"", None),
+    ],
+)
+def test_only_wildcard_and_loopback_with_a_port_are_rewritten(address: bytes, new: tuple[int, bytes] | None) -> None:
+    assert rewrite(address, "127.77.0.3") == new
+
+
+@at(WITH_ADDRESS)
+def test_two_pods_listen_on_the_same_port_at_once_and_each_answers_on_its_address(pods: Pods) -> None:
+    code = SERVER.replace("PORT", "2222")
+    servers = [pods.launch(pods.container(PYTHON, "-c", code, f"pod{n}")) for n in range(2)]
+    for number, pod in enumerate(servers):
+        pod.until_logged(f"127.77.13.{number + 1}")
+    client = CLIENT.replace("PORT", "2222").replace("HOSTS", "('127.77.13.1', '127.77.13.2')")
+    pod = pods.launch(pods.container(PYTHON, "-c", client))
+    pod.ended()
+    assert pod.log() == "pod0\npod1\n"
+    assert [one.wait()["binds"]["ports"] for one in servers] == [[2222], [2222]]
+
+
+@at(WITH_ADDRESS)
+def test_localhost_inside_a_pod_is_its_own_listener_over_ipv4_and_ipv6(pods: Pods) -> None:
+    code = """
+import socket, threading
+def check(family, bind, connect):
+    with socket.socket(family) as server:
+        server.bind((bind, 2223)); server.listen()
+        with socket.socket(family) as client:
+            client.connect((connect, 2223))
+            print(client.getpeername()[0].removeprefix("::ffff:"))
+check(socket.AF_INET, "0.0.0.0", "127.0.0.1")
+server = socket.socket(socket.AF_INET6)
+server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+server.bind(("::", 2224)); server.listen()
+client = socket.socket(socket.AF_INET6); client.connect(("::1", 2224))
+print(client.getpeername()[0].removeprefix("::ffff:"))
+"""
+    if not socket.has_ipv6:
+        pytest.fail("these tests need IPv6 sockets")
+    pod = pods.launch(pods.container(PYTHON, "-c", code))
+    assert pod.ended()["exitCode"] == 0, pod.log()
+    assert pod.log() == "127.77.13.1\n127.77.13.1\n"
+
+
+@at(WITH_ADDRESS)
+def test_a_server_on_ipv6_alone_is_told_that_the_address_is_not_available(pods: Pods) -> None:
+    """asyncio, for one, then goes on with IPv4."""
+    code = (
+        "import socket; s = socket.socket(socket.AF_INET6); s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)\n"
+        "try: s.bind(('::', 2225))\n"
+        "except OSError as error: print(error.strerror)\n"
+    )
+    pod = pods.launch(pods.container(PYTHON, "-c", code))
+    pod.ended()
+    assert pod.log() == "Cannot assign requested address\n"
+
+
+@at(WITH_ADDRESS)
+def test_a_port_that_is_taken_at_the_pods_address_is_refused_and_recorded(pods: Pods) -> None:
+    with socket.create_server(("127.77.13.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code = f"import socket; socket.create_server(('', {port}))"
+        pod = pods.launch(pods.container(PYTHON, "-c", code))
+        assert pod.ended()["exitCode"] == 1
+    assert "Address already in use" in pod.log()
+    assert pod.status()["binds"]["failed"] == [{"port": port, "error": "Address already in use"}]
+
+
+@at([Place("full", "user")])
+def test_threads_and_children_are_covered_and_the_outside_world_stays_reachable(pods: Pods) -> None:
+    code = """
+import os, socket, threading
+def serve(port): print(socket.create_server(("", port)).getsockname()[0], flush=True)
+thread = threading.Thread(target=serve, args=(2226,)); thread.start(); thread.join()
+if os.fork() == 0:
+    serve(2227); os._exit(0)
+os.wait()
+with socket.create_server(("127.0.0.1", 0)) as ephemeral:
+    print(ephemeral.getsockname()[0])
+    socket.create_connection(ephemeral.getsockname()).close()
+a, b = socket.socketpair()
+name = "\\0tfjob-test-%d" % os.getpid()
+unix = socket.socket(socket.AF_UNIX); unix.bind(name); unix.listen(); socket.socket(socket.AF_UNIX).connect(name)
+"""
+    pod = pods.launch(pods.container(PYTHON, "-c", code))
+    assert pod.ended()["exitCode"] == 0, pod.log()
+    assert pod.log() == "127.77.13.1\n127.77.13.1\n127.0.0.1\n"
+
+
+@at([Place("full", "user"), Place("addresses", "user")])
+def test_a_pod_without_an_address_uses_the_hosts(pods: Pods) -> None:
+    code = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[0])"
+    pod = pods.launch(pods.container(PYTHON, "-c", code), ip="")
+    pod.ended()
+    assert pod.log() == "127.0.0.1\n"

@@ -1,0 +1,122 @@
+"""Limits by control group: enforced, counted, removed; and what happens where we may not make one."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from pod_harness import PYTHON, Place, Pods, at
+
+from tfjob.local import cgroups
+
+AS_ROOT = [Place(level, "root") for level in ("full", "addresses", "ports")]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making a control group needs root")
+
+
+def ours() -> list[str]:
+    return [str(path) for path in Path("/sys/fs/cgroup").rglob("tfjob-test*")]
+
+
+@at(AS_ROOT)
+def test_the_kernel_kills_a_container_over_its_memory_limit(pods: Pods) -> None:
+    code = "b = b'x' * (300 << 20)"
+    pod = pods.launch(pods.container(PYTHON, "-c", code, memory=64 << 20, limits="cgroup"))
+    ended = pod.ended()
+    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+    assert pod.status()["warnings"] == []
+    assert 32 << 20 < pod.status()["peakMemory"]["main"] <= 80 << 20
+    assert ours() == []
+
+
+@at([Place("full", "root")])
+def test_a_child_killed_for_memory_while_the_main_process_ends_well_is_no_oom_kill(pods: Pods) -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', \"b = b'x' * (300 << 20)\"])"
+    pod = pods.launch(pods.container(PYTHON, "-c", code, memory=64 << 20, limits="cgroup"))
+    assert pod.ended()["reason"] == "Completed"
+
+
+@at([Place("full", "root")])
+def test_a_cpu_limit_slows_the_container_down(pods: Pods) -> None:
+    code = "import time; end = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    pod = pods.launch(pods.container(PYTHON, "-I", "-S", "-c", code, cpu=0.2, limits="cgroup"))
+    pod.ended()
+    assert pod.status()["cpuSeconds"] < 0.6
+    assert ours() == []
+
+
+@at([Place("full", "user"), Place("addresses", "user")])
+@pytest.mark.skipif(os.geteuid() != 0, reason="this user may be allowed to make control groups")
+def test_where_no_group_can_be_made_the_limit_is_polled_and_the_status_says_so(pods: Pods) -> None:
+    code = "b = b'x' * (200 << 20); import time; time.sleep(30)"
+    pod = pods.launch(pods.container(PYTHON, "-c", code, memory=64 << 20, cpu=1.0, limits="cgroup"))
+    assert pod.ended()["reason"] == "OOMKilled"
+    warnings = pod.status()["warnings"]
+    assert [warning.split(":")[:2] for warning in warnings] == [["main", " memory limit"], ["main", " cpu limit"]]
+
+
+@pytest.mark.root
+@needs_root
+def test_a_group_is_removed_once_it_is_empty_and_not_before() -> None:
+    group = cgroups.create("tfjob-test-busy", 64 << 20, 0.5)
+    assert group.problems == []
+    child = os.fork()
+    if child == 0:
+        for path in group.join_files:
+            Path(path).write_text("0")
+        time.sleep(60)
+        os._exit(0)
+    try:
+        deadline = time.monotonic() + 5
+        while str(child) not in Path(group.join_files[0]).read_text().split():
+            assert time.monotonic() < deadline
+        assert group.remove(patience=0.05) is False
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert group.remove() is True
+    assert ours() == []
+
+
+@pytest.mark.root
+@needs_root
+def test_the_sweep_removes_the_groups_of_dead_pods_only() -> None:
+    names = [cgroups.group_name(uid, "main", 0) for uid in ("test-dead", "test-live")]
+    groups = [cgroups.create(name, 64 << 20, 0.5) for name in names]
+    try:
+        assert set(cgroups.sweep(["test-live", "probe"])) >= {names[0]}
+        assert {Path(path).name for path in ours()} == {names[1]}
+    finally:
+        for group in groups:
+            group.remove()
+    assert ours() == []
+
+
+@pytest.mark.parametrize(
+    ("version", "controller", "value", "files"),
+    [
+        (1, "memory", "1048576", {"memory.limit_in_bytes": "1048576", "memory.memsw.limit_in_bytes": "1048576"}),
+        (2, "memory", "1048576", {"memory.max": "1048576", "memory.swap.max": "0", "memory.oom.group": "1"}),
+        (1, "cpu", "1.5", {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}),
+        (2, "cpu", "0.25", {"cpu.max": "25000 100000"}),
+        (2, "cpu", "0.001", {"cpu.max": "1000 100000"}),
+    ],
+)
+def test_the_files_of_each_version(version: int, controller: str, value: str, files: dict[str, str]) -> None:
+    assert {file: text for file, text, _ in cgroups._settings(version, controller, value)} == files
+
+
+@pytest.mark.parametrize(
+    ("files", "kills", "peak"),
+    [
+        ({"memory.events": "low 0\noom 3\noom_kill 2\n", "memory.peak": "4096\n"}, 2, 4096),
+        ({"memory.oom_control": "under_oom 0\noom_kill 1\n", "memory.max_usage_in_bytes": "8192\n"}, 1, 8192),
+        ({}, 0, 0),
+    ],
+)
+def test_the_counters_of_each_version(tmp_path: Path, files: dict[str, str], kills: int, peak: int) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    group = cgroups.Cgroup(str(tmp_path), None, [])
+    assert (group.oom_kills(), group.peak()) == (kills, peak)

@@ -1,0 +1,91 @@
+"""A command inside a running container sees what the container sees."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from pod_harness import EACH_LEVEL, Place, PodRun, Pods, at
+
+from tfjob.local import enter
+
+
+def run(pods: Pods, pod: PodRun, *argv: str, tty: bool = False, data: bytes = b"") -> tuple[int, bytes]:
+    code = (
+        "from tfjob.local.enter import exec_in; sys.exit(exec_in(sys.argv[1], 'main', sys.argv[3:], bool(sys.argv[2])))"
+    )
+    done = pods.python(code, str(pod.folder), "tty" if tty else "", *argv, data=data)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def pod(pods: Pods) -> PodRun:
+    made = pods.prepare(
+        pods.container(
+            "sleep", "60", cwd="/usr", mounts=[{"source": "{pod}/volumes/v", "target": "/no-such", "readOnly": False}]
+        )
+    )
+    (made.folder / "volumes" / "v").mkdir()
+    (made.folder / "volumes" / "v" / "file").write_text("in the volume\n")
+    pods.give(made.folder)
+    pods.start(made, {"env": {"main": {"PATH": "/usr/bin:/bin", "GREETING": "hello"}}, "files": {}})
+    made.until_running()
+    return made
+
+
+def test_it_has_the_environment_folder_and_namespaces_of_the_container(pods: Pods, pod: PodRun) -> None:
+    assert run(pods, pod, "sh", "-c", "echo $GREETING; pwd; id -u; exit 4") == (
+        4,
+        f"hello\n/usr\n{pods.uid}\n".encode(),
+    )
+    if pods.full:
+        assert run(pods, pod, "cat", "/no-such/file") == (0, b"in the volume\n")
+        code, out = run(pods, pod, "sh", "-c", "hostname; cat /proc/1/comm; readlink /proc/self")
+        assert (code, out.split()[0]) == (0, b"job-worker-0")
+        assert int(out.split()[-1]) < 20
+
+
+@at(EACH_LEVEL)
+def test_it_passes_stdin_and_reports_signals_and_missing_programs(pods: Pods, pod: PodRun) -> None:
+    assert run(pods, pod, "cat", data=b"through\n") == (0, b"through\n")
+    assert run(pods, pod, "sh", "-c", "kill -TERM $$")[0] == 143
+    code, out = run(pods, pod, "no-such-program")
+    assert code == 127
+    assert b"no-such-program" in out
+
+
+@at(EACH_LEVEL)
+def test_it_can_have_a_terminal(pods: Pods, pod: PodRun) -> None:
+    code, out = run(
+        pods, pod, "sh", "-c", "test -t 0 && test -t 1 && read line && echo got $line; exit 5", tty=True, data=b"word\n"
+    )
+    assert code == 5
+    assert b"got word" in out
+
+
+@at(EACH_LEVEL)
+def test_a_container_that_does_not_run_cannot_be_entered(pods: Pods, pod: PodRun) -> None:
+    pod.stop()
+    pod.wait()
+    with pytest.raises(enter.NotRunningError, match="main does not run"):
+        enter.enter_command(pod.folder, "main", ["true"])
+
+
+@at([Place("full", "user"), Place("addresses", "root"), Place("ports", "root")])
+def test_it_ends_with_the_pod(pods: Pods, pod: PodRun) -> None:
+    command = enter.enter_command(pod.folder, "main", ["sleep", "60"])
+    inside = subprocess.Popen([sys.executable, *command[1:]], start_new_session=True)
+    try:
+        time.sleep(0.3)
+        assert inside.poll() is None
+        pod.stop()
+        pod.wait()
+        assert inside.wait(5) == 137
+    finally:
+        if inside.poll() is None:
+            os.killpg(inside.pid, signal.SIGKILL)
+            inside.wait()

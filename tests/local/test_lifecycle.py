@@ -1,0 +1,88 @@
+"""The kubelet's rules about ends, restarts and phases."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from tfjob.local import lifecycle
+
+KUBELET = {"initial": 10, "max": 300, "reset": 600}
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "number"),
+    [(0, 0, 0), (3 << 8, 3, 0), (255 << 8, 255, 0), (signal.SIGKILL, 137, 9), (signal.SIGSEGV | 0x80, 139, 11)],
+)
+def test_a_wait_status_as_a_container_runtime_reports_it(status: int, code: int, number: int) -> None:
+    assert (lifecycle.exit_code(status), lifecycle.exit_signal(status)) == (code, number)
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "again"),
+    [
+        ("Never", 0, False),
+        ("Never", 1, False),
+        ("OnFailure", 0, False),
+        ("OnFailure", 1, True),
+        ("Always", 0, True),
+        ("Always", 1, True),
+    ],
+)
+def test_restart_policies(policy: str, code: int, again: bool) -> None:
+    assert lifecycle.restarts(policy, code) is again
+
+
+def test_the_back_off_is_the_kubelets() -> None:
+    assert [lifecycle.delay(count, KUBELET) for count in range(8)] == [0, 10, 20, 40, 80, 160, 300, 300]  # type: ignore[arg-type]
+    assert lifecycle.delay(10_000, KUBELET) == 300  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("code", "started", "out_of_memory", "reason"),
+    [
+        (0, True, False, "Completed"),
+        (0, True, True, "Completed"),
+        (1, True, True, "Error"),
+        (137, True, True, "OOMKilled"),
+        (137, True, False, "Error"),
+        (127, False, False, "StartError"),
+    ],
+)
+def test_termination_reasons(code: int, started: bool, out_of_memory: bool, reason: str) -> None:
+    assert lifecycle.termination_reason(code, started=started, out_of_memory=out_of_memory) == reason
+
+
+def waiting(before: int | None = None) -> dict[str, Any]:
+    return {"state": {"waiting": {}}, "lastState": {} if before is None else ended(before)["state"]}
+
+
+def running() -> dict[str, Any]:
+    return {"state": {"running": {}}, "lastState": {}}
+
+
+def ended(code: int) -> dict[str, Any]:
+    return {"state": {"terminated": {"exitCode": code}}, "lastState": {}}
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "done", "phase"),
+    [
+        ([], [waiting()], False, "Pending"),
+        ([], [running()], False, "Running"),
+        ([], [running(), waiting()], False, "Pending"),
+        ([], [waiting(before=1)], False, "Running"),
+        ([], [ended(0), running()], False, "Running"),
+        ([running()], [waiting()], False, "Pending"),
+        ([ended(0)], [running()], False, "Running"),
+        ([waiting(before=1)], [waiting()], False, "Pending"),
+        ([], [ended(0), ended(0)], True, "Succeeded"),
+        ([], [ended(0), ended(2)], True, "Failed"),
+        ([ended(1)], [waiting()], True, "Failed"),
+        ([ended(0)], [ended(0)], True, "Succeeded"),
+    ],
+)
+def test_phases(init: list[dict[str, Any]], containers: list[dict[str, Any]], done: bool, phase: str) -> None:
+    assert lifecycle.phase(init, containers, done=done) == phase
