@@ -61,14 +61,11 @@ class PodRun:
 
     def stop(self, grace: float | None = None) -> bool:
         """As the pod's own user."""
-        if not self._pods.as_other_user:
-            return supervisor.stop(self.folder, grace)
-        code = "from tfjob.local import supervisor; print(supervisor.stop(sys.argv[1], eval(sys.argv[2])))"
-        return self._pods.python(code, str(self.folder), repr(grace)).stdout == b"True\n"
+        return self._pods.as_user(lambda: supervisor.stop(self.folder, grace))
 
     def kill(self) -> None:
         """As the pod's own user."""
-        self._pods.python("from tfjob.local import supervisor; supervisor.kill(sys.argv[1])", str(self.folder))
+        self._pods.as_user(lambda: supervisor.kill(self.folder))
 
     def status(self) -> dict[str, Any]:
         try:
@@ -204,13 +201,27 @@ class Pods:
         return pod
 
     def start(self, pod: PodRun, secrets: dict[str, Any]) -> None:
-        code = "import sys; from tfjob.local import supervisor; supervisor.launch(sys.argv[1], sys.stdin.buffer.read())"
         data = json.dumps(secrets).encode()
+        assert self.as_user(lambda: supervisor.launch(pod.folder, data, PYTHON)), pod.errors()
+
+    def as_user(self, action: Callable[[], object]) -> bool:
+        """Do something to a pod as the user whose pod it is; False only if it returns False."""
         if not self.as_other_user:
-            supervisor.launch(pod.folder, data)
-            return
-        done = self.python(code, str(pod.folder), data=data)
-        assert done.returncode == 0, done.stderr.decode()
+            return action() is not False
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setresgid(USER, USER, USER)
+                os.setresuid(USER, USER, USER)
+                supervisor._PACKAGE_PARENT = str(self._source)
+                os._exit(1 if action() is False else 0)
+            except BaseException as error:
+                sys.stderr.write(f"{error!r}\n")
+                os._exit(2)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, 1), f"failed as user: {code}"
+        return code == 0
 
     def python(self, code: str, *arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """Run Python code that may import tfjob.local, as the pod's user."""

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from pod_harness import EACH_LEVEL, Place, PodRun, Pods, at
+from pod_harness import EACH_LEVEL, FULL, Place, PodRun, Pods, at
 
 from tfjob.local import enter
 
@@ -37,6 +37,7 @@ def pod(pods: Pods) -> PodRun:
     return made
 
 
+@at([*FULL, *EACH_LEVEL[1:]])
 def test_it_has_the_environment_folder_and_namespaces_of_the_container(pods: Pods, pod: PodRun) -> None:
     assert run(pods, pod, "sh", "-c", "echo $GREETING; pwd; id -u; exit 4") == (
         4,

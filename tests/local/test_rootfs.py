@@ -100,6 +100,7 @@ def test_memory_volumes_have_their_size_and_are_shared_by_the_containers(pods: P
     assert os.listdir(pod.folder / "volumes" / "cache") == []
 
 
+@at(EACH_LEVEL)
 def test_secret_files_keep_their_modes_and_never_stay_on_disk(pods: Pods) -> None:
     path = "/etc/no-such/secret" if pods.full else "$VOLUME"
     pod = pods.prepare(

@@ -58,6 +58,7 @@ def test_never_does_not_restart(pods: Pods) -> None:
     assert restarts(pod) == 0
 
 
+@at(EACH_LEVEL)
 def test_init_containers_run_one_after_another_before_the_containers(pods: Pods) -> None:
     trace = pods.folder / "trace"
     pod = pods.launch(

@@ -36,6 +36,7 @@ def test_a_workload_that_ignores_sigterm_is_killed_after_the_grace(pods: Pods) -
     assert 0.4 < time.monotonic() - began < 3
 
 
+@at(EACH_LEVEL)
 def test_sigterm_by_default_ends_the_workload_at_once(pods: Pods) -> None:
     pod = pods.launch(pods.container("sleep", "60"), grace=20.0)
     pod.until_running()
@@ -118,6 +119,7 @@ def test_looking_at_the_lifeline_does_not_keep_a_new_holder_out_for_long(pods: P
         fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+@at(EACH_LEVEL)
 def test_a_second_launch_is_harmless_while_it_runs_and_after(pods: Pods) -> None:
     pod = pods.launch(pods.container("sh", "-c", "echo ran; sleep 0.5"))
     first = pod.identity()

@@ -15,6 +15,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import time
 
 from . import bind_rewrite, processes, rootfs, syscalls
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from .pod_spec import Mount
 
+_LINUX = sys.platform == "linux"
 _KILL_ALL = signal.SIGUSR1  # to the init: kill everything in the container
 _INIT_SIGNALS = {signal.SIGCHLD, signal.SIGTERM, _KILL_ALL}
 
@@ -35,7 +37,6 @@ class Plan:
     def __init__(
         self,
         *,
-        name: str,
         uid: str,
         hostname: str,
         argv: list[str],
@@ -48,7 +49,6 @@ class Plan:
         cgroup_files: list[str] | None = None,
         host_proc: int | None = None,
     ) -> None:
-        self.name = name
         self.uid = uid
         self.hostname = hostname
         self.argv = argv
@@ -136,9 +136,11 @@ def _init(plan: Plan, channel: socket.socket, output: int, supervisor: int) -> N
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_BLOCK, _INIT_SIGNALS)
         _close_all_but(channel.fileno(), output, plan.host_proc)
-        if not plan.namespaces:
+        if _LINUX:
+            syscalls.set_process_name("tfjob-init")
+        if _LINUX and not plan.namespaces:
             _tie_to_parent(supervisor)
-            _become_subreaper()
+            syscalls.become_subreaper()
         workload = _start_workload(plan, channel, output)
         _send(channel, {"started": time.time()})
         os.close(output)  # the supervisor must see its end
@@ -166,10 +168,11 @@ def _start_workload(plan: Plan, channel: socket.socket, output: int) -> int:
     except OSError as error:
         raise _StartError(128, error.strerror or str(error)) from error
     reader, writer = os.pipe()  # closed by a successful exec
+    init = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        _workload(plan, channel, output, cgroups, writer)
+        _workload(plan, channel, output, cgroups, writer, init)
     os.close(writer)
     with open(reader, "rb") as pipe:
         failure = pipe.read()
@@ -223,16 +226,9 @@ def _kill_rest(namespaces: bool) -> None:
 
 def _tie_to_parent(parent: int) -> None:
     """Without a pid namespace: die when the parent dies."""
-    if not os.path.isdir("/proc/self"):
-        return  # macOS has no such call
     syscalls.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # it died before we asked
-
-
-def _become_subreaper() -> None:
-    if os.path.isdir("/proc/self"):
-        syscalls.become_subreaper()
 
 
 def _close_all_but(*keep: int | None) -> None:
@@ -254,12 +250,11 @@ def _send(channel: socket.socket, event: dict[str, object]) -> None:
 # In the workload
 
 
-def _workload(plan: Plan, channel: socket.socket, output: int, cgroups: list[int], errors: int) -> NoReturn:
+def _workload(plan: Plan, channel: socket.socket, output: int, cgroups: list[int], errors: int, init: int) -> NoReturn:
     try:
-        parent = os.getppid()
         os.setsid()
-        if not plan.namespaces:
-            _tie_to_parent(parent)
+        if _LINUX and not plan.namespaces:
+            _tie_to_parent(init)
         for fd in cgroups:
             os.write(fd, b"0")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -183,7 +183,6 @@ class Member:
         try:
             _fresh_file(self._message_file)
             plan = container.Plan(
-                name=self.name,
                 uid=pod.spec["uid"],
                 hostname=pod.spec["hostname"],
                 argv=spec["argv"],

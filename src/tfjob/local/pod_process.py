@@ -64,12 +64,11 @@ def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets) -> NoReturn:
     if lock is None:
         _answer("ready")
         os._exit(0)
-    full = spec["level"] == "full"
-    host_pid = int(os.readlink("/proc/self")) if full else os.getpid()
-    pod_files.write_json(f"{pod_dir}/supervisor.json", _identity(host_pid))
+    identity = _identity(int(os.readlink("/proc/self")) if spec["level"] == "full" else os.getpid())
     try:
         pod = PodProcess(pod_dir, spec, secrets)
         pod.prepare()
+        pod_files.write_json(f"{pod_dir}/supervisor.json", identity)  # from now on we may be told to stop
     except OSError as error:
         _answer(f"error {error.strerror or error}")
         raise
@@ -159,8 +158,10 @@ class PodProcess:
             if os.path.isdir(_SHM):
                 # The pod's own, as on a cluster; nothing stays behind in the host's.
                 syscalls.mount("tmpfs", _SHM, "tmpfs", flags, "mode=1777")
-        elif os.path.isdir("/proc/self"):
+        elif sys.platform == "linux":
             syscalls.become_subreaper()
+        if sys.platform == "linux":
+            syscalls.set_process_name("tfjob-pod")
         self._make_volumes()
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
@@ -330,9 +331,15 @@ class PodProcess:
     def _finish(self) -> None:
         if not self.full:
             processes.sweep(self.spec["uid"])
-            for volume in self.spec["tmpfs"]:
-                rootfs.remove_tree(volume["path"])
+            self._remove_volumes()
         self._status.write_last(self.status(done=True))
+
+    def _remove_volumes(self) -> None:
+        for volume in self.spec["tmpfs"]:
+            try:
+                rootfs.remove_tree(volume["path"])
+            except (OSError, rootfs.RootfsBusyError) as error:
+                self.warnings.append(f"volume {volume['name']} stays on the disk: {error}")
 
     # The status
 

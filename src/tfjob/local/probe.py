@@ -244,6 +244,8 @@ def _fix(name: str, number: int) -> str:
 
 
 def _namespace_fix(number: int) -> str:
+    if number == errno.ENOSYS:
+        return "needs Linux 5.12 or newer"
     if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     if _setting("kernel/unprivileged_userns_clone") == "0":

@@ -274,6 +274,8 @@ def remove_rootfs(pod_dir: str | os.PathLike[str]) -> None:
 
 def remove_container_root(directory: str) -> None:
     """Remove one container's root: its mount points by rmdir and unlink only, its own files with care."""
+    if not os.path.isdir(directory):
+        return
     real = os.path.realpath(directory)
     if any(point.startswith(f"{real}/") for point in mount_points()):
         raise RootfsBusyError(f"something is still mounted below {directory}: nothing was removed")

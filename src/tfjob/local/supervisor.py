@@ -29,8 +29,8 @@ def command(pod_dir: PathLike, python: str = sys.executable) -> list[str]:
 
 
 def program(module: str, function: str) -> str:
-    """The text for `python -I -S -c` that calls a function of this package without site-packages."""
-    start = f"import sys; sys.path.insert(0, {_PACKAGE_PARENT!r})"
+    """The text for `python -I -S -c` that calls a function of this package; the standard library comes first."""
+    start = f"import sys; sys.path.append({_PACKAGE_PARENT!r})"
     return f"{start}; from tfjob.local.{module} import {function}; {function}()"
 
 
