@@ -221,7 +221,7 @@ def old_job() -> Manifest:
             "spec": {
                 "RuntimeId": "76no",
                 "replicaSpecs": [
-                    part("MASTER", "config", "serve", "meet", "say", "done"),
+                    part("MASTER", "config", "serve", "meet", "sleep", "1", "say", "done"),
                     part("WORKER", "serve", "meet", "sleep", "30"),
                 ],
             },
@@ -244,7 +244,7 @@ def batch_job() -> Manifest:
 GANG = {
     "Chief": remembering("serve", "meet", "once", "/shared/chief", "follow", policy="ExitCode"),
     "Worker": remembering(
-        "serve", "meet", "once", "/shared/worker", "sleep", "0.5", "kill", "SIGKILL", policy="ExitCode"
+        "serve", "meet", "sleep", "1", "once", "/shared/worker", "kill", "SIGKILL", policy="ExitCode"
     ),
 }
 

@@ -98,7 +98,10 @@ def meet(host: str, port: int, name: tuple[str, str]) -> socket.socket:
         try:
             connection = socket.create_connection((host, port), timeout=2)
             greeting = connection.recv(256).decode()
-            assert name[0] in greeting and greeting.strip().endswith(name[1]), f"{host}:{port} is {greeting!r}, not {name}"
+            if not greeting:
+                raise ConnectionResetError(f"{name} hung up")
+            assert name[0] in greeting, f"{host}:{port} is {greeting!r}, not {name}"
+            assert greeting.strip().endswith(name[1]), f"{host}:{port} is {greeting!r}, not {name}"
             return connection
         except OSError:
             if time.monotonic() > deadline:

@@ -98,6 +98,12 @@ def lease_port(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder
     raise AddressError(f"no port of {FIRST_PORT}-{LAST_PORT} is free", "Stop or delete some jobs.")
 
 
+def leased_ports(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder: str) -> dict[int, int]:
+    """By the port that a holder wanted, the one that stands for it."""
+    rows = database.execute("select wanted, port from ports where owner = ? and holder = ?", (owner, holder))
+    return {int(wanted): int(port) for wanted, port in rows}
+
+
 def release(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder: str) -> None:
     """Give up what one holder has."""
     database.execute("delete from addresses where owner = ? and holder = ?", (owner, holder))

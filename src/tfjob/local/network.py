@@ -61,7 +61,8 @@ class Network:
         if self._level == "ports":
             return Peer(name, namespace, LOOPBACK, {wanted: addresses.lease_port(cursor, self._uid, name, wanted)})
         try:
-            return Peer(name, namespace, addresses.lease_address(cursor, self._uid, name, [wanted]))
+            ip = addresses.lease_address(cursor, self._uid, name, [wanted])
+            return Peer(name, namespace, ip, addresses.leased_ports(cursor, self._uid, name))
         except AddressError as error:
             # A program of this machine listens on that port at every address: the replica gets another port.
             ip = addresses.lease_address(cursor, self._uid, name)
