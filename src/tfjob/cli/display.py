@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -10,85 +11,115 @@ import click
 from tfjob.api.objects import Pod
 from tfjob.local.kubelet import pod_folder
 from tfjob.local.log_view import Follower, Line, Source
-from tfjob.plan.tasks import task_of
+from tfjob.plan.tasks import desired, task_of
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJobStatus
     from tfjob.local.store import Run, Store
     from tfjob.plan.actions import News
 
-QUIET_REASONS = ("SuccessfulCreate", "SuccessfulDelete", "ExitedWithCode", "TFJobSucceeded", "TFJobFailed")
+QUIET_NEWS = ("SuccessfulCreate", "SuccessfulDelete", "ExitedWithCode", "TFJobSucceeded", "TFJobFailed", "TFJobSuspend")
+"""News that the replicas' own lines, the states or the final line tell already, by the beginning of their reason."""
+QUIET_STATES = ("", "Restarting", "Succeeded", "Failed")
+"""States that the news or the final line tell."""
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red")
 
 
 class Display:
-    """Follows one run and prints what is new at every `tick`."""
+    """Follows one run and prints what is new at every `tick`; `several` says that other runs print here too."""
 
-    def __init__(self, store: Store, run: Run, *, logs: bool = True) -> None:
+    def __init__(self, store: Store, run: Run, *, several: bool = False) -> None:
         self.store = store
         self.run = run
-        self.logs = logs
         self._follower = Follower([])
-        self._sources: dict[str, list[Source]] = {}
+        self._followed: set[str] = set()
         self._shown = ("", "", "")
-        self._width = max((len(name) for name in _task_names(run)), default=0)
+        self._owner = f"{run.job.metadata.name}/" if several else ""
+        self._width = max((len(self._owner + task.name) for task in desired(run.job)), default=0)
         self._colours: dict[str, str] = {}
+        self._muted = False
+
+    def begin(self) -> None:
+        """Says what starts, and what was found on the way there."""
+        counts = Counter(task.type.lower() for task in desired(self.run.job))
+        replicas = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        self.say(f"starting as {self.run.id} ({replicas})")
+        for _, event in self.store.events(self.run.job.metadata.uid):
+            self.say(event.message, warning=event.warning)
 
     def tick(self) -> None:
-        """Prints new lines and a change of state."""
-        self._follow_new_pods()
-        for line in self._follower.poll():
-            self._print(line)
+        """Prints a change of state and new lines."""
         run = self.store.run(self.run.job.metadata.uid)
         if run is not None:
             self._state(run.job.status)
-        sys.stdout.flush()
+        self._follow_new_pods()
+        for line in self._follower.poll():
+            self._print(line)
 
     def finish(self) -> None:
         """Prints what is left in the logs."""
         self.tick()
         for line in self._follower.finish():
             self._print(line)
-        sys.stdout.flush()
 
     def news(self, news: News) -> None:
         """Prints news that the lines and states do not show already."""
-        if not news.reason.startswith(QUIET_REASONS):
-            self.say(news.message, warning=news.warning)
+        if not news.reason.startswith(QUIET_NEWS):
+            self.say(news.message.removeprefix(f"TFJob {self.run.job.metadata.name} is "), warning=news.warning)
 
     def say(self, text: str, *, warning: bool = False) -> None:
         """One line about the job itself."""
         mark = click.style("!" if warning else "·", fg="yellow" if warning else None, dim=not warning)
-        click.echo(f"{mark} {self.run.job.metadata.name}: {text}")
+        self._echo(f"{mark} {self.run.job.metadata.name}: {text}")
 
     def _state(self, status: TFJobStatus) -> None:
-        shown = (status.state, status.reason, status.ready if status.state == "Running" else "")
-        if shown == self._shown or not status.state:
+        up, _, asked = status.ready.partition("/")
+        # A job of many replicas would otherwise print a line for each of them.
+        shown = (status.state, status.reason, "all" if up == asked else "")
+        if shown == self._shown or (shown[:2] == self._shown[:2] and not shown[2]):
             return
         self._shown = shown
-        if status.state in ("Succeeded", "Failed"):
+        if status.state in QUIET_STATES or status.reason == "Starting":
             return
         reason = f" ({status.reason})" if status.reason else ""
         detail = f": {status.message}" if status.message else ""
-        ready = f" {status.ready}" if status.ready else ""
-        self.say(f"{status.state}{ready}{reason}{detail}")
+        self.say(f"{status.state} {status.ready}{reason}{detail}")
 
     def _follow_new_pods(self) -> None:
-        if not self.logs:
-            return
         for pod in self.store.children(Pod, self.run.job.metadata.uid):
-            if pod.metadata.uid in self._sources:
+            if pod.metadata.uid in self._followed:
                 continue
-            sources = log_sources(self.run, pod)
-            self._sources[pod.metadata.uid] = sources
-            for source in sources:
+            self._followed.add(pod.metadata.uid)
+            for source in log_sources(self.run, pod):
                 self._follower.add(source)
 
     def _print(self, line: Line) -> None:
-        colour = self._colours.setdefault(line.replica, COLOURS[len(self._colours) % len(COLOURS)])
-        prefix = click.style(f"{line.replica:<{self._width}} |", fg=colour)
+        name = self._owner + line.replica
+        colour = self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
+        prefix = click.style(f"{name:<{self._width}} |", fg=colour)
         text = click.style(line.text, dim=True) if line.notice else line.text
-        click.echo(f"{prefix} {text}")
+        self._echo(f"{prefix} {text}")
+
+    def _echo(self, text: str) -> None:
+        """Prints; when nobody can read it any longer, the job goes on all the same and its logs are kept."""
+        if self._muted:
+            return
+        try:
+            click.echo(text)
+        except OSError as error:
+            self._muted = True
+            if not isinstance(error, BrokenPipeError):
+                click.echo(f"cannot print any longer ({error.strerror}); the logs go on in {self.run.folder}", err=True)
+            discard_stdout()
+
+
+def discard_stdout() -> None:
+    """Sends what is still buffered, and everything later, to nowhere."""
+    import os
+
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.close(descriptor)
 
 
 def log_sources(run: Run, pod: Pod) -> list[Source]:
@@ -101,9 +132,3 @@ def log_sources(run: Run, pod: Pod) -> list[Source]:
     alone = len(main) == 1
     sources = [Source(f"{name}/{container}", folder / container) for container in others]
     return sources + [Source(name if alone else f"{name}/{container}", folder / container) for container in main]
-
-
-def _task_names(run: Run) -> list[str]:
-    from tfjob.plan.tasks import desired
-
-    return [task.name for task in desired(run.job)]

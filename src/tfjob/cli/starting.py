@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +23,13 @@ from tfjob.cli.context import state
 from tfjob.cli.display import Display
 from tfjob.cli.report import ending, next_commands
 from tfjob.cli.shapes import print_list, run_shape
+from tfjob.controller.cluster import Key
 from tfjob.local import config, machine, runs
 from tfjob.local.driver import Driver, start_background
 from tfjob.local.home import Home
-from tfjob.local.runs import Submission
-from tfjob.local.store import Run, open_store
+from tfjob.local.runs import Started, Submission
+from tfjob.local.store import Store, open_store
+from tfjob.plan.plan import is_finished
 
 
 @dataclass(frozen=True)
@@ -112,42 +115,58 @@ def show(wanted: Sequence[Submission], output: str) -> int:
 def detach(wanted: Sequence[Submission], output: str) -> int:
     """Starts every job in the background and says how to go on."""
     with state(write=True) as (home, store):
-        started = [runs.submit(home, store, submission, attached=False) for submission in wanted]
-        for run in started:
-            start_background(home, run)
+        started = start_all(home, store, wanted, attached=False)
+        for one in started:
+            start_background(home, one.run, one.lock)
     if output == "json":
-        print_list("Job", [run_shape(run) for run in started])
-    for run in started if output == "text" else ():
-        click.echo(next_commands(run))
+        print_list("Job", [run_shape(one.run) for one in started])
+    for one in started if output == "text" else ():
+        click.echo(next_commands(one.run))
     return outcome.SUCCEEDED
 
 
 def attach(wanted: Sequence[Submission], output: str) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
     with state(write=True) as (home, store):
-        started = [runs.submit(home, store, submission, attached=True) for submission in wanted]
-        interrupted = asyncio.run(_drive_all(home, started, quiet=output == "json"))
-        ended = [run for run in (store.run(run.job.metadata.uid) for run in started) if run is not None]
+        started = start_all(home, store, wanted, attached=True)
+        interrupted = asyncio.run(drive_all(home, started, quiet=output == "json"))
+        ended = [run for run in (store.run(one.run.job.metadata.uid) for one in started) if run is not None]
     if output == "json":
         print_list("Job", [run_shape(run) for run in ended])
     else:
         for run in ended:
             click.echo(ending(run))
-    if interrupted:
+    if interrupted and not all(is_finished(run.job.status) for run in ended):
         return outcome.INTERRUPTED
     succeeded = all(run.job.status.state == "Succeeded" for run in ended) and len(ended) == len(started)
     return outcome.SUCCEEDED if succeeded else outcome.FAILED
 
 
-async def _drive_all(home: Home, started: Sequence[Run], *, quiet: bool) -> bool:
+def start_all(home: Home, store: Store, wanted: Sequence[Submission], *, attached: bool) -> list[Started]:
+    """Stores all jobs of a manifest or, if one is refused, none."""
+    for submission in wanted:
+        runs.refuse_if_in_use(store, Key(submission.job.metadata.namespace, submission.job.metadata.name))
+    started = []
+    with ExitStack() as undo:
+        for submission in wanted:
+            one = runs.submit(home, store, submission, attached=attached)
+            undo.callback(runs.remove, store, one.run)
+            started.append(one)
+        undo.pop_all()
+    return started
+
+
+async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> bool:
     """Drives runs until all are at rest; returns whether the user interrupted them."""
     drivers = []
     displays = []
-    for run in started:
+    for one in started:
         # A connection each: what one driver has seen of the store must not hide it from another.
         store = open_store(home.database)
-        display = Display(store, run, logs=not quiet)
-        drivers.append(Driver(home, store, run, attached=True, on_news=None if quiet else display.news))
+        display = Display(store, one.run, several=len(started) > 1)
+        drivers.append(
+            Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
+        )
         displays.append(display)
     interrupts = 0
 
@@ -160,8 +179,10 @@ async def _drive_all(home: Home, started: Sequence[Run], *, quiet: bool) -> bool
             driver.stop() if interrupts == 1 else driver.kill()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, interrupt)
+    for display in () if quiet else displays:
+        display.begin()
     try:
         ticks = [(lambda: None) if quiet else display.tick for display in displays]
         await asyncio.gather(*(driver.drive(tick) for driver, tick in zip(drivers, ticks, strict=True)))

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from tfjob.api.objects import Pod, Service
 from tfjob.api.types import TFJob
 from tfjob.controller.controller import Controller
-from tfjob.local import supervisor
+from tfjob.local import driving_lock, supervisor
 from tfjob.local.cluster import LocalCluster
 from tfjob.local.home import Home, boot_id
 from tfjob.local.kubelet import Kubelet, pod_folder
@@ -54,6 +54,7 @@ class Driver:
         run: Run,
         *,
         attached: bool,
+        lock: int | None = None,
         on_news: Callable[[News], None] | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -62,6 +63,7 @@ class Driver:
         self.uid = run.job.metadata.uid
         self.folder = run.folder
         self.attached = attached
+        self._lock = lock
         machine = machine_of(home, store, run)
         network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
@@ -77,7 +79,7 @@ class Driver:
 
     async def drive(self, tick: Callable[[], None] = lambda: None) -> None:
         """Works until the run has ended, is suspended or is gone; calls `tick` at every look."""
-        with _locked(self.folder / "controller.lock"), self._lifeline():
+        with self._right_to_drive(), self._lifeline():
             self.store.set_attached(self.uid, attached=self.attached, boot=boot_id())
             controller = asyncio.create_task(self.controller.run())
             try:
@@ -96,7 +98,7 @@ class Driver:
 
     def stop(self, reason: str = STOPPED) -> None:
         """Suspends the job, so that its replicas can end in order and `resume` can go on."""
-        self.store.update_job(self.uid, lambda job: suspended(job, reason))
+        self.store.update_job(self.uid, lambda job: job if is_finished(job.status) else suspended(job, reason))
 
     def kill(self) -> None:
         """Ends every replica that is stopping at once."""
@@ -134,12 +136,28 @@ class Driver:
         self._look(tick)
 
     @contextmanager
+    def _right_to_drive(self) -> Iterator[None]:
+        lock = driving_lock.take(self.folder) if self._lock is None else self._lock
+        if lock is None:
+            raise AlreadyDriven(str(self.folder))
+        try:
+            yield
+        finally:
+            self._lock = None
+            os.close(lock)
+
+    @contextmanager
     def _lifeline(self) -> Iterator[None]:
+        """Supervisors of an attached run watch this lock, and end their pods when it is free."""
         if not self.attached:
             yield
             return
-        with _locked(self.folder / "lifeline"):
+        descriptor = os.open(self.folder / "lifeline", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(descriptor)
 
 
 def is_settled(store: Store, uid: str) -> bool:
@@ -160,17 +178,7 @@ def is_settled(store: Store, uid: str) -> bool:
 
 def is_driven(run: Run) -> bool:
     """Whether some process drives the run now."""
-    try:
-        descriptor = os.open(run.folder / "controller.lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return driving_lock.is_taken(run.folder)
 
 
 def is_interrupted(run: Run) -> bool:
@@ -189,24 +197,31 @@ def ensure_driven(home: Home, store: Store, run: Run) -> bool:
         store.update_job(uid, lambda job: suspended(job, INTERRUPTED))
     if is_settled(store, uid) or is_driven(run):
         return False
-    start_background(home, run)
-    return True
+    return start_background(home, run)
 
 
-def start_background(home: Home, run: Run) -> None:
-    """Starts a process that drives the run and belongs to nobody."""
-    log = os.open(run.folder / "controller.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
+    """Starts a process that drives the run and belongs to nobody; False when another process drives it already.
+
+    That process is born with the lock, so that nobody else starts one meanwhile.
+    """
+    lock = driving_lock.take(run.folder) if lock is None else lock
+    if lock is None:
+        return False
     try:
-        subprocess.Popen(
-            [sys.executable, "-m", "tfjob.local.driver", str(home.path), run.job.metadata.uid],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
-        )
+        with (run.folder / "controller.log").open("ab") as log:
+            subprocess.Popen(
+                [sys.executable, "-m", "tfjob.local.driver", str(home.path), run.job.metadata.uid, str(lock)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+                pass_fds=[lock],
+            )
     finally:
-        os.close(log)
+        os.close(lock)
+    return True
 
 
 def suspended(job: TFJob, reason: str) -> TFJob:
@@ -229,28 +244,15 @@ def resumed(job: TFJob) -> TFJob:
     )
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise AlreadyDriven(str(path)) from None
-    finally:
-        os.close(descriptor)
-
-
 def main(arguments: list[str]) -> None:
-    """The background process: `HOME UID`."""
-    home, uid = Home(Path(arguments[0])), arguments[1]
+    """The background process: `HOME UID LOCK`, where LOCK is the descriptor that it was born with."""
+    home, uid, lock = Home(Path(arguments[0])), arguments[1], int(arguments[2])
+    os.set_inheritable(lock, False)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     store = open_store(home.database)
     run = store.run(uid)
-    if run is None:
-        return
-    with suppress(AlreadyDriven):
-        asyncio.run(Driver(home, store, run, attached=False).drive())
+    if run is not None:
+        asyncio.run(Driver(home, store, run, attached=False, lock=lock).drive())
 
 
 if __name__ == "__main__":

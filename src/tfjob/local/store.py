@@ -108,8 +108,8 @@ class Store:
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
-    def add_run(self, job: TFJob, *, attached: bool, boot: str, folder: Callable[[int], Path]) -> Run:
-        """Makes `job` the one that its name means, with a number that was never used for that name."""
+    def add_run(self, job: TFJob, *, attached: bool, boot: str, folder: Callable[[int], Path], above: int = 0) -> Run:
+        """Makes `job` the one that its name means, with the next number for that name, higher than `above`."""
         key = (job.metadata.namespace, job.metadata.name)
         now = datetime.now(UTC)
         with self.transaction() as cursor:
@@ -117,6 +117,7 @@ class Store:
             (last,) = cursor.execute(
                 "select coalesce(max(number), 0) from jobs where namespace = ? and name = ?", key
             ).fetchone()
+            number = max(last, above) + 1
             version = self._next_version(cursor)
             metadata = replace(
                 job.metadata,
@@ -126,7 +127,7 @@ class Store:
                 creation_timestamp=now.replace(microsecond=0),
             )
             job = replace(job, metadata=metadata)
-            run = Run(job, last + 1, True, attached, boot, folder(last + 1), now)
+            run = Run(job, number, True, attached, boot, folder(number), now)
             cursor.execute(
                 "insert into jobs values (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)",
                 (
