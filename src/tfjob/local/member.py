@@ -220,9 +220,7 @@ class Member:
         name = cgroups.group_name(self._pod.spec["uid"], self.name, self._restart_count)
         group = cgroups.create(name, spec["memory"], spec["cpu"])
         for problem in group.problems:
-            warning = f"{self.name}: {problem}"
-            if warning not in self._pod.warnings:
-                self._pod.warnings.append(warning)
+            self._pod.warn(f"{self.name}: {problem}")
         return group
 
     @property
@@ -341,7 +339,7 @@ class Member:
             try:
                 rootfs.remove_container_root(self._root_dir)  # a restarted container starts from a clean layer
             except (OSError, rootfs.RootfsBusyError) as error:
-                self._pod.warnings.append(f"{self.name}: its old root stays: {error}")
+                self._pod.warn(f"{self.name}: its old root stays: {error}")
 
     def _termination_message(self, code: int, log: ContainerLog) -> str:
         try:

@@ -126,7 +126,7 @@ class PodProcess:
         self.spec = spec
         self.full = spec["level"] == "full"
         self.host_proc: int | None = None
-        self.warnings: list[str] = []
+        self._warnings: list[str] = []
         self._secrets = secrets
         self._started = time.time()
         self._init = [Member(self, c, "init") for c in spec["initContainers"]]
@@ -204,6 +204,11 @@ class PodProcess:
         """Stop watching `fd`."""
         if self._handlers.pop(fd, None):
             self._poll.unregister(fd)
+
+    def warn(self, text: str) -> None:
+        """Say in the status that something is less than asked for."""
+        if text not in self._warnings:
+            self._warnings.append(text)
 
     def changed(self) -> None:
         """The status differs from what the file says."""
@@ -339,7 +344,7 @@ class PodProcess:
             try:
                 rootfs.remove_tree(volume["path"])
             except (OSError, rootfs.RootfsBusyError) as error:
-                self.warnings.append(f"volume {volume['name']} stays on the disk: {error}")
+                self.warn(f"volume {volume['name']} stays on the disk: {error}")
 
     # The status
 
@@ -366,7 +371,7 @@ class PodProcess:
             "cpuSeconds": sum(member.cpu_seconds for member in members),
             "pids": {member.name: member.workload_pid for member in members if member.workload_pid},
             "binds": self._binds.summary() if self._binds else {"ports": [], "failed": []},
-            "warnings": self.warnings,
+            "warnings": self._warnings,
         }
 
     def listen_to(self, listener: int) -> None:
