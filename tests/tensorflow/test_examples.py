@@ -1,0 +1,92 @@
+"""The examples, to their end, with real TensorFlow: what a newcomer sees first must work as it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from installed import Installed
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+
+
+def run_example(tool: Installed, home: Path, name: str, file: str = "tfjob.yaml") -> list[str]:
+    """Runs one example and returns what it printed."""
+    done = tool.tfjob(home, "run", str(EXAMPLES / name / file), timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def accuracy(lines: list[str]) -> float:
+    """The test accuracy that the chief printed last."""
+    return float(next(line for line in reversed(lines) if " test accuracy " in line and "step" not in line).split()[-1])
+
+
+def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
+    """Chief, worker and evaluator reach 95 % together; summaries, checkpoints and a model that loads are left."""
+    lines = run_example(tool, tmp_path, "mnist")
+    assert accuracy(lines) >= 0.95
+    output = tmp_path / "claims" / "default" / "mnist-output"
+    assert list(output.glob("checkpoints/*.index"))
+    assert list(output.glob("logs/chief-0/events*"))
+    assert list(output.glob("logs/evaluator/events*"))
+    assert digits_right(output / "model" / "1") >= 0.95
+
+
+def test_mnist_trains_with_a_parameter_server(tool: Installed, tmp_path: Path) -> None:
+    """Chief, two workers, a server and an evaluator: the evaluator is not in the chief's cluster, so nothing hangs."""
+    lines = run_example(tool, tmp_path, "mnist-ps")
+    assert accuracy(lines) >= 0.95
+
+
+def test_between_graph_code_of_tensorflow_1_trains(tool: Installed, tmp_path: Path) -> None:
+    """Two workers and a server with sessions and variable placement, as old programs do it."""
+    run_example(tool, tmp_path, "between-graph")
+
+
+def test_a_v1alpha1_manifest_trains(tool: Installed, tmp_path: Path) -> None:
+    """A TfJob of tensorflow.org/v1alpha1 with MASTER, WORKER and PS runs unchanged."""
+    run_example(tool, tmp_path, "v1alpha1")
+
+
+def test_a_single_process_trains(tool: Installed, tmp_path: Path) -> None:
+    """One worker without TF_CONFIG."""
+    run_example(tool, tmp_path, "single")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("volumes", "tfjob.yaml"), ("secrets", "tfjob.yaml"), ("batch", "job.yaml")]
+)
+def test_examples_without_tensorflow_succeed(tool: Installed, tmp_path: Path, name: str, file: str) -> None:
+    """They only show what the tool gives to a program."""
+    run_example(tool, tmp_path, name, file)
+
+
+def test_the_failing_example_shows_its_verdict(tool: Installed, tmp_path: Path) -> None:
+    """The first failing replica, its code and its last line, on the screen and in the record."""
+    done = tool.tfjob(tmp_path, "run", str(EXAMPLES / "failing" / "tfjob.yaml"))
+    assert done.returncode == 1
+    shown = json.loads(tool.tfjob(tmp_path, "status", "@latest", "-o", "json").stdout)
+    failure = shown["failure"]
+    assert failure["replica"] in done.stdout
+    assert failure["lastLines"][-1] in done.stdout.splitlines()[-1]
+
+
+def digits_right(model: Path) -> float:
+    """How many of the test digits an exported model reads right, in a process that knows nothing of the training."""
+    program = f"""
+import gzip, numpy as np, tensorflow as tf
+def read(name, offset):
+    return np.frombuffer(gzip.open({str(EXAMPLES / "mnist" / "data")!r} + '/' + name).read(), np.uint8, offset=offset)
+images = read('t10k-images-idx3-ubyte.gz', 16).reshape(-1, 28, 28)
+labels = read('t10k-labels-idx1-ubyte.gz', 8)
+serve = tf.saved_model.load({str(model)!r}).signatures['serving_default']
+print((serve(images=tf.constant(images))['digits'].numpy() == labels).mean())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return float(done.stdout)
