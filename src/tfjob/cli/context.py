@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from tfjob.cli import outcome
 
 if TYPE_CHECKING:
     from tfjob.local.home import Home
@@ -33,7 +35,12 @@ def home() -> Home:
     """The state folder of this user."""
     from tfjob.local.home import Home
 
-    return Home.of(os.environ)
+    try:
+        return Home.of(os.environ)
+    except RuntimeError:
+        raise outcome.Stop(
+            outcome.BAD_INPUT, "this user has no home folder", "Set TFJOB_HOME to a folder for the state."
+        ) from None
 
 
 @contextmanager
@@ -42,12 +49,12 @@ def state(*, write: bool) -> Iterator[tuple[Home, Store]]:
     from tfjob.local.store import StoreError, open_store
 
     folder = home()
-    if write or not folder.database.exists():
+    if write:
         try:
             folder.create()
         except OSError as error:
             raise StoreError(
-                f"the state folder {folder.path} cannot be made: {error.strerror}; set TFJOB_HOME to another one"
+                f"the state folder {folder.path} cannot be made: {error.strerror}; TFJOB_HOME can name another one"
             ) from None
     store = open_store(folder.database, write=write)
     try:
@@ -59,9 +66,18 @@ def state(*, write: bool) -> Iterator[tuple[Home, Store]]:
 def find_run(home: Home, store: Store, name: str, namespace: str) -> Run:
     """The run that `name` means, after seeing to it that it is driven if it should be."""
     from tfjob.local import runs
-    from tfjob.local.driver import ensure_driven
 
     run = runs.find(store, name, namespace)
-    if store.writable:
-        ensure_driven(home, store, run)
+    keep_going(home, store, run)
     return runs.find(store, run.id, namespace)
+
+
+def keep_going(home: Home, store: Store, run: Run) -> None:
+    """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
+    import sqlite3
+
+    from tfjob.local.driver import ensure_driven
+
+    if store.writable:
+        with suppress(OSError, sqlite3.Error):
+            ensure_driven(home, store, run)

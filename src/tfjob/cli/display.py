@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
 from tfjob.api.objects import Pod
+from tfjob.cli.outcome import discard_stdout
 from tfjob.local.kubelet import pod_folder
 from tfjob.local.log_view import Follower, Line, Source
 from tfjob.plan.tasks import desired, task_of
@@ -111,15 +111,6 @@ class Display:
             if not isinstance(error, BrokenPipeError):
                 click.echo(f"cannot print any longer ({error.strerror}); the logs go on in {self.run.folder}", err=True)
             discard_stdout()
-
-
-def discard_stdout() -> None:
-    """Sends what is still buffered, and everything later, to nowhere."""
-    import os
-
-    descriptor = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(descriptor, sys.stdout.fileno())
-    os.close(descriptor)
 
 
 def log_sources(run: Run, pod: Pod) -> list[Source]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+if TYPE_CHECKING:
+    from tfjob.api.problems import InvalidManifest
+
 SUCCEEDED, FAILED, BAD_INPUT, NOT_FOUND, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+BUG = 70
+"""A fault of tfjob itself; no other code may be mistaken for it."""
 
 
 class Stop(Exception):
@@ -23,34 +29,52 @@ class Stop(Exception):
 
 
 def guarded(command: Callable[..., Any]) -> NoReturn:
-    """Runs the command line and turns every expected failure into its message and exit code."""
+    """Runs the command line and turns every failure into its message and exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that the terminal cannot show is no reason to show nothing.
+            stream.reconfigure(errors="backslashreplace")
+    code = _code_of(command)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        discard_stdout()
+        if not isinstance(error, BrokenPipeError):
+            _complain(Stop(BAD_INPUT, f"the output cannot be written: {error.strerror}"))
+            code = code or BAD_INPUT
+    sys.exit(code)
+
+
+def _code_of(command: Callable[..., Any]) -> int:
     try:
         code = command(standalone_mode=False)
     except click.exceptions.Exit as done:
-        code = done.exit_code
-    except click.exceptions.Abort:
-        code = INTERRUPTED
+        return done.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
     except click.ClickException as error:
         error.show()
-        code = BAD_INPUT
-    except KeyboardInterrupt:
-        code = INTERRUPTED
+        return BAD_INPUT
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does; what is buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = SUCCEEDED
+        discard_stdout()
+        return SUCCEEDED
     except Exception as error:
         stop = explained(error)
         if stop is None:
-            raise
-        code = stop.code
+            return _admit(error)
         _complain(stop)
-    sys.exit(code if isinstance(code, int) else SUCCEEDED)
+        return stop.code
+    return code if isinstance(code, int) else SUCCEEDED
 
 
 def explained(error: Exception) -> Stop | None:
     """What an error of the rooms below means for the user; None for a bug of ours."""
+    import sqlite3
+
     from tfjob.api.problems import InvalidManifest
+    from tfjob.local.enter import NotRunningError
     from tfjob.local.refusal import Refusal
     from tfjob.local.runs import NotFound
     from tfjob.local.store import StoreError
@@ -59,22 +83,53 @@ def explained(error: Exception) -> Stop | None:
         case Stop():
             return error
         case InvalidManifest():
-            return Stop(BAD_INPUT, str(error))
+            return Stop(BAD_INPUT, _listed(error))
+        case NotFound():
+            return Stop(NOT_FOUND, error.message, error.hint)
         case Refusal():
             return Stop(BAD_INPUT, error.message, error.hint)
-        case NotFound():
+        case NotRunningError():
             return Stop(NOT_FOUND, str(error))
         case StoreError():
             return Stop(BAD_INPUT, str(error))
+        case sqlite3.Error():
+            return Stop(BAD_INPUT, f"the state folder: {error}", "TFJOB_HOME can name another one.")
         case OSError() if error.filename:
             return Stop(BAD_INPUT, f"{error.filename}: {error.strerror}")
         case OSError():
-            return Stop(BAD_INPUT, str(error))
+            return Stop(BAD_INPUT, error.strerror or str(error))
     return None
+
+
+def discard_stdout() -> None:
+    """Sends what is still buffered, and everything later, to nowhere."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.close(descriptor)
+
+
+def _listed(invalid: InvalidManifest) -> str:
+    """One problem as a sentence, several as a list."""
+    lines = [str(problem) for problem in invalid.problems]
+    return lines[0] if len(lines) == 1 else "\n  ".join((f"{len(lines)} errors, nothing was started", *lines))
+
+
+def _admit(error: Exception) -> int:
+    """Says that the fault is ours; the traceback is for those who ask for it."""
+    if os.environ.get("TFJOB_DEBUG"):
+        raise error
+    _complain(
+        Stop(
+            BUG,
+            f"a fault in tfjob itself: {type(error).__name__}: {error}",
+            "Run it again with TFJOB_DEBUG=1 to see where, and report it please.",
+        )
+    )
+    return BUG
 
 
 def _complain(stop: Stop) -> None:
     if stop.message:
-        click.echo(f"error: {stop.message}", err=True)
+        click.echo(click.style("error:", fg="red") + f" {stop.message}", err=True)
     if stop.hint:
         click.echo(stop.hint, err=True)

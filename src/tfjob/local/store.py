@@ -348,11 +348,11 @@ def open_store(path: Path, *, write: bool = True) -> Store:
     if write:
         try:
             return _open_writable(path)
-        except (OSError, sqlite3.OperationalError) as error:
-            raise StoreError(f"{path}: {error}") from None
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"{path}: {error}; TFJOB_HOME can name another folder") from None
     try:
-        return _open_writable(path)
-    except (OSError, sqlite3.OperationalError, StoreError):
+        return _open_writable(path) if path.exists() else _open_empty()
+    except (OSError, sqlite3.Error, StoreError):
         return _open_readable(path)
 
 
@@ -369,18 +369,27 @@ def _open_writable(path: Path) -> Store:
     return Store(connection, writable=True)
 
 
+def _open_empty() -> Store:
+    """A state in which nothing ever happened: looking at it must leave nothing on the disk."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    _execute_all(connection, TABLES + addresses.SCHEMA)
+    return Store(connection, writable=False)
+
+
 def _open_readable(path: Path) -> Store:
     """Read-only; where the disk cannot even take the shared memory file of the journal, without that journal."""
+    reason: object = "it cannot be read"
     for options in ("mode=ro", "mode=ro&immutable=1"):
-        connection = sqlite3.connect(f"file:{path}?{options}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             _check_schema(connection, path)
             connection.execute("select 1 from jobs limit 1")
-        except sqlite3.OperationalError:
+        except sqlite3.Error as error:
             connection.close()
+            reason = error
             continue
         return Store(connection, writable=False)
-    raise StoreError(f"{path} cannot be read")
+    raise StoreError(f"{path}: {reason}; TFJOB_HOME can name another folder")
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
