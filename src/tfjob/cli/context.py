@@ -20,9 +20,23 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def namespace_option(command: Command) -> Command:
     """Adds `-n`."""
-    return click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the job.")(
-        command
-    )
+    return click.option(
+        "-n",
+        "--namespace",
+        default="default",
+        show_default=True,
+        callback=valid_namespace,
+        help="Namespace of the job.",
+    )(command)
+
+
+def valid_namespace(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuses what cannot be a namespace; it becomes the name of a folder."""
+    import re
+
+    if value and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value):
+        raise click.BadParameter(f"{value!r} is no namespace: write small letters, digits and -", ctx, param)
+    return value
 
 
 def output_option(command: Command) -> Command:

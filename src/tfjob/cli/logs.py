@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from heapq import merge
 from typing import TYPE_CHECKING
 
 import click
 
 from tfjob.cli import outcome
-from tfjob.cli.context import find_run, namespace_option, output_option, state
-from tfjob.cli.removal import parse_age
+from tfjob.cli.context import find_run, keep_going, namespace_option, output_option, state
+from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tfjob.local.home import Home
     from tfjob.local.log_view import Line
+    from tfjob.local.store import Run, Store
+
+LOOK_SECONDS = 0.5
+"""How often new attempts are looked for, and whether somebody drives the job."""
 
 
 @click.command()
 @click.argument("job")
 @click.argument("replica", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
-@click.option("--tail", type=int, default=None, metavar="N", help="Only the last N lines of each replica.")
-@click.option("--since", default=None, metavar="AGE", help="Only lines not older than this: 30s, 5m, 2h.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each replica.")
+@click.option("--since", callback=time_span, metavar="AGE", help="Only lines not older than this: 30s, 5m, 2h.")
 @click.option("-p", "--previous", is_flag=True, help="The attempt before the last.")
 @click.option("--timestamps", is_flag=True, help="Begin every line with its time.")
 @namespace_option
@@ -31,54 +39,96 @@ def logs(
     replica: str | None,
     follow: bool,
     tail: int | None,
-    since: str | None,
+    since: timedelta | None,
     previous: bool,
     timestamps: bool,
     namespace: str,
     output: str,
 ) -> None:
-    """Show the logs of one replica (worker-0) or of all, merged by time."""
-    from tfjob.cli.replica_logs import sources_of
-    from tfjob.local.driver import is_settled
-    from tfjob.local.log_view import POLL, Follower, read
+    """Show the logs of one replica (worker-0), of one of its containers (worker-0/sidecar), or of all, by time.
 
-    after = datetime.now(UTC) - parse_age(since) if since else None
+    With -o json every line is one object.
+    """
+    from tfjob.cli.replica_logs import replica_names
+
+    if follow and previous:
+        raise click.UsageError("--previous is over: it cannot be followed; leave out -f.")
+    after = datetime.now(UTC) - since if since is not None else None
     with state(write=False) as (home, store):
         run = find_run(home, store, job, namespace)
-        found = sources_of(run, replica, previous=previous)
-        if replica and not found:
-            known = (
-                ", ".join(sorted({source.replica for source in sources_of(run, None, previous=False)})) or "none yet"
-            )
-            raise outcome.Stop(outcome.NOT_FOUND, f"{run.id} has no logs of {replica}; there are: {known}")
-        width = 0 if replica else max((len(source.replica) for source in found), default=0)
-        if not follow:
-            for line in read(found, tail=tail, since=after, previous=False):
-                _print(line, width, output, timestamps)
-            return
-        follower = Follower(found, tail=tail, since=after)
-        seen = {source.folder for source in found}
+        names = replica_names(run)
+        _refuse_unknown(run, replica, names)
+        if follow:
+            found: Iterable[Line] = _followed(home, store, run, replica, tail, after)
+        else:
+            found = _kept(run, replica, tail, after, previous=previous)
+        width = max((len(name) for name in names), default=0) if replica is None else 0
+        silent = True
+        for line in found:
+            silent = False
+            _print(line, width, output, timestamps)
+        if silent and not follow:
+            what = "an earlier attempt of " if previous else ""
+            click.echo(f"no logs of {what}{replica or run.id}", err=True)
+
+
+def _kept(run: Run, replica: str | None, tail: int | None, after: datetime | None, *, previous: bool) -> Iterable[Line]:
+    from tfjob.cli.replica_logs import earlier_sources, sources_of
+    from tfjob.local.log_view import read
+
+    if not previous:
+        return read(sources_of(run, replica), tail=tail, since=after)
+    earlier = earlier_sources(run, replica)
+    both = (
+        read([one.source for one in earlier if one.in_place is way], tail=tail, since=after, previous=way)
+        for way in (True, False)
+    )
+    return merge(*both, key=lambda line: line.time)
+
+
+def _followed(
+    home: Home, store: Store, run: Run, replica: str | None, tail: int | None, after: datetime | None
+) -> Iterator[Line]:
+    from tfjob.cli.replica_logs import sources_of
+    from tfjob.local.driver import is_settled
+    from tfjob.local.log_view import POLL, Follower
+
+    uid = run.job.metadata.uid
+    with Follower(sources_of(run, replica), tail=tail, since=after) as follower:
+        next_look = 0.0
         while True:
-            over = is_settled(store, run.job.metadata.uid)
-            for source in sources_of(run, replica, previous=False):
-                if source.folder not in seen:
-                    seen.add(source.folder)
+            over = is_settled(store, uid)
+            if over or time.monotonic() >= next_look:
+                next_look = time.monotonic() + LOOK_SECONDS
+                for source in sources_of(run, replica):
                     follower.add(source)
-            for line in follower.poll():
-                _print(line, width, output, timestamps)
+                present = store.run(uid)
+                if present is not None:
+                    keep_going(home, store, present)
+            yield from follower.poll()
             if over:
                 break
             time.sleep(POLL)
-        for line in follower.finish():
-            _print(line, width, output, timestamps)
+        yield from follower.finish()
+
+
+def _refuse_unknown(run: Run, replica: str | None, names: list[str]) -> None:
+    from tfjob.cli.replica_logs import sources_of
+
+    if replica is None or replica in names or sources_of(run, replica):
+        return
+    if replica in {name.partition("/")[0] for name in names}:
+        return
+    raise outcome.Stop(outcome.NOT_FOUND, f"{run.id} has no replica {replica}", f"It has {', '.join(names)}.")
 
 
 def _print(line: Line, width: int, output: str, timestamps: bool) -> None:
     if output == "json":
         import msgspec
 
-        shape = {"time": line.time, "replica": line.replica, "text": line.text, "notice": line.notice}
-        click.echo(msgspec.json.encode(shape).decode())
+        from tfjob.cli.shapes import log_line_shape
+
+        click.echo(msgspec.json.encode(log_line_shape(line)).decode())
         return
     prefix = f"{line.replica:<{width}} | " if width else ""
     stamp = f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} " if timestamps else ""

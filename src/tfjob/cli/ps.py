@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.context import namespace_option, output_option, state
+from tfjob.cli.context import keep_going, namespace_option, output_option, state
 
 
 @click.command()
@@ -17,12 +17,11 @@ def ps(everything: bool, all_namespaces: bool, namespace: str, output: str) -> N
     from tfjob.cli.shapes import print_list, run_shape
     from tfjob.cli.tables import age, table
     from tfjob.local import runs
-    from tfjob.local.driver import ensure_driven
 
     with state(write=False) as (home, store):
         found = runs.listed(store, None if all_namespaces else namespace, everything=everything)
-        for run in found if store.writable else ():
-            ensure_driven(home, store, run)
+        for run in found:
+            keep_going(home, store, run)
         found = runs.listed(store, None if all_namespaces else namespace, everything=everything)
         shapes = [run_shape(run) for run in found]
     if output == "json":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from tfjob.cli import outcome
 from tfjob.cli.context import find_run, namespace_option, output_option, state
+from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from tfjob.local.store import Run, Store
 
 POLL_SECONDS = 0.1
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @click.command()
@@ -29,46 +27,59 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 @namespace_option
 @output_option
 def delete(jobs: tuple[str, ...], yes: bool, namespace: str, output: str) -> None:
-    """Remove jobs: their replicas end, their records and logs go. Claims stay."""
+    """Remove jobs: their replicas end, their records and logs go. Claims stay.
+
+    Asks before it ends a job that runs, if there is a terminal to ask on.
+    """
     from tfjob.cli.shapes import print_list, run_shape
     from tfjob.plan.plan import is_finished
 
     with state(write=True) as (home, store):
-        found = [find_run(home, store, job, namespace) for job in jobs]
+        named = [find_run(home, store, job, namespace) for job in jobs]
+        found = list({run.job.metadata.uid: run for run in named}.values())
         alive = [run.id for run in found if run.current and not is_finished(run.job.status)]
-        if alive and not yes and sys.stdin.isatty():
-            click.confirm(f"{', '.join(alive)} has not ended. Delete?", abort=True, err=True)
+        if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
+            verb = "has" if len(alive) == 1 else "have"
+            click.confirm(f"{', '.join(alive)} {verb} not ended. Delete?", abort=True, err=True)
+        shapes = [run_shape(run) for run in found]
         for run in found:
             remove_run(home, store, run)
     if output == "json":
-        print_list("Job", [run_shape(run) for run in found])
-    else:
-        for run in found:
-            click.echo(f"deleted {run.id}")
+        print_list("Job", shapes)
+        return
+    for run in found:
+        click.echo(f"deleted {run.id}")
 
 
 @click.command()
 @click.option(
-    "--older", default="30d", show_default=True, metavar="AGE", help="Only runs that ended so long ago: 12h, 30d."
+    "--older",
+    default="30d",
+    show_default=True,
+    callback=time_span,
+    metavar="AGE",
+    help="Only runs that ended so long ago: 12h, 30d.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @output_option
-def prune(older: str, dry_run: bool, output: str) -> None:
-    """Remove the records of finished jobs of all namespaces. Claims stay."""
+def prune(older: timedelta, dry_run: bool, output: str) -> None:
+    """Remove the records of runs that are over, in all namespaces. Claims stay."""
     from tfjob.cli.shapes import print_list, run_shape
+    from tfjob.cli.tables import span
 
-    oldest = datetime.now(UTC) - parse_age(older)
-    with state(write=True) as (home, store):
+    oldest = datetime.now(UTC) - older
+    with state(write=not dry_run) as (home, store):
         doomed = [run for run in store.runs() if _ended_before(run, oldest)]
+        shapes = [run_shape(run) for run in doomed]
         for run in () if dry_run else doomed:
             remove_run(home, store, run)
     if output == "json":
-        print_list("Job", [run_shape(run) for run in doomed])
+        print_list("Job", shapes)
         return
     for run in doomed:
         click.echo(f"{'would delete' if dry_run else 'deleted'} {run.id}")
     if not doomed:
-        click.echo(f"nothing ended more than {older} ago")
+        click.echo(f"nothing ended more than {span(older)} ago")
 
 
 def remove_run(home: Home, store: Store, run: Run) -> None:
@@ -89,19 +100,12 @@ def remove_run(home: Home, store: Store, run: Run) -> None:
     runs.remove(store, run)
 
 
-def parse_age(text: str) -> timedelta:
-    """`30d`, `12h`, `90m` as a time span."""
-    match = re.fullmatch(r"(\d+)([smhdw])", text)
-    if match is None:
-        raise outcome.Stop(outcome.BAD_INPUT, f"--older {text}: write a number and one of s, m, h, d, w, such as 30d")
-    return timedelta(seconds=int(match[1]) * UNITS[match[2]])
-
-
 def _doomed(job: TFJob) -> TFJob:
     when = datetime.now(UTC).replace(microsecond=0)
     return replace(job, metadata=replace(job.metadata, deletion_timestamp=when))
 
 
 def _ended_before(run: Run, moment: datetime) -> bool:
-    ended = run.job.status.completion_time
+    """Whether a run was over by then; one whose name went to another before it ended counts from its start."""
+    ended = run.job.status.completion_time or (None if run.current else run.created)
     return ended is not None and ended <= moment

@@ -2,32 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from tfjob.api.names import child_name
-from tfjob.local.log_view import Source
+from tfjob.local.log_view import Source, restarts
 from tfjob.local.pod_history import PodRecord, history
 from tfjob.local.store import Run
 from tfjob.plan.tasks import desired
 
 
-def sources_of(run: Run, replica: str | None, *, previous: bool) -> list[Source]:
-    """The newest attempt of each replica (or the one before it), one source a container."""
-    labels = {child_name(run.job, task.type, task.index): task.name for task in desired(run.job)}
+class Earlier(NamedTuple):
+    """A container's run before the last: in the same pod (`in_place`), or the last one of the pod before it."""
+
+    source: Source
+    in_place: bool
+
+
+def sources_of(run: Run, replica: str | None) -> list[Source]:
+    """The newest attempt of each replica that `replica` means (all, one, or one container: `worker-0/sidecar`)."""
+    return [source for _, records in _pods(run, replica) for source in _containers(run, records[-1], replica)]
+
+
+def earlier_sources(run: Run, replica: str | None) -> list[Earlier]:
+    """The attempt before the newest, of each container that has one."""
     found = []
-    for name, records in history(run.folder).items():
-        label = labels.get(name, name)
-        at = len(records) - (2 if previous else 1)
-        if at >= 0 and (replica is None or replica.partition("/")[0] in (label, name)):
-            found += _containers(records[at], label, replica)
+    for _, records in _pods(run, replica):
+        older = {source.replica: source for source in _containers(run, records[-2], replica)} if records[1:] else {}
+        for source in _containers(run, records[-1], replica):
+            if len(restarts(source.folder)) > 1:
+                found.append(Earlier(source, in_place=True))
+            elif source.replica in older:
+                found.append(Earlier(older[source.replica], in_place=False))
     return found
 
 
-def _containers(record: PodRecord, label: str, replica: str | None) -> list[Source]:
+def replica_names(run: Run) -> list[str]:
+    """Every replica that the job asks for or has logs of."""
+    asked = [task.name for task in desired(run.job)]
+    return list(dict.fromkeys([*asked, *(source.replica for source in sources_of(run, None))]))
+
+
+def _pods(run: Run, replica: str | None) -> Iterator[tuple[str, list[PodRecord]]]:
+    labels = _labels(run)
+    for name, records in history(run.folder).items():
+        if replica is None or replica.partition("/")[0] in (labels.get(name), name):
+            yield name, records
+
+
+def _containers(run: Run, record: PodRecord, replica: str | None) -> list[Source]:
+    label = _labels(run).get(record.name, record.name)
+    container = replica.partition("/")[2] if replica else ""
     alone = len(record.containers) == 1
     named = [(f"{label}/{name}", name) for name in record.init_containers]
     named += [(label if alone else f"{label}/{name}", name) for name in record.containers]
-    every = replica is None or "/" not in replica
     return [
         Source(shown, record.folder / "logs" / name)
         for shown, name in named
-        if (every or shown == replica) and (record.folder / "logs" / name).is_dir()
+        if container in ("", name) and (record.folder / "logs" / name).is_dir()
     ]
+
+
+def _labels(run: Run) -> dict[str, str]:
+    return {child_name(run.job, task.type, task.index): task.name for task in desired(run.job)}

@@ -10,6 +10,7 @@ import msgspec
 
 from tfjob.api.types import API_VERSION, ORIGIN
 from tfjob.local.driver import INTERRUPTED, is_interrupted
+from tfjob.local.log_view import Line
 from tfjob.local.store import Event, Run
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import SUSPEND_REASON, is_finished
@@ -73,4 +74,17 @@ def event_shape(event: Event) -> dict[str, Any]:
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,
         "message": event.message,
+    }
+
+
+def log_line_shape(line: Line) -> dict[str, Any]:
+    """A line of `logs`; `more` says that the next one goes on with the same line, `notice` that we wrote it."""
+    return {
+        "apiVersion": OUTPUT_VERSION,
+        "kind": "LogLine",
+        "time": line.time,
+        "replica": line.replica,
+        "text": line.text,
+        "more": line.more,
+        "notice": line.notice,
     }

@@ -61,10 +61,12 @@ def ls(output: str) -> None:
 
 @volume.command()
 @click.argument("name")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
 @namespace_option
-def delete(name: str, yes: bool, namespace: str) -> None:
+@output_option
+def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
+    from tfjob.cli.shapes import print_json
     from tfjob.local.claims import Claims
     from tfjob.local.usage import claim_users
 
@@ -72,8 +74,20 @@ def delete(name: str, yes: bool, namespace: str) -> None:
         claims = Claims(home.claims)
         found = claims.find(namespace, name)
         if found is None:
-            raise outcome.Stop(outcome.NOT_FOUND, f"there is no claim {name} in namespace {namespace}")
-        if not yes and sys.stdin.isatty():
+            known = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims.all()) or "none"
+            raise outcome.Stop(
+                outcome.NOT_FOUND, f"there is no claim {name} in namespace {namespace}", f"There are: {known}."
+            )
+        if not yes:
+            if sys.stdin is None or not sys.stdin.isatty():
+                raise outcome.Stop(
+                    outcome.BAD_INPUT,
+                    f"claim {name} holds files that no run can bring back",
+                    f"Say that you mean it: tfjob volume delete {name} --yes",
+                )
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
         claims.delete(namespace, name, used_by=claim_users(store).get((namespace, name), []))
-    click.echo(f"deleted claim {name}")
+    if output == "json":
+        print_json("Claim", {"name": name, "namespace": namespace, "folder": str(found.folder)})
+    else:
+        click.echo(f"deleted claim {name}")

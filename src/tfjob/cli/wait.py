@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 
 import click
 
 from tfjob.cli.context import find_run, namespace_option, output_option, state
+from tfjob.cli.durations import time_span
 
 POLL_SECONDS = 0.1
 
@@ -21,10 +23,10 @@ POLL_SECONDS = 0.1
     show_default=True,
     help="The state to wait for.",
 )
-@click.option("--timeout", type=float, default=None, metavar="SECONDS", help="Give up after so long, exit code 4.")
+@click.option("--timeout", callback=time_span, metavar="SPAN", help="Give up after so long (90s, 5m), exit code 4.")
 @namespace_option
 @output_option
-def wait(job: str, wanted: str, timeout: float | None, namespace: str, output: str) -> int:
+def wait(job: str, wanted: str, timeout: timedelta | None, namespace: str, output: str) -> int:
     """Wait until a job reaches a state.
 
     The exit code is 0 when it did, 1 when it ended otherwise, 4 when the time ran out. `finished` means that it
@@ -34,7 +36,7 @@ def wait(job: str, wanted: str, timeout: float | None, namespace: str, output: s
     from tfjob.cli.report import ending
     from tfjob.cli.shapes import print_json, run_shape, shown_state
 
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     with state(write=False) as (home, store):
         run = find_run(home, store, job, namespace)
         while True:
@@ -43,9 +45,7 @@ def wait(job: str, wanted: str, timeout: float | None, namespace: str, output: s
             if over or now == wanted or (now == "suspended" and wanted == "finished"):
                 break
             if deadline is not None and time.monotonic() >= deadline:
-                raise outcome.Stop(
-                    outcome.TIMEOUT, f"{run.id} is {shown_state(run)[0]}, not {wanted}, after {timeout:g} s"
-                )
+                raise outcome.Stop(outcome.TIMEOUT, f"{run.id} is still {shown_state(run)[0]}, not {wanted}")
             time.sleep(POLL_SECONDS)
             run = find_run(home, store, run.id, namespace)
     if output == "json":
