@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from installed import Installed, for_ordinary_user, own
+
 REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
 """Set in CI: whatever a test needs must be there, so a skip is a failure."""
 
@@ -30,3 +32,15 @@ def _no_skip(report: Report) -> Report:
         report.outcome = "failed"
         report.longrepr = f"{reason} (TFJOB_TEST_REQUIRE=1 allows no skip)"
     return report
+
+
+@pytest.fixture(scope="session")
+def tool() -> Installed:
+    """The tool of this interpreter, called by whoever runs the tests."""
+    return own()
+
+
+@pytest.fixture(scope="session")
+def user_tool(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The tool where everybody can read it, called by an ordinary user; only root can become one."""
+    return for_ordinary_user(tmp_path_factory.mktemp("everyone"))

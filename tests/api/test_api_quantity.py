@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
-from tfjob.api.quantity import parse_quantity
+from tfjob.api.quantity import parse, whole
 
 
 @pytest.mark.parametrize(
@@ -16,9 +18,9 @@ from tfjob.api.quantity import parse_quantity
         ("1e3", 1000),
         ("1E3", 1000),
         ("1E", 10**18),
-        ("12e-1", 1.2),
+        ("12e-1", Fraction(12, 10)),
         ("2k", 2000),
-        ("3n", 3e-9),
+        ("3n", Fraction(3, 10**9)),
         (".5", 0.5),
         ("5.", 5),
         ("-1", -1),
@@ -27,10 +29,17 @@ from tfjob.api.quantity import parse_quantity
         (0.25, 0.25),
     ],
 )
-def test_a_quantity_is_its_amount(text: str | float, amount: float) -> None:
-    found = parse_quantity(text)
-    assert found == amount
-    assert isinstance(found, int) == (amount == int(amount))
+def test_a_quantity_is_its_exact_amount(text: str | float, amount: Fraction) -> None:
+    assert parse(text) == amount
+
+
+def test_bytes_round_up() -> None:
+    assert whole("1500m") == 2
+
+
+def test_a_boolean_is_no_quantity() -> None:
+    with pytest.raises(ValueError, match="True is no quantity"):
+        parse(True)
 
 
 @pytest.mark.parametrize(
@@ -47,5 +56,5 @@ def test_a_quantity_is_its_amount(text: str | float, amount: float) -> None:
 )
 def test_what_is_no_quantity_is_refused_with_the_likely_one(text: str, said: str) -> None:
     with pytest.raises(ValueError, match="is no quantity") as error:
-        parse_quantity(text)
+        parse(text)
     assert said in str(error.value)

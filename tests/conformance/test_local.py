@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cases import CASES, Case, Outcome
 
+from conformance.cases import CASES, Case, Outcome
 from installed import Installed
 
 AT_ONCE = 3

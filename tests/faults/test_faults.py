@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from cases import replica, tfjob
 
+from conformance.cases import replica, tfjob
 from installed import Installed
 from running import Running, is_alive, pod_folders, processes_of, status, wait_until, workload_pid
 

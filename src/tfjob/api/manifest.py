@@ -63,6 +63,7 @@ class Manifest:
     entries: list[Entry] = field(default_factory=list)
     objects: list[dict[str, Any]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    object_parts: list[Part] = field(default_factory=list)
 
     @property
     def jobs(self) -> list[TFJob]:
@@ -173,6 +174,7 @@ class _Loading:
     def take_object(self, part: Part) -> None:
         value, problems = objects_beside.read(part.value, part.filled)
         self.manifest.objects.append(value)
+        self.manifest.object_parts.append(part)
         self.manifest.problems.extend(part.located(one, path_parts(one.path)) for one in problems)
         metadata = value.get("metadata", {})
         if metadata.get("name"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
+from tfjob.api import quantity as quantities
 from tfjob.api.image_reference import image_fault
 from tfjob.api.nearest import did_you_mean, one_of
 from tfjob.api.problems import Path, Problem, path_text
-from tfjob.api.quantity import parse_quantity
 
 POD_RESTART_POLICIES = ("Always", "OnFailure", "Never")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -119,12 +120,12 @@ def _port_problems(ports: Iterable[Mapping[str, Any]], path: Path) -> Iterator[P
 
 
 def _resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Problem]:
-    amounts: dict[tuple[str, str], int | float] = {}
+    amounts: dict[tuple[str, str], Fraction] = {}
     for group in ("limits", "requests"):
         for name, quantity in resources.get(group, {}).items():
             where = (*path, group, name)
             try:
-                amounts[group, name] = parse_quantity(quantity)
+                amounts[group, name] = quantities.parse(quantity)
             except ValueError as error:
                 yield _problem(where, str(error))
                 continue

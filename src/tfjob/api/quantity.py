@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 
@@ -13,9 +14,9 @@ _DECIMAL = {
 }
 
 
-def parse_quantity(value: str | float) -> int | float:
-    """The amount, an int where it is whole; ValueError says what is wrong."""
-    match = _QUANTITY.fullmatch(str(value).strip())
+def parse(value: str | float) -> Fraction:
+    """The exact amount; ValueError says what is wrong."""
+    match = None if isinstance(value, bool) else _QUANTITY.fullmatch(str(value).strip())
     if not match:
         raise ValueError(f"{value!r} is no quantity, write it like 500m, 1.5, 2Gi or 100M{_likely(str(value))}")
     digits, binary, decimal, exponent = match.groups()
@@ -26,7 +27,12 @@ def parse_quantity(value: str | float) -> int | float:
         amount *= _DECIMAL[decimal]
     elif exponent:
         amount *= Fraction(10) ** int(exponent)
-    return int(amount) if amount.denominator == 1 else float(amount)
+    return amount
+
+
+def whole(value: str | float) -> int:
+    """The amount rounded up to a whole number, as Kubernetes rounds bytes."""
+    return math.ceil(parse(value))
 
 
 def _likely(text: str) -> str:

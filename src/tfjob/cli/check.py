@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tfjob.cli.context import output_option
+
+if TYPE_CHECKING:
+    from tfjob.api.problems import Problem
 
 
 @click.command()
@@ -27,27 +32,39 @@ def check(
     """Judge manifests: every error with its path, line and column. The exit code is 2 if there is one."""
     import msgspec
 
-    from tfjob.api.problems import in_order
-    from tfjob.cli import outcome, starting
+    from tfjob.api.problems import errors
+    from tfjob.cli import outcome
     from tfjob.cli.shapes import print_list
 
-    found = []
-    for file in files:
-        request = starting.Request(file, parameters, "", "default", python, volumes, None, no_limits=False)
-        _, manifest = starting.read(file, parameters)
-        problems = list(manifest.problems)
-        if on == "local" and not manifest.errors:
-            options, _ = starting.options_of(request)
-            problems += starting.local_problems(manifest, options)
-        found.append((file, manifest, in_order(problems)))
-    errors = sum(not problem.warning for _, _, problems in found for problem in problems)
+    found = {file: _judged(file, parameters, python, volumes, local=on == "local") for file in files}
+    faulty = any(errors(problems) for problems, _ in found.values())
     if output == "json":
-        print_list("Problem", [msgspec.to_builtins(problem) for _, _, problems in found for problem in problems])
-        return outcome.BAD_INPUT if errors else outcome.SUCCEEDED
-    for file, manifest, problems in found:
+        print_list("Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems])
+        return outcome.BAD_INPUT if faulty else outcome.SUCCEEDED
+    for file, (problems, jobs) in found.items():
         for problem in problems:
             click.echo(str(problem))
-        if not any(not problem.warning for problem in problems):
-            jobs = ", ".join(job.metadata.name for job in manifest.jobs) or "no job"
-            click.echo(f"{file}: ok ({jobs})")
-    return outcome.BAD_INPUT if errors else outcome.SUCCEEDED
+        if not errors(problems):
+            click.echo(f"{file}: ok ({', '.join(jobs) or 'no job'})")
+    return outcome.BAD_INPUT if faulty else outcome.SUCCEEDED
+
+
+def _judged(
+    file: str, parameters: tuple[str, ...], python: str, volumes: tuple[str, ...], *, local: bool
+) -> tuple[list[Problem], list[str]]:
+    """The problems of one file and the names of its jobs; a file that cannot be read is a problem too."""
+    from tfjob.api.problems import Problem, in_order
+    from tfjob.cli import outcome, starting
+
+    try:
+        _, manifest = starting.read(file, parameters)
+    except OSError as error:
+        return [Problem("", error.strerror or str(error), source=file)], []
+    except outcome.Stop as stop:
+        return [Problem("", stop.message, stop.hint)], []
+    problems = list(manifest.problems)
+    if local and not manifest.errors:
+        request = starting.Request(file, parameters, "", "", python, volumes, None, no_limits=False)
+        options, _ = starting.options_of(request)
+        problems += starting.local_problems(manifest, options)
+    return in_order(problems), [job.metadata.name for job in manifest.jobs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from tfjob.cli.context import output_option
@@ -10,36 +12,50 @@ from tfjob.cli.context import output_option
 @click.command()
 @click.argument("file")
 @click.option(
-    "--to", "version", default="kubeflow.org/v1", show_default=True, metavar="VERSION", help="The API version to write."
+    "--to", "wanted", default="kubeflow.org/v1", show_default=True, metavar="VERSION", help="The API version to write."
 )
+@click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest.")
 @output_option
-def convert(file: str, version: str, output: str) -> int:
+def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) -> int:
     """Print the jobs of a manifest in another API version.
 
-    What that version cannot say is named on stderr.
+    VERSION is an apiVersion, such as kubeflow.org/v1 or v1beta2 for short. What it cannot say is named on stderr.
     """
     import msgspec
     import yaml
 
-    from tfjob.api.versions import WRITERS, to_version
+    from tfjob.api.problems import errors
+    from tfjob.api.versions import to_version
     from tfjob.cli import outcome, starting
 
-    if version not in WRITERS:
-        raise outcome.Stop(outcome.BAD_INPUT, f"--to {version}: known versions are {', '.join(WRITERS)}")
-    _, manifest = starting.read(file, ())
-    starting.warn(manifest)
+    version = _version(wanted)
+    _, manifest = starting.read(file, parameters)
     manifest.raise_for_errors()
-    documents = []
+    documents: list[Any] = []
+    lost = [problem for problem in manifest.problems if problem not in errors(manifest.problems)]
     for entry in manifest.entries:
-        document, lost = to_version(entry.written, version)
-        documents.append(document)
-        for problem in lost:
-            click.echo(str(entry.located(problem)), err=True)
-    documents.extend(manifest.objects)
+        document, left_out = to_version(entry.written, version)
+        documents.append(msgspec.to_builtins(document))
+        lost += [entry.located(problem) for problem in left_out]
+    documents += manifest.objects
+    for problem in lost:
+        click.echo(str(problem), err=True)
     if output == "json":
-        for document in documents:
-            click.echo(msgspec.json.format(msgspec.json.encode(document)).decode())
+        whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
+        click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
     else:
-        plain = [msgspec.to_builtins(document) for document in documents]
-        click.echo(yaml.safe_dump_all(plain, sort_keys=False), nl=False)
+        click.echo(yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True), nl=False)
     return outcome.SUCCEEDED
+
+
+def _version(wanted: str) -> str:
+    from tfjob.api.versions import WRITERS
+    from tfjob.cli import outcome
+
+    if wanted in WRITERS:
+        return wanted
+    # The group of today comes first: tensorflow.org had a v1alpha1 too.
+    for version in sorted(WRITERS, key=lambda version: not version.startswith("kubeflow.org/")):
+        if version.partition("/")[2] == wanted:
+            return version
+    raise outcome.Stop(outcome.BAD_INPUT, f"--to {wanted}: unknown version", f"Known: {', '.join(WRITERS)}.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,7 +36,7 @@ class Display:
         self._followed: set[str] = set()
         self._shown = ("", "", "")
         self._owner = f"{run.job.metadata.name}/" if several else ""
-        self._width = max((len(self._owner + task.name) for task in desired(run.job)), default=0)
+        self._width = max((len(self._owner + name) for name in _source_names(run)), default=0)
         self._colours: dict[str, str] = {}
         self._muted = False
 
@@ -116,10 +117,22 @@ class Display:
 def log_sources(run: Run, pod: Pod) -> list[Source]:
     """Where the containers of a pod write; the main one is called like its task."""
     task = task_of(pod)
-    name = task.name if task else pod.metadata.name
     folder = pod_folder(run.folder, pod) / "logs"
-    main = [container["name"] for container in pod.spec.get("containers") or []]
-    others = [container["name"] for container in pod.spec.get("initContainers") or []]
+    names = container_labels(task.name if task else pod.metadata.name, pod.spec)
+    return [Source(label, folder / container) for container, label in names.items()]
+
+
+def container_labels(replica: str, pod_spec: Mapping[str, Any]) -> dict[str, str]:
+    """What the lines of each container are called: like the replica when it is the only one but for init containers."""
+    first = [container["name"] for container in pod_spec.get("initContainers") or []]
+    main = [container["name"] for container in pod_spec.get("containers") or []]
     alone = len(main) == 1
-    sources = [Source(f"{name}/{container}", folder / container) for container in others]
-    return sources + [Source(name if alone else f"{name}/{container}", folder / container) for container in main]
+    return {name: f"{replica}/{name}" for name in first} | {
+        name: replica if alone else f"{replica}/{name}" for name in main
+    }
+
+
+def _source_names(run: Run) -> Iterator[str]:
+    for task in desired(run.job):
+        template = run.job.spec.tf_replica_specs[task.type].template or {}
+        yield from container_labels(task.name, template.get("spec") or {}).values()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.cli.shapes import print_list
+from tfjob.cli.tables import size
 from tfjob.controller.cluster import Key
 from tfjob.local.assembly import Assembled, assemble
 from tfjob.local.home import Home
 from tfjob.local.machine import machine_with
 from tfjob.local.network import planned
+from tfjob.local.peers import Peer
 from tfjob.local.references import References
 from tfjob.local.runs import Submission
 from tfjob.local.secrets import Secrets
@@ -25,28 +28,37 @@ from tfjob.plan.children import Settings, pod
 from tfjob.plan.tasks import Task, desired
 from tfjob.plan.tf_config import port
 
+POD_FOLDER = Path("(pod folder)")
+
 
 def show(home: Home, store: Store, submissions: Sequence[Submission], output: str) -> None:
-    """Prints every process that the jobs would start."""
-    shapes = [shape for submission in submissions for shape in _processes(home, store, submission)]
+    """Prints every process that the jobs would start; what comes from a Secret is not shown."""
+    found = [(submission, _processes(home, store, submission)) for submission in submissions]
     if output == "json":
-        print_list("Process", shapes)
+        print_list("Process", [shape for _, shapes in found for shape in shapes])
         return
-    for submission in submissions:
-        options = submission.options
-        click.echo(
-            f"{submission.job.metadata.name}: level {options.level}, limits {options.limits}; nothing was started"
-        )
+    click.echo("\n\n".join("\n".join(_text(submission, shapes)) for submission, shapes in found))
+
+
+def _text(submission: Submission, shapes: Sequence[dict[str, Any]]) -> Iterator[str]:
+    options, name = submission.options, click.style(submission.job.metadata.name, bold=True)
+    replicas = f"{len(shapes)} replica{'' if len(shapes) == 1 else 's'}"
+    yield f"{name}: {replicas}, level {options.level}, limits {options.limits}; nothing was started"
     for shape in shapes:
-        click.echo(f"\n{click.style(shape['replica'], bold=True)}  {shape['address']}")
+        yield f"\n{click.style(shape['replica'], bold=True)}  listens at {shape['listens']}"
         for container in shape["containers"]:
-            click.echo(f"  {container['name']}: {' '.join(container['argv'])}")
-            click.echo(f"    in {container['workingDir']}")
+            yield f"  {container['name']}{' (init)' if container['init'] else ''}"
+            yield f"    command  {shlex.join(container['argv'])}"
+            yield f"    folder   {container['workingDir']}"
             for mount in container["mounts"]:
                 mode = " (read-only)" if mount["readOnly"] else ""
-                click.echo(f"    {mount['target']} <- {mount['source']}{mode}")
-            for name, value in container["env"].items():
-                click.echo(f"    {name}={value}")
+                yield f"    mount    {mount['target']} <- {mount['source']}{mode}"
+            for variable, value in container["env"].items():
+                yield f"    env      {variable}={value}"
+            limits = [f"cpu {container['cpu']:g}"] if container["cpu"] else []
+            limits += [f"memory {size(container['memory'])}"] if container["memory"] else []
+            if limits:
+                yield f"    limits   {', '.join(limits)}"
 
 
 def _processes(home: Home, store: Store, submission: Submission) -> list[dict[str, Any]]:
@@ -56,14 +68,28 @@ def _processes(home: Home, store: Store, submission: Submission) -> list[dict[st
     shapes = []
     for task in desired(job):
         child = pod(job, task, 1, Settings())
-        address = next(peer.ip for peer in network if peer.name == child.metadata.name)
-        child = replace(child, status=replace(child.status, pod_ip=address))
-        folder = Path("(pod folder)")
+        peer = next(peer for peer in network if peer.name == child.metadata.name)
+        child = replace(child, status=replace(child.status, pod_ip=peer.ip))
         ready = assemble(
-            child, folder, machine, network, hosts=folder / "hosts", lifeline=None, now=datetime.now(UTC), dry_run=True
+            child,
+            POD_FOLDER,
+            machine,
+            network,
+            hosts=POD_FOLDER / "hosts",
+            lifeline=None,
+            now=datetime.now(UTC),
+            dry_run=True,
         )
-        shapes.append(_shape(task, child, f"{address}:{port(job, task.type)}", ready))
+        listens = _listens(peer, port(job, task.type), submission.options.level)
+        shapes.append(_shape(job.metadata.name, task, child, listens, ready))
     return shapes
+
+
+def _listens(peer: Peer, number: int, level: str) -> str:
+    """How the other replicas reach this one; addresses and ports of the reduced levels are chosen at the start."""
+    if level == "full":
+        return f"{peer.name}.{peer.namespace}.svc:{number}"
+    return f"{peer.ip}:{peer.ports.get(number, number)}"
 
 
 def _references(home: Home, store: Store, submission: Submission) -> References:
@@ -76,30 +102,27 @@ def _references(home: Home, store: Store, submission: Submission) -> References:
     )
 
 
-def _shape(task: Task, child: Pod, address: str, ready: Assembled) -> dict[str, Any]:
-    declared = {
-        container["name"]: [variable["name"] for variable in container.get("env") or ()]
-        for container in (*child.spec.get("initContainers", ()), *child.spec["containers"])
-    }
+def _shape(job: str, task: Task, child: Pod, listens: str, ready: Assembled) -> dict[str, Any]:
+    """A replica: `argv` and `env` as its processes get them, but for Secrets."""
+    containers = [(spec, True) for spec in ready.spec["initContainers"]]
+    containers += [(spec, False) for spec in ready.spec["containers"]]
     return {
+        "job": job,
         "replica": task.name,
         "pod": child.metadata.name,
-        "address": address,
+        "listens": listens,
         "restartPolicy": child.spec["restartPolicy"],
         "containers": [
             {
                 "name": spec["name"],
-                "argv": spec["argv"],
+                "init": init,
+                "argv": ready.shown_argv[spec["name"]],
                 "workingDir": spec["cwd"],
                 "mounts": spec["mounts"],
-                "env": {
-                    name: value
-                    for name, value in ready.shown_env[spec["name"]].items()
-                    if name in declared[spec["name"]]
-                },
+                "env": ready.shown_env[spec["name"]],
                 "memory": spec["memory"],
                 "cpu": spec["cpu"],
             }
-            for spec in (*ready.spec["initContainers"], *ready.spec["containers"])
+            for spec, init in containers
         ],
     }

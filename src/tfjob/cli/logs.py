@@ -62,7 +62,7 @@ def logs(
             found: Iterable[Line] = _followed(home, store, run, replica, tail, after)
         else:
             found = _kept(run, replica, tail, after, previous=previous)
-        width = max((len(name) for name in names), default=0) if replica is None else 0
+        width = _prefix_width(run, replica, names)
         silent = True
         for line in found:
             silent = False
@@ -110,6 +110,15 @@ def _followed(
                 break
             time.sleep(POLL)
         yield from follower.finish()
+
+
+def _prefix_width(run: Run, replica: str | None, names: list[str]) -> int:
+    """How much room the replicas' names need; none when all lines are of one container."""
+    from tfjob.cli.replica_logs import sources_of
+
+    if replica is not None:
+        names = [source.replica for source in sources_of(run, replica)]
+    return max(map(len, names)) if len(names) > 1 or replica is None else 0
 
 
 def _refuse_unknown(run: Run, replica: str | None, names: list[str]) -> None:

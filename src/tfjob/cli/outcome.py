@@ -74,7 +74,7 @@ def explained(error: Exception) -> Stop | None:
     import sqlite3
 
     from tfjob.api.problems import InvalidManifest
-    from tfjob.local.enter import NotRunningError
+    from tfjob.local.pod_exec import NotRunningError
     from tfjob.local.refusal import Refusal
     from tfjob.local.runs import NotFound
     from tfjob.local.store import StoreError

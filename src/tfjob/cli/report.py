@@ -5,19 +5,19 @@ from __future__ import annotations
 import click
 
 from tfjob.api.types import Verdict
-from tfjob.cli.tables import age
+from tfjob.cli.tables import took
 from tfjob.local.store import Run
 
 
 def ending(run: Run) -> str:
     """The last lines of an attached run: its end, and the verdict if it failed."""
     status, name = run.job.status, run.job.metadata.name
-    took = age(run.created, status.completion_time)
+    time = took(run.created, status.completion_time)
     if status.state == "Succeeded":
         restarts = f", {status.restarts} restarts" if status.restarts else ""
-        return click.style(f"{name} succeeded", fg="green") + f" in {took}{restarts}: {status.message}"
+        return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}"
     if status.state == "Failed" and status.failure:
-        return click.style(f"{name} failed", fg="red") + f" after {took}: " + verdict(status.failure, status.reason)
+        return click.style(f"{name} failed", fg="red") + f" after {time}: " + verdict(status.failure, status.reason)
     return f"{name} is {status.state} ({status.reason}); continue it with: tfjob resume {name}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.context import Command, namespace_option, output_option
+from tfjob.cli.context import Command, output_option, valid_namespace
 
 
 def _options(command: Command) -> Command:
@@ -26,7 +26,9 @@ def _options(command: Command) -> Command:
                 help="How far replicas are separated; `tfjob doctor` shows what is possible.",
             ),
             click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
-            namespace_option,
+            click.option(
+                "-n", "--namespace", default="", callback=valid_namespace, help="Namespace for a job that names none."
+            ),
             output_option,
         )
     ):

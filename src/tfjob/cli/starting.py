@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec.structs import replace
 
 from tfjob.api import manifest as manifests
 from tfjob.api.manifest import Entry, Manifest
-from tfjob.api.problems import InvalidManifest, Problem
+from tfjob.api.problems import InvalidManifest, Problem, errors, in_order, path_parts
 from tfjob.api.types import TFJob
 from tfjob.cli import dry_run, outcome
 from tfjob.cli.context import state
@@ -24,9 +25,10 @@ from tfjob.cli.display import Display
 from tfjob.cli.report import ending, next_commands
 from tfjob.cli.shapes import print_list, run_shape
 from tfjob.controller.cluster import Key
-from tfjob.local import config, machine, runs
+from tfjob.local import admission, config, machine, runs
 from tfjob.local.driver import Driver, start_background
 from tfjob.local.home import Home
+from tfjob.local.images import chosen_interpreter
 from tfjob.local.runs import Started, Submission
 from tfjob.local.store import Store, open_store
 from tfjob.plan.plan import is_finished
@@ -49,60 +51,102 @@ class Request:
 def submissions(request: Request) -> list[Submission]:
     """The jobs of a manifest with what this machine gives them; raises for every error before anything starts."""
     data, manifest = read(request.file, request.parameters, request.name)
-    warn(manifest)
     manifest.raise_for_errors()
     if not manifest.jobs:
         raise outcome.Stop(outcome.BAD_INPUT, f"{request.file}: there is no job in it")
     options, notes = options_of(request)
-    if refused := local_problems(manifest, options):
+    problems = in_order([*manifest.problems, *local_problems(manifest, options)])
+    for problem in problems:
+        if problem.warning:
+            click.echo(str(problem), err=True)
+    if refused := errors(problems):
         raise InvalidManifest(refused)
     for note in notes:
         click.echo(note, err=True)
+    record = without_secrets(data, manifest)
     return [
-        Submission(_placed(entry, request.namespace), manifest.objects, data, options) for entry in manifest.entries
+        Submission(_placed(entry, request.namespace), manifest.objects, record, options) for entry in manifest.entries
     ]
 
 
 def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
     """A manifest's bytes and what they hold."""
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    return data, manifests.load(data, "stdin" if file == "-" else file, pairs(parameters, "-p"), name)
+    values = pairs(parameters, "-p")
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except IsADirectoryError:
+        raise outcome.Stop(outcome.BAD_INPUT, f"{file} is a folder", "Name a manifest in it.") from None
+    return data, manifests.load(data, "stdin" if file == "-" else file, values, name)
+
+
+def without_secrets(data: bytes, manifest: Manifest) -> bytes:
+    """The manifest as it may be kept with a run: the content of its Secrets has files of its own."""
+    if not any(document["kind"] == "Secret" for document in manifest.objects):
+        return data
+    import yaml
+
+    objects = [_hidden(document) if document["kind"] == "Secret" else document for document in manifest.objects]
+    jobs = [entry.part.value for entry in manifest.entries]
+    return yaml.safe_dump_all([*objects, *jobs], sort_keys=False, allow_unicode=True).encode()
+
+
+def _hidden(secret: dict[str, Any]) -> dict[str, Any]:
+    """A Secret with its keys alone."""
+    contents = {key: dict.fromkeys(secret[key], "(secret)") for key in ("data", "stringData") if secret.get(key)}
+    return {**secret, **contents}
 
 
 def _placed(entry: Entry, namespace: str) -> TFJob:
     """The job, in the namespace of the command line if it names none itself."""
-    return replace(
-        entry.job, metadata=replace(entry.job.metadata, namespace=entry.written.metadata.namespace or namespace)
-    )
-
-
-def warn(manifest: Manifest) -> None:
-    """Shows the warnings of a manifest on stderr."""
-    for problem in manifest.problems:
-        if problem.warning:
-            click.echo(str(problem), err=True)
+    own = entry.written.metadata.namespace
+    if own and namespace and own != namespace:
+        place = entry.located(Problem("metadata.namespace", f"is {own}, and the command line says -n {namespace}"))
+        raise InvalidManifest([place])
+    return replace(entry.job, metadata=replace(entry.job.metadata, namespace=own or namespace or "default"))
 
 
 def options_of(request: Request) -> tuple[machine.Options, list[str]]:
     """How the jobs will use this machine, and what to say about it."""
-    project = Path.cwd() if request.file == "-" else Path(request.file).absolute().parent
+    project = project_of(request.file)
     settings = config.load(project, os.environ)
+    mapped = pairs(request.volumes, "--volume", what="NAME=FOLDER")
+    python = str(Path(request.python).expanduser().absolute()) if os.sep in request.python else request.python
+    if python:
+        chosen_interpreter(Path(python), project)
     choice = machine.choose(request.level or settings.level, "off" if request.no_limits else settings.limits)
-    mapped = pairs(request.volumes, "--volume")
-    python = request.python
     return machine.Options(
         project=str(project),
         level=choice.level,
         limits=choice.limits,
-        python=str(Path(python).absolute()) if os.sep in python else python,
+        python=python,
         volumes={name: str(Path(folder).expanduser().absolute()) for name, folder in mapped.items()},
         environ=machine.kept_environ(os.environ),
     ), choice.notes
 
 
+def project_of(file: str) -> Path:
+    """The folder that a manifest's relative paths and its tfjob.toml start from."""
+    return Path.cwd() if file == "-" else Path(file).absolute().parent
+
+
 def local_problems(manifest: Manifest, options: machine.Options) -> list[Problem]:
-    """What this machine refuses of a manifest, at its place in the file."""
-    return []
+    """What this machine refuses of a manifest or does otherwise, at its place in the file."""
+    project = Path(options.project)
+    host = admission.Host(
+        config=config.load(project, os.environ),
+        project=project,
+        node=machine.node(),
+        python=Path(options.python) if options.python else None,
+        volumes={name: Path(folder) for name, folder in options.volumes.items()},
+        level=options.level,
+    )
+    of_jobs = [entry.located(problem) for entry in manifest.entries for problem in admission.problems(entry.job, host)]
+    of_objects = [
+        part.located(problem, path_parts(problem.path))
+        for part in manifest.object_parts
+        for problem in admission.object_problems(part.value)
+    ]
+    return [*admission.unknown_volumes(manifest.jobs, host.volumes), *of_jobs, *of_objects]
 
 
 def show(wanted: Sequence[Submission], output: str) -> int:
@@ -194,12 +238,14 @@ async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> b
     return interrupts > 0
 
 
-def pairs(words: Sequence[str], option: str) -> dict[str, str]:
+def pairs(words: Sequence[str], option: str, what: str = "KEY=VALUE") -> dict[str, str]:
     """`KEY=VALUE` words as a mapping."""
-    found = {}
+    found: dict[str, str] = {}
     for word in words:
         key, separator, value = word.partition("=")
-        if not separator or not key:
-            raise outcome.Stop(outcome.BAD_INPUT, f"{option} {word}: write it as KEY=VALUE")
+        if not separator or not key or (what != "KEY=VALUE" and not value):
+            raise outcome.Stop(outcome.BAD_INPUT, f"{option} {word}: write it as {what}")
+        if key in found:
+            raise outcome.Stop(outcome.BAD_INPUT, f"{option} {key} is given twice")
         found[key] = value
     return found

@@ -72,14 +72,14 @@ def _resources(pod: Any) -> dict[str, Any]:
 def _text(run: Run, replicas: list[dict[str, Any]]) -> str:
     from tfjob.cli.report import verdict
     from tfjob.cli.shapes import shown_state
-    from tfjob.cli.tables import age, clock, table
+    from tfjob.cli.tables import age, clock, table, took
 
     status = run.job.status
     name, reason = shown_state(run)
     because = f" ({reason})" if reason else ""
     message = f": {status.message}" if status.message and not status.failure else ""
     since = status.start_time or run.created
-    ago = f"{age(since, status.completion_time)} {'long' if status.completion_time else 'ago'}"
+    ago = f"took {took(since, status.completion_time)}" if status.completion_time else f"{age(since)} ago"
     lines = [
         f"{click.style(run.id, bold=True)}  {name}{because}{message}",
         f"  started    {clock(since)} UTC, {ago}",

@@ -31,6 +31,12 @@ def span(length: timedelta) -> str:
     return "".join(parts[:2])
 
 
+def took(since: datetime, until: datetime | None) -> str:
+    """How long something lasted; short times with a decimal."""
+    length = (until or datetime.now(UTC)) - since
+    return f"{length.total_seconds():.1f}s" if length < timedelta(seconds=10) else span(length)
+
+
 def clock(time: datetime | None) -> str:
     """A moment, in UTC, as logs write it."""
     return f"{time:%Y-%m-%d %H:%M:%S}" if time else "-"

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfjob.api import quantity
 from tfjob.api.objects import ObjectMeta, Pod
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
-from tfjob.local import addresses, claims, images, quantity, volumes
+from tfjob.local import addresses, claims, images, volumes
 from tfjob.local.config import Config
 from tfjob.local.downward import Node
 from tfjob.local.references import References

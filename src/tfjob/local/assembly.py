@@ -10,8 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from tfjob.api import quantity
 from tfjob.api.objects import Pod
-from tfjob.local import environment, images, mount_paths, peers, pod_spec, quantity, volumes
+from tfjob.local import environment, images, mount_paths, peers, pod_spec, volumes
 from tfjob.local.claims import Claims
 from tfjob.local.config import Config
 from tfjob.local.downward import Node
@@ -40,11 +41,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class Assembled:
-    """A pod ready to be launched; `notes` are what its user should know, such as a claim made just now."""
+    """A pod ready to be launched; `notes` are what its user should know, such as a claim made just now.
+
+    `shown_env` (what the manifest declares) and `shown_argv` hide what comes from a Secret.
+    """
 
     spec: pod_spec.PodSpec
     secrets: pod_spec.Secrets
     shown_env: Mapping[str, Mapping[str, str]]
+    shown_argv: Mapping[str, Sequence[str]]
     mounts: Mapping[str, Sequence[volumes.Mount]]
     notes: Sequence[str]
 
@@ -125,10 +130,24 @@ def assemble(
             for volume, files in resolved.secret_files.items()
         },
     }
-    shown = {
-        name: {key: texts.of(name, text) for key, text in value.shown().items()} for name, value in variables.items()
+    shown_env = {name: _shown(value) for name, value in variables.items()}
+    shown_argv = {
+        container["name"]: images.argv(container, runtimes[container["name"]], shown_env[container["name"]])
+        for container in containers
     }
-    return Assembled(spec, secrets, shown, resolved.mounts, texts.notes)
+    return Assembled(
+        spec,
+        secrets,
+        {name: {key: texts.of(name, text) for key, text in shown.items()} for name, shown in shown_env.items()},
+        {name: [texts.of(name, word) for word in words] for name, words in shown_argv.items()},
+        resolved.mounts,
+        texts.notes,
+    )
+
+
+def _shown(variables: environment.Environment) -> dict[str, str]:
+    shown = variables.shown()
+    return {name: shown[name] for name in variables.declared}
 
 
 def grace_of(pod: Pod) -> float:

@@ -6,10 +6,6 @@ import errno
 import os
 import time
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 _PREFIX = "tfjob-"
 _PERIOD = 100_000  # microseconds of the CPU quota
 
@@ -59,13 +55,11 @@ def create(name: str, memory: int, cpu: float) -> Cgroup:
     return Cgroup(memory_path, cpu_path, problems)
 
 
-def sweep(live_uids: Iterable[str]) -> list[str]:
-    """Remove the empty groups of pods that are no longer alive; returns their names."""
-    live = tuple(f"{_PREFIX}{uid}-" for uid in live_uids)
+def sweep(uid: str) -> list[str]:
+    """Remove the empty groups that a killed supervisor left behind for its pod; returns their names."""
     parents = {base for controller in ("memory", "cpu") for _, base in _bases(controller)}
-    ours = [f"{parent}/{name}" for parent in parents for name in os.listdir(parent) if name.startswith(_PREFIX)]
-    dead = [path for path in ours if not os.path.basename(path).startswith(live)]
-    return [os.path.basename(path) for path in dead if _remove(path, 0.0)]
+    left = [f"{base}/{name}" for base in parents for name in os.listdir(base) if name.startswith(f"{_PREFIX}{uid}-")]
+    return [os.path.basename(path) for path in left if _remove(path, 0.0)]
 
 
 def group_name(uid: str, container: str, attempt: int) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import psutil
 
-from tfjob.local import quantity
+from tfjob.api import quantity
 from tfjob.local.refusal import Refusal
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfjob.local import quantity
+from tfjob.api import quantity
 from tfjob.local.refusal import Refusal
 
 if TYPE_CHECKING:

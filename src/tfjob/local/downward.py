@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tfjob.local import quantity
+from tfjob.api import quantity
 from tfjob.local.refusal import Refusal
 
 if TYPE_CHECKING:

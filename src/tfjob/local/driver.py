@@ -28,6 +28,7 @@ from tfjob.local.home import Home, boot_id
 from tfjob.local.kubelet import Kubelet, pod_folder
 from tfjob.local.machine import machine_of
 from tfjob.local.network import Network
+from tfjob.local.provenance import list_packages
 from tfjob.local.store import Run, Store, open_store
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
@@ -81,6 +82,7 @@ class Driver:
         """Works until the run has ended, is suspended or is gone; calls `tick` at every look."""
         with self._right_to_drive(), self._lifeline():
             self.store.set_attached(self.uid, attached=self.attached, boot=boot_id())
+            packages = list_packages(self.folder)
             controller = asyncio.create_task(self.controller.run())
             try:
                 while not is_settled(self.store, self.uid):
@@ -94,6 +96,8 @@ class Driver:
                 controller.cancel()
                 with suppress(asyncio.CancelledError):
                     await controller
+                if packages is not None:
+                    packages.wait()
             tick()
 
     def stop(self, reason: str = STOPPED) -> None:

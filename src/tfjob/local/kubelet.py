@@ -22,7 +22,7 @@ from tfjob.api.objects import (
     Pod,
     PodStatus,
 )
-from tfjob.local import rootfs, supervisor
+from tfjob.local import cgroups, rootfs, supervisor
 from tfjob.local.assembly import Machine, assemble
 from tfjob.local.network import Network
 from tfjob.local.references import MissingReference
@@ -131,7 +131,7 @@ class Kubelet:
         data = status_file.read_bytes() if identity else b"{}"
         report = msgspec.json.decode(data, type=Report)
         if not alive and not report.done:
-            supervisor.sweep(pod.metadata.uid)
+            sweep(pod)
             self._store_status(pod, unknown_end(pod), report)
             return
         if identity:
@@ -146,7 +146,7 @@ class Kubelet:
                 supervisor.stop(folder, self._grace(pod))
                 watched.stopping, watched.hurried = True, self.hurry
             return
-        supervisor.sweep(pod.metadata.uid)
+        sweep(pod)
         clean(folder)
         self.store.remove_child(pod.metadata.uid)
         self._watched.pop(pod.metadata.uid, None)
@@ -190,6 +190,12 @@ def pod_folder(run_folder: Path, pod: Pod) -> Path:
 def was_launched(folder: Path) -> bool:
     """Whether a supervisor ever took charge of the pod."""
     return (folder / "supervisor.json").exists() or supervisor.alive(folder)
+
+
+def sweep(pod: Pod) -> None:
+    """Ends and removes what a killed supervisor could not: processes that escaped it, control groups."""
+    supervisor.sweep(pod.metadata.uid)
+    cgroups.sweep(pod.metadata.uid)
 
 
 def clean(folder: Path) -> None:

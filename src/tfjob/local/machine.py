@@ -20,8 +20,12 @@ from tfjob.local.downward import Node
 from tfjob.local.home import Home
 from tfjob.local.pod_spec import Level
 from tfjob.local.references import References
+from tfjob.local.refusal import Refusal
 from tfjob.local.secrets import Secrets
 from tfjob.local.store import Run, Store
+
+LEVELS: tuple[Level, ...] = ("ports", "addresses", "full")
+"""From the least separation to the most."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,16 +58,23 @@ class Choice:
 
 
 def choose(wanted_level: str, wanted_limits: str) -> Choice:
-    """What this machine offers of what was asked for; `auto` means the best it can do."""
+    """What this machine offers of what was asked for; `auto` means the best it can do, more than that is refused."""
     found = probe.probe()
     best = probe.level(found)
     notes = []
     level = best if wanted_level == "auto" else cast("Level", wanted_level)
     if wanted_level == "auto" and best != "full":
         notes.append(f"level {best}: {probe.shortfall(found)}; see `tfjob doctor`")
+    if LEVELS.index(level) > LEVELS.index(best):
+        raise Refusal(
+            f"level {level} is not possible here: {probe.shortfall(found)}",
+            f"Use --level {best} or less; `tfjob doctor` says how to get more.",
+        )
     limits = wanted_limits
     if limits == "auto":
         limits = "cgroup" if found.memory_cgroup.ok else "poll"
+    if limits == "cgroup" and not found.memory_cgroup.ok:
+        raise Refusal(f"limits by cgroup are not possible here: {found.memory_cgroup.problem}", "Set limits to auto.")
     return Choice(level, cast("Literal['cgroup', 'poll', 'off']", limits), notes)
 
 

@@ -14,6 +14,7 @@ from tfjob import __version__
 from tfjob.local.home import boot_id
 
 GIT_SECONDS = 5.0
+PROVENANCE_FILE, PACKAGES_FILE = "provenance.json", "packages.json"
 LIST_PACKAGES = (
     "import importlib.metadata as m, json, sys; "
     "json.dump({d.metadata['Name']: d.version for d in m.distributions()}, open(sys.argv[1], 'w'), indent=1)"
@@ -52,14 +53,21 @@ def provenance(project: Path, interpreter: Path) -> Provenance:
     )
 
 
-def list_packages(interpreter: Path, file: Path) -> subprocess.Popen[bytes]:
-    """Starts writing the interpreter's packages and their versions into `file`."""
-    return subprocess.Popen(
-        [str(interpreter), "-I", "-c", LIST_PACKAGES, str(file)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def list_packages(run_folder: Path) -> subprocess.Popen[bytes] | None:
+    """Starts writing the packages of a run's interpreter and their versions; None when they are written already."""
+    file = run_folder / PACKAGES_FILE
+    if file.exists():
+        return None
+    origin = msgspec.json.decode((run_folder / PROVENANCE_FILE).read_bytes(), type=Provenance)
+    try:
+        return subprocess.Popen(
+            [origin.interpreter, "-I", "-c", LIST_PACKAGES, str(file)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None  # it is gone by now, and the replicas will say so
 
 
 def _git(folder: Path, *words: str) -> str:

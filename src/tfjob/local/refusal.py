@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer, and mostly the user's to read
+class Refusal(Exception):
     """Something asked for cannot be done here; `message` says what and where, `hint` says what to do about it."""
 
     def __init__(self, message: str, hint: str = "") -> None:

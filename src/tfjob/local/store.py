@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -105,6 +105,8 @@ class Store:
         self.writable = writable
         self._own_writes = 0
         self._seen: tuple[int, int] = (-1, -1)
+        self._cached: dict[tuple[type, str], Any] = {}
+        self._cached_at: tuple[int, int] = (-1, -1)
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
@@ -146,8 +148,11 @@ class Store:
 
     def run(self, uid: str) -> Run | None:
         """The run with that uid."""
-        row = self.connection.execute(f"{SELECT_RUN} where uid = ?", (uid,)).fetchone()
-        return _run(row) if row else None
+        cache = self._cache()
+        if (Run, uid) not in cache:
+            row = self.connection.execute(f"{SELECT_RUN} where uid = ?", (uid,)).fetchone()
+            cache[Run, uid] = _run(row) if row else None
+        return cast("Run | None", cache[Run, uid])
 
     def runs(self, namespace: str | None = None, *, current: bool | None = None) -> list[Run]:
         """Runs, oldest first; `current` leaves out, or keeps only, those whose name is used again or removed."""
@@ -219,10 +224,13 @@ class Store:
 
     def children(self, kind: type[Child], owner: str) -> list[Child]:
         """The pods or services of a job, in the order of their making."""
-        rows = self.connection.execute(
-            "select data from children where owner = ? and kind = ? order by rowid", (owner, kind.__name__)
-        )
-        return [msgspec.json.decode(row[0], type=kind) for row in rows]
+        cache = self._cache()
+        if (kind, owner) not in cache:
+            rows = self.connection.execute(
+                "select data from children where owner = ? and kind = ? order by rowid", (owner, kind.__name__)
+            )
+            cache[kind, owner] = [msgspec.json.decode(row[0], type=kind) for row in rows]
+        return list(cache[kind, owner])
 
     def create_child(self, child: Pod | Service) -> Pod | Service:
         """Stores a new child; AlreadyExists when its name is taken."""
@@ -308,8 +316,7 @@ class Store:
 
     def changed(self) -> bool:
         """Whether anything was written, by this process or another, since the last call."""
-        (others,) = self.connection.execute("pragma data_version").fetchone()
-        now = (others, self._own_writes)
+        now = self._version()
         changed = now != self._seen
         self._seen = now
         return changed
@@ -317,6 +324,19 @@ class Store:
     def close(self) -> None:
         """Ends the connection."""
         self.connection.close()
+
+    def _version(self) -> tuple[int, int]:
+        """Changes with every write: another connection's, then our own."""
+        (others,) = self.connection.execute("pragma data_version").fetchone()
+        return others, self._own_writes
+
+    def _cache(self) -> dict[tuple[type, str], Any]:
+        """What was read since the last write: a driver looks many times a second, and mostly nothing changed."""
+        now = self._version()
+        if now != self._cached_at:
+            self._cached.clear()
+            self._cached_at = now
+        return self._cached
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from tfjob.local import environment, quantity
+from tfjob.api import quantity
+from tfjob.local import environment
 from tfjob.local.projection import File, project
 from tfjob.local.refusal import Refusal
 

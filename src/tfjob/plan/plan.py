@@ -97,8 +97,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
         return _failed(this, summary.counted(job, status, views), cause, limits.BACKOFF_LIMIT_EXCEEDED)
 
     news: list[News] = _first_news(this)
-    remembered = status
-    stale = stale_pods(job, status, this.observed)
+    before = status
     decision = decide(job, status, views, now)
     match decision:
         case Settle(first, until):
@@ -110,12 +109,12 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
         case Again():
             status = _restarting(this, memory.record(job, status, decision, now), decision.cause.message)
             news += [_ended(decision.cause), _restart_news(this, decision)]
-        case None if is_resized(job, this.observed, stale):
-            status = memory.resized(job, status, now)
-            status = _restarting(this, status, "the number of replicas changed")
-            news.append(News("Resized", "the number of replicas changed: the gang starts again with a new TF_CONFIG"))
-    if status != remembered:
+    stale = stale_pods(job, status, this.observed)
+    if is_resized(job, this.observed, stale):
+        status = _restarting(this, memory.resized(job, status, now), "the number of replicas changed")
+        news.append(News("Resized", "the number of replicas changed: the gang starts again with a new TF_CONFIG"))
         stale = stale_pods(job, status, this.observed)
+    if status != before:
         views = survey(job, status, this.observed, now)
     reasons = waits(job, views, this.observed, stale, this.settings.pending_grace)
     for wait in reasons:

@@ -50,7 +50,7 @@ def enter_command(pod_dir: PathLike, container: str, argv: list[str], tty: bool 
     pid = status.get("pids", {}).get(container)
     if not pid or not supervisor.alive(pod_dir) or not processes.is_marked(pid, spec.get("uid", "")):
         raise NotRunningError(f"container {container} does not run")
-    code = supervisor.program("enter", "helper")
+    code = supervisor.program("pod_exec", "helper")
     return [sys.executable, "-I", "-S", "-c", code, str(pid), "tty" if tty else "", *argv]
 
 

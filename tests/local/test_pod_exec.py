@@ -11,12 +11,12 @@ import time
 import pytest
 from pod_harness import EACH_LEVEL, FULL, Place, PodRun, Pods, at
 
-from tfjob.local import enter
+from tfjob.local import pod_exec
 
 
 def run(pods: Pods, pod: PodRun, *argv: str, tty: bool = False, data: bytes = b"") -> tuple[int, bytes]:
     call = "exec_in(sys.argv[1], 'main', sys.argv[3:], bool(sys.argv[2]))"
-    code = f"from tfjob.local.enter import exec_in; sys.exit({call})"
+    code = f"from tfjob.local.pod_exec import exec_in; sys.exit({call})"
     done = pods.python(code, str(pod.folder), "tty" if tty else "", *argv, data=data)
     return done.returncode, done.stdout + done.stderr
 
@@ -71,13 +71,13 @@ def test_it_can_have_a_terminal(pods: Pods, pod: PodRun) -> None:
 def test_a_container_that_does_not_run_cannot_be_entered(pods: Pods, pod: PodRun) -> None:
     pod.stop()
     pod.wait()
-    with pytest.raises(enter.NotRunningError, match="main does not run"):
-        enter.enter_command(pod.folder, "main", ["true"])
+    with pytest.raises(pod_exec.NotRunningError, match="main does not run"):
+        pod_exec.enter_command(pod.folder, "main", ["true"])
 
 
 @at([Place("full", "user"), Place("addresses", "root"), Place("ports", "root")])
 def test_it_ends_with_the_pod(pods: Pods, pod: PodRun) -> None:
-    command = enter.enter_command(pod.folder, "main", ["sleep", "60"])
+    command = pod_exec.enter_command(pod.folder, "main", ["sleep", "60"])
     inside = subprocess.Popen([sys.executable, *command[1:]], start_new_session=True)
     try:
         time.sleep(0.3)
