@@ -1,0 +1,158 @@
+"""Executes the pages of the documentation: files are written, `console` blocks run, output compared.
+
+A block ```` ```yaml NAME ```` (or python, toml, any language) is the file NAME. In a ```` ```console ```` block a line
+that begins with `$ ` is a command and the lines below it are what it prints, where `...` stands for anything (a line
+of its own: for any lines).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from threading import Timer
+
+FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+END = "\x1f"
+RUNNING = "tfjob ps | awk '/ (Running|Pending|Restarting) / { print $1 }'"
+END_JOBS = f"for job in $({RUNNING}); do tfjob delete --yes $job; done"
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a page and what the page says that it prints."""
+
+    line: int
+    command: str
+    expected: str
+
+    def matches(self, actual: str) -> bool:
+        """Whether the output is as the page says."""
+        pattern = "".join(_pattern(line) for line in _settled(self.expected))
+        return re.fullmatch(pattern, "".join(f"{line}\n" for line in _settled(actual))) is not None
+
+
+def _settled(text: str) -> list[str]:
+    """Lines without what depends on the moment: who of several replicas printed first, how many run already."""
+    found: list[str] = []
+    for replicas, lines in groupby(text.strip().splitlines(), lambda line: re.match(r"\S+ +\|", line) is not None):
+        found += sorted(lines, key=str if replicas else lambda _: "")
+    return [line.rstrip() for line in found if not re.match(r"· .*: (Running|Pending) \d", line)]
+
+
+def _pattern(line: str) -> str:
+    """Matches a line of output; `...` is anything, and a duration is as long as it takes on this machine."""
+    if line == "...":
+        return r"(?:.*\n)*?"
+    literal = "[^\n]*".join(re.escape(part) for part in line.split("..."))
+    return re.sub(r"(in|after|took)\\ [0-9]\S*s", r"\1 [0-9.hms]+", literal) + "\n"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a page."""
+
+    name: str
+    text: str
+
+
+def blocks(page: Path) -> Iterator[Command | File]:
+    """The files and commands of a page, in order."""
+    text = page.read_text()
+    for fence in FENCE.finditer(text):
+        if fence["name"]:
+            yield File(fence["name"], fence["text"])
+        elif fence["language"] == "console":
+            line = text.count("\n", 0, fence.start("text")) + 1
+            yield from _commands(fence["text"], line)
+
+
+def _commands(text: str, first: int) -> Iterator[Command]:
+    command, expected, at = "", "", 0
+    for number, line in enumerate(text.splitlines(keepends=True), first):
+        if line.startswith("$ "):
+            if command:
+                yield Command(at, command, expected)
+            command, expected, at = line[2:].rstrip("\n"), "", number
+        else:
+            expected += line
+    if command:
+        yield Command(at, command, expected)
+
+
+class Session:
+    """A shell in a folder of its own, with a state folder of its own."""
+
+    def __init__(self, folder: Path, project: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        bin_folder = Path(sys.executable).parent
+        self.folder = project
+        self._shell = subprocess.Popen(
+            ["bash", "--norc", "--noprofile"],
+            cwd=project,
+            env={
+                "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
+                "HOME": str(folder),
+                "TFJOB_HOME": str(folder / "state"),
+                "LANG": "C.UTF-8",
+                "TZ": "UTC",
+                **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, command: str) -> str:
+        """Runs a command and returns what it prints; `$?` is there for the next one."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(f"{{ {command}\n}} </dev/null; _code=$?; printf '{END}\\n'; (exit $_code)\n")
+        self._shell.stdin.flush()
+        printed = ""
+        patience = Timer(PATIENCE, os.killpg, (self._shell.pid, signal.SIGTERM))
+        patience.start()
+        for line in self._shell.stdout:
+            printed += line
+            if printed.endswith(f"{END}\n"):
+                break
+        else:
+            printed += f"[the command took more than {PATIENCE:g} s]"
+        patience.cancel()
+        return printed.removesuffix(f"{END}\n")
+
+    def close(self) -> None:
+        """Ends the shell and every job that a page left running."""
+        if self._shell.poll() is None:
+            self.run(END_JOBS)
+        self._shell.communicate()
+
+
+def play(page: Path, folder: Path, project: Path | None = None) -> Iterator[tuple[Command, str]]:
+    """Executes a page; gives each command with what it printed. Files are written unless the project is given."""
+    home = folder / "home"
+    if project is None:
+        project = folder / "project"
+        project.mkdir()
+    session = Session(home, project)
+    try:
+        for block in blocks(page):
+            if isinstance(block, File):
+                target = project / block.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(block.text)
+            else:
+                yield block, session.run(block.command)
+    finally:
+        session.close()
+        shutil.rmtree(home / "state", ignore_errors=True)

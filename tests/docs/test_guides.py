@@ -1,0 +1,40 @@
+"""The guides and the README say what really happens."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.guide import play
+
+ROOT = Path(__file__).parents[2]
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_every_command_of_a_guide_prints_what_the_guide_says(page: Path, tmp_path: Path) -> None:
+    played = 0
+    for command, printed in play(page, tmp_path):
+        played += 1
+        assert command.matches(printed), f"{page}:{command.line}: $ {command.command}\n{printed}"
+    assert played, f"{page} has no command"
+
+
+def test_the_commands_of_the_readme_that_need_no_tensorflow_print_what_it_says(tmp_path: Path) -> None:
+    page = ROOT / "README.md"
+    for command, printed in play(page, tmp_path, ROOT):
+        assert command.matches(printed), f"{page}:{command.line}: $ {command.command}\n{printed}"
+
+
+def test_every_link_between_the_pages_leads_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in LINK.findall(page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert not broken
