@@ -63,9 +63,7 @@ class Installed:
         path.mkdir(parents=True, exist_ok=True)
         if self.uid is not None:
             os.chown(path, self.uid, self.uid)
-            for parent in path.parents:
-                if parent.stat().st_uid == os.getuid() and parent.stat().st_mode & 0o5 != 0o5 and parent != Path("/"):
-                    parent.chmod(parent.stat().st_mode | 0o55)
+            open_parents(path)
         return path
 
 
@@ -89,12 +87,22 @@ def for_ordinary_user(folder: Path) -> Installed:
                 shutil.copy2(source, library / top)
     package = Path(__file__).parents[1] / "src" / "tfjob"
     shutil.copytree(package, library / "tfjob", ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o001 and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o011)
+    open_to_everyone(folder)
     return Installed(
         (SYSTEM_PYTHON, "-m", "tfjob"),
         {"PYTHONPATH": str(library), "PATH": "/usr/local/bin:/usr/bin:/bin"},
         ORDINARY_UID,
     )
+
+
+def open_to_everyone(folder: Path) -> None:
+    """Lets everybody read a folder and what is in it."""
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    open_parents(folder)
+
+
+def open_parents(path: Path) -> None:
+    """Lets everybody pass through the folders above; pytest makes its own private."""
+    for parent in path.parents:
+        if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o055)

@@ -107,6 +107,13 @@ def said(replica_name: str, line: str) -> Callable[[Outcome], None]:
     return check
 
 
+def said_times(replica_name: str, line: str, times: int) -> Callable[[Outcome], None]:
+    def check(outcome: Outcome) -> None:
+        assert outcome.lines.get(replica_name, []).count(line) == times, outcome.lines
+
+    return check
+
+
 def sooner_than(seconds: float) -> Callable[[Outcome], None]:
     def check(outcome: Outcome) -> None:
         assert outcome.seconds < seconds, f"took {outcome.seconds:.1f} s"
@@ -340,6 +347,20 @@ CASES = [
         "a killed member takes the whole gang with it, and all start again",
         [tfjob("gang", GANG)],
         both(succeeded("chief-0 exited 0", restarts=1), task_restarts()),
+    ),
+    Case(
+        "a member killed after another one exited 0 makes both run again",
+        [
+            tfjob(
+                "late",
+                {
+                    "Chief": remembering("say", "trained", "sleep", "0.1"),
+                    "Worker": remembering("sleep", "1.5", "once", "/shared/late", "kill", "SIGKILL", policy="ExitCode"),
+                },
+                terminationPolicy={"chief": {"replicaName": "Worker", "replicaIndex": 0}},
+            )
+        ],
+        both(succeeded("worker-0 exited 0", restarts=1), said_times("chief-0", "trained", 2)),
     ),
     Case(
         "with parameter servers a lost worker restarts alone",

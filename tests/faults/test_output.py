@@ -1,0 +1,83 @@
+"""Output that is not made of tidy lines, through the whole tool: nothing is lost, nothing is shown twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from installed import Installed
+from running import wait_until, workload_pid
+
+WILD = r"""
+import sys, time
+out = sys.stdout.buffer
+out.write(b'begin\n')
+out.write(b'x' * 5_000_000 + b'\n')
+out.write(b'binary \x00\xff\xfe bytes\n')
+for step in range(50):
+    out.write(b'\r%d/50' % step)
+out.write(b'\rbar done\n')
+out.write(b'no newline at the end')
+"""
+
+CHATTY = r"""
+import time
+for number in range(20000):
+    print('line', number, 'of many ' + '.' * 80)
+    if number % 200 == 0:
+        time.sleep(0.02)
+"""
+
+
+def write_job(folder: Path, name: str, program: str, toml: str = "") -> str:
+    container = {"name": "tensorflow", "image": "x:1", "command": ["python", "-c", program]}
+    template = {"spec": {"containers": [container]}}
+    spec = {"tfReplicaSpecs": {"Worker": {"template": template}}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": spec}
+    folder.mkdir()
+    (folder / "job.yaml").write_text(yaml.safe_dump(job))
+    (folder / "tfjob.toml").write_text(toml)
+    return str(folder / "job.yaml")
+
+
+def test_wild_output_is_shown_whole_and_readable(tool: Installed, tmp_path: Path) -> None:
+    """A 5 MB line, binary bytes, a bar of carriage returns and a last line without an end."""
+    home = tmp_path / "home"
+    done = tool.tfjob(home, "run", write_job(tmp_path / "job", "wild", WILD))
+    assert done.returncode == 0, done.stderr
+    for text in (done.stdout, tool.tfjob(home, "logs", "wild").stdout):
+        texts = [line.partition(" | ")[2] for line in text.splitlines() if line.startswith("worker-0")]
+        assert sum(line.count("x") for line in texts if line and set(line) == {"x"}) == 5_000_000
+        assert "bar done" in texts
+        assert not any("/50" in line for line in texts), "only the last state of a bar counts"
+        assert any(line.startswith("binary ") and line.endswith(" bytes") for line in texts)
+        assert texts[-1] == "no newline at the end"
+
+
+def test_a_follower_sees_every_line_once_while_logs_rotate(tool: Installed, tmp_path: Path) -> None:
+    """Twenty thousand lines in files of 256 KiB, of which enough are kept: all there, in order, none twice."""
+    home = tmp_path / "home"
+    toml = '[local]\nlog_max_bytes = "256Ki"\nlog_files = 20\n'
+    assert tool.tfjob(home, "submit", write_job(tmp_path / "job", "chatty", CHATTY, toml)).returncode == 0
+    workload_pid(home, "chatty-worker-0")
+    followed = tool.tfjob(home, "logs", "chatty", "worker-0", "-f", timeout=60)
+    assert followed.returncode == 0
+    numbers = [int(line.split()[1]) for line in followed.stdout.splitlines()]
+    assert numbers == list(range(20000))
+    wait_until(lambda: tool.tfjob(home, "wait", "chatty", "--timeout", "10").returncode == 0, 20)
+    files = list(home.glob("runs/default/chatty.1/pods/*/logs/tensorflow/0/log*"))
+    assert len(files) > 3, "the logs must have rotated for this to prove anything"
+
+
+def test_rotation_keeps_the_newest_and_says_what_is_gone(tool: Installed, tmp_path: Path) -> None:
+    """Two files of 64 KiB: the last lines are there, and a notice tells that earlier ones are not."""
+    home = tmp_path / "home"
+    toml = '[local]\nlog_max_bytes = "64Ki"\nlog_files = 2\n'
+    done = tool.tfjob(home, "run", write_job(tmp_path / "job", "forgetful", CHATTY, toml), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in tool.tfjob(home, "logs", "forgetful", "-o", "json").stdout.splitlines()]
+    assert lines[-1]["text"].startswith("line 19999 ")
+    assert any(line["notice"] for line in lines)
+    assert len(lines) < 5000

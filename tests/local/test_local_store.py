@@ -1,0 +1,138 @@
+"""The state of this machine: several processes, crashes, upgrades and downgrades."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
+from tfjob.api.types import TFJob
+from tfjob.controller.cluster import AlreadyExists, Conflict, Key
+from tfjob.local import store as stores
+from tfjob.local.store import Run, Store, StoreError, open_store
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+def add(store: Store, name: str = "mnist") -> Run:
+    job = TFJob(metadata=ObjectMeta(name=name, namespace="default"))
+    return store.add_run(job, attached=False, boot="b", folder=lambda number: Path(f"/runs/{name}.{number}"))
+
+
+def pod(run: Run, name: str = "mnist-worker-0") -> Pod:
+    owner = OwnerReference(uid=run.job.metadata.uid)
+    return Pod(metadata=ObjectMeta(name=name, namespace="default", owner_references=[owner]))
+
+
+def test_a_name_means_its_newest_run_and_old_runs_keep_their_numbers(file: Path) -> None:
+    store = open_store(file)
+    first, second = add(store), add(store)
+    assert (first.id, second.id) == ("mnist.1", "mnist.2")
+    found = store.current(Key("default", "mnist"))
+    assert found is not None
+    assert found.id == "mnist.2"
+    assert [run.current for run in store.runs()] == [False, True]
+
+
+def test_a_status_written_over_a_newer_object_is_a_conflict(file: Path) -> None:
+    store = open_store(file)
+    job = add(store).job
+    store.update_job(job.metadata.uid, lambda old: replace(old, spec=replace(old.spec, success_policy="AllWorkers")))
+    with pytest.raises(Conflict):
+        store.update_status(replace(job, status=replace(job.status, state="Running")))
+
+
+def test_an_edit_of_the_spec_is_a_new_generation_and_a_status_is_not(file: Path) -> None:
+    store = open_store(file)
+    job = add(store).job
+    written = store.update_status(replace(job, status=replace(job.status, state="Running")))
+    assert written.metadata.generation == 1
+    edited = store.update_job(job.metadata.uid, lambda old: replace(old, spec=replace(old.spec, tf_image="x")))
+    assert edited is not None
+    assert edited.metadata.generation == 2
+
+
+def test_a_child_name_is_given_once(file: Path) -> None:
+    store = open_store(file)
+    run, other = add(store), add(store, "other")
+    store.create_child(pod(run))
+    with pytest.raises(AlreadyExists) as same:
+        store.create_child(pod(run))
+    assert same.value.ours
+    with pytest.raises(AlreadyExists) as foreign:
+        store.create_child(pod(other))
+    assert not foreign.value.ours
+
+
+def test_another_process_sees_a_write_at_once(file: Path) -> None:
+    one, other = open_store(file), open_store(file)
+    run = add(one)
+    assert other.changed()
+    assert not other.changed()
+    assert other.children(Pod, run.job.metadata.uid) == []
+    one.create_child(pod(run))
+    assert other.changed()
+    assert [child.metadata.name for child in other.children(Pod, run.job.metadata.uid)] == ["mnist-worker-0"]
+
+
+def test_equal_news_in_a_row_are_counted(file: Path) -> None:
+    store = open_store(file)
+    uid = add(store).job.metadata.uid
+    for reason in ("A", "A", "B", "A"):
+        store.add_event(uid, reason, "text", warning=False, now=datetime.now(UTC))
+    assert [(event.reason, event.count) for _, event in store.events(uid)] == [("A", 2), ("B", 1), ("A", 1)]
+
+
+def test_a_failed_write_leaves_nothing(file: Path) -> None:
+    store = open_store(file)
+
+    def broken() -> None:
+        with store.transaction() as cursor:
+            cursor.execute("update counter set version = 99")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+    (version,) = store.connection.execute("select version from counter").fetchone()
+    assert version == 0
+
+
+def test_a_newer_schema_is_refused_with_what_to_do(file: Path) -> None:
+    open_store(file).close()
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"pragma user_version = {stores.SCHEMA + 1}")
+    connection.close()
+    for write in (True, False):
+        with pytest.raises(StoreError, match=r"newer tfjob .* upgrade tfjob"):
+            open_store(file, write=write)
+
+
+def test_an_older_schema_is_migrated_with_what_it_holds(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(file)
+    add(store)
+    store.close()
+    monkeypatch.setattr(stores, "SCHEMA", stores.SCHEMA + 1)
+    monkeypatch.setitem(stores.MIGRATIONS, stores.SCHEMA - 1, "alter table jobs add column colour text default 'red'")
+    migrated = open_store(file)
+    assert [run.id for run in migrated.runs()] == ["mnist.1"]
+    assert migrated.connection.execute("select colour from jobs").fetchall() == [("red",)]
+    assert migrated.connection.execute("pragma user_version").fetchone() == (stores.SCHEMA,)
+
+
+def test_a_migration_that_fails_changes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_store(file).close()
+    monkeypatch.setattr(stores, "SCHEMA", stores.SCHEMA + 1)
+    monkeypatch.setitem(stores.MIGRATIONS, stores.SCHEMA - 1, "create table extra (x); create table extra (x)")
+    with pytest.raises(StoreError):
+        open_store(file)
+    monkeypatch.undo()
+    store = open_store(file)
+    tables = [name for (name,) in store.connection.execute("select name from sqlite_master where type = 'table'")]
+    assert "extra" not in tables
