@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,32 @@ class Display:
             if not isinstance(error, BrokenPipeError):
                 click.echo(f"cannot print any longer ({error.strerror}); the logs go on in {self.run.folder}", err=True)
             discard_stdout()
+
+
+class Troubles(logging.Handler):
+    """Shows what goes wrong in the machinery, each thing once; the whole of it is in the run's controller.log."""
+
+    def __init__(self, display: Display) -> None:
+        super().__init__(logging.WARNING)
+        self._display = display
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line for a person."""
+        error = record.exc_info[1] if record.exc_info else None
+        text = f"{error}; trying again" if error else record.getMessage()
+        if text not in self._told:
+            self._told.add(text)
+            self._display.say(text, warning=True)
+
+
+def show_troubles(display: Display) -> None:
+    """Sends the log of this process to the run's folder, and to the terminal in short."""
+    logging.raiseExceptions = False  # a full disk must not fill the terminal with tracebacks
+    logger = logging.getLogger("tfjob")
+    logger.propagate = False
+    logger.addHandler(Troubles(display))
+    logger.addHandler(logging.FileHandler(display.run.folder / "controller.log", delay=True))
 
 
 def log_sources(run: Run, pod: Pod) -> list[Source]:

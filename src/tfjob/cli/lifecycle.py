@@ -111,12 +111,8 @@ def _suspend(job: str, namespace: str, reason: str, output: str, *, wait: bool) 
         store.update_job(run.job.metadata.uid, lambda stored: suspended(stored, reason))
         if wait:
             _until_rest(home, store, run)
-        _show(
-            store,
-            run,
-            output,
-            f"{run.job.metadata.name} is suspended; continue it with: tfjob resume {run.job.metadata.name}",
-        )
+        name, done = run.job.metadata.name, "is suspended" if wait else "is being suspended"
+        _show(store, run, output, f"{name} {done}; continue it with: tfjob resume {name}")
 
 
 def _until_rest(home: Home, store: Store, run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tfjob.api.types import Verdict
+from tfjob.cli.shapes import shown_state
 from tfjob.cli.tables import took
 from tfjob.local.store import Run
 
@@ -18,7 +19,9 @@ def ending(run: Run) -> str:
         return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}"
     if status.state == "Failed" and status.failure:
         return click.style(f"{name} failed", fg="red") + f" after {time}: " + verdict(status.failure, status.reason)
-    return f"{name} is {status.state} ({status.reason}); continue it with: tfjob resume {name}"
+    state, reason = shown_state(run)
+    because = f" ({reason})" if reason else ""
+    return f"{name} is {state}{because}; continue it with: tfjob resume {name}"
 
 
 def verdict(failure: Verdict, reason: str = "") -> str:
@@ -33,8 +36,12 @@ def verdict(failure: Verdict, reason: str = "") -> str:
 def next_commands(run: Run) -> str:
     """What a user may want after a job went to the background."""
     name = run.job.metadata.name
-    return f"""{click.style(name, bold=True)} runs in the background as {run.id}
-  tfjob logs {name} -f     its logs
-  tfjob status {name}      how it stands
-  tfjob wait {name}        until it ends
-  tfjob stop {name}        stop it"""
+    commands = {
+        f"tfjob logs {name} -f": "its logs",
+        f"tfjob status {name}": "how it stands",
+        f"tfjob wait {name}": "until it ends",
+        f"tfjob stop {name}": "stop it",
+    }
+    width = max(map(len, commands))
+    lines = (f"  {command:<{width}}   {words}" for command, words in commands.items())
+    return "\n".join([f"{click.style(name, bold=True)} runs in the background as {run.id}", *lines])

@@ -21,7 +21,7 @@ from tfjob.api.problems import InvalidManifest, Problem, errors, in_order, path_
 from tfjob.api.types import TFJob
 from tfjob.cli import dry_run, outcome
 from tfjob.cli.context import state
-from tfjob.cli.display import Display
+from tfjob.cli.display import Display, show_troubles
 from tfjob.cli.report import ending, next_commands
 from tfjob.cli.shapes import print_list, run_shape
 from tfjob.controller.cluster import Key
@@ -173,16 +173,19 @@ def attach(wanted: Sequence[Submission], output: str) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
-        interrupted = asyncio.run(drive_all(home, started, quiet=output == "json"))
+        asyncio.run(drive_all(home, started, quiet=output == "json"))
         ended = [run for run in (store.run(one.run.job.metadata.uid) for one in started) if run is not None]
     if output == "json":
         print_list("Job", [run_shape(run) for run in ended])
     else:
         for run in ended:
             click.echo(ending(run))
-    if interrupted and not all(is_finished(run.job.status) for run in ended):
+        for one in started:
+            if one.run.id not in {run.id for run in ended}:
+                click.echo(f"{one.run.job.metadata.name} was deleted")
+    if len(ended) < len(started) or not all(is_finished(run.job.status) for run in ended):
         return outcome.INTERRUPTED
-    succeeded = all(run.job.status.state == "Succeeded" for run in ended) and len(ended) == len(started)
+    succeeded = all(run.job.status.state == "Succeeded" for run in ended)
     return outcome.SUCCEEDED if succeeded else outcome.FAILED
 
 
@@ -200,8 +203,8 @@ def start_all(home: Home, store: Store, wanted: Sequence[Submission], *, attache
     return started
 
 
-async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> bool:
-    """Drives runs until all are at rest; returns whether the user interrupted them."""
+async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> None:
+    """Drives runs until all are at rest; Ctrl-C stops them, a second one kills."""
     drivers = []
     displays = []
     for one in started:
@@ -212,6 +215,7 @@ async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> b
             Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
         )
         displays.append(display)
+    show_troubles(displays[0])
     interrupts = 0
 
     def interrupt() -> None:
@@ -235,7 +239,6 @@ async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> b
             display.finish()
         for driver in drivers:
             driver.store.close()
-    return interrupts > 0
 
 
 def pairs(words: Sequence[str], option: str, what: str = "KEY=VALUE") -> dict[str, str]:

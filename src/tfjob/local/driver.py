@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -36,6 +38,8 @@ from tfjob.plan.cleanup import cleanup
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import SUSPEND_REASON, is_finished
 from tfjob.plan.tasks import Observed
+
+logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.05
 STOPPED, INTERRUPTED = "Stopped", "Interrupted"
@@ -65,6 +69,8 @@ class Driver:
         self.folder = run.folder
         self.attached = attached
         self._lock = lock
+        self._trouble = ""
+        self._given_up = False
         machine = machine_of(home, store, run)
         network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
@@ -85,7 +91,7 @@ class Driver:
             packages = list_packages(self.folder)
             controller = asyncio.create_task(self.controller.run())
             try:
-                while not is_settled(self.store, self.uid):
+                while not (self._given_up or is_settled(self.store, self.uid)):
                     self._look(tick)
                     if controller.done():
                         await controller
@@ -102,16 +108,29 @@ class Driver:
 
     def stop(self, reason: str = STOPPED) -> None:
         """Suspends the job, so that its replicas can end in order and `resume` can go on."""
-        self.store.update_job(self.uid, lambda job: job if is_finished(job.status) else suspended(job, reason))
+        try:
+            self.store.update_job(self.uid, lambda job: job if is_finished(job.status) else suspended(job, reason))
+        except sqlite3.Error as error:
+            self._complain(error)
+            self._given_up = True
 
     def kill(self) -> None:
         """Ends every replica that is stopping at once."""
         self.kubelet.hurry = True
 
     def _look(self, tick: Callable[[], None]) -> None:
-        self.kubelet.sync()
-        self._collect()
+        try:
+            self.kubelet.sync()
+            self._collect()
+        except (OSError, sqlite3.Error) as error:
+            # A full disk, mostly: what runs goes on, and the next look tries again.
+            self._complain(error)
         tick()
+
+    def _complain(self, error: Exception) -> None:
+        if str(error) != self._trouble:
+            self._trouble = str(error)
+            logger.warning("%s; trying again", error)
 
     def _collect(self) -> None:
         """Ends the pods of a job that is being deleted, then frees its name."""
@@ -132,9 +151,10 @@ class Driver:
         pods = self.store.children(Pod, self.uid) if run else []
         folders = [pod_folder(self.folder, pod) for pod in pods]
         for folder in folders:
-            if supervisor.alive(folder):
-                supervisor.stop(folder, None)
+            supervisor.stop(folder)
         while any(supervisor.alive(folder) for folder in folders):
+            for folder in folders if self.kubelet.hurry else ():
+                supervisor.kill(folder)
             self._look(tick)
             await asyncio.sleep(TICK_SECONDS)
         self._look(tick)

@@ -21,7 +21,7 @@ from tfjob.local.claims import Claims
 from tfjob.local.driver import INTERRUPTED, STOPPED, is_driven, is_interrupted
 from tfjob.local.home import Home, boot_id
 from tfjob.local.images import chosen_interpreter
-from tfjob.local.kubelet import clean, pod_folder, write_whole
+from tfjob.local.kubelet import clean, pod_folder, sweep, write_whole
 from tfjob.local.machine import Options
 from tfjob.local.network import Network
 from tfjob.local.provenance import provenance
@@ -205,7 +205,7 @@ def end_leftovers(store: Store, run: Run) -> None:
     while any(supervisor.alive(folder) for folder in folders):
         time.sleep(POLL_SECONDS)
     for pod, folder in zip(pods, folders, strict=True):
-        supervisor.sweep(pod.metadata.uid)
+        sweep(pod)
         clean(folder)
 
 
