@@ -230,3 +230,24 @@ def test_a_job_that_another_manages_is_refused_and_gang_scheduling_told() -> Non
 
 def test_replicas_that_are_none_are_not_judged() -> None:
     assert admission.problems(job({"hostNetwork": True}, replicas=0), host()) == []
+
+
+@pytest.mark.parametrize(("answer", "refused"), [(1, True), (0, False)])
+def test_a_default_parameter_server_needs_an_interpreter_with_tensorflow(
+    tmp_path: Path, answer: int, refused: bool
+) -> None:
+    """The interpreter itself is asked; a missing extra comes with the line that installs it."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nexit {answer}\n")
+    python.chmod(0o755)
+    server = TFJob(spec=TFJobSpec(tf_replica_specs={"PS": ReplicaSpec(replicas=1)}))
+    found = admission.problems(server, host(python=python))
+    assert bool(found) == refused
+    if refused:
+        assert "pip install 'tfjob[tensorflow]'" in found[0].hint
+
+
+def test_a_tensorboard_is_told_not_to_be_started() -> None:
+    (told,) = admission.problems(job({}, tensor_board=TensorBoard(log_dir="/logs")), host())
+    assert told.warning
+    assert "tensorboard --logdir /logs" in told.message

@@ -12,6 +12,7 @@ Three rules decide about a field:
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,7 @@ MEANINGLESS_IN_POD = (
 )
 
 REMOVE = "remove it to run here"
+HAS_TENSORFLOW = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 NOT_ENFORCED = (
     "capabilities.drop",
@@ -94,7 +96,11 @@ def problems(job: TFJob, host: Host) -> list[Problem]:
     """Everything about a job, with its defaults, that this machine refuses (errors) or does otherwise (warnings)."""
     found = [*_job_problems(job, host)]
     for name, replica in job.spec.tf_replica_specs.items():
-        if replica.template is not None and replica.replicas != 0:
+        if replica.replicas == 0:
+            continue
+        if replica.template is None:
+            found += _default_server_problems(name, host)
+        else:
             at: At = ("spec", "tfReplicaSpecs", name, "template", "spec")
             found += _pod_problems(replica.template.get("spec") or {}, at, host)
     return [*found, *_total_problems(job, host)]
@@ -130,8 +136,24 @@ def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
         yield _warning(("spec", "runPolicy", "schedulingPolicy"), "has no meaning on one machine")
     board = job.spec.tensor_board
     if board is not None:
+        look = f"look at the curves with: tensorboard --logdir {board.log_dir}"
+        yield _warning(("spec", "tensorBoard"), f"no TensorBoard is started here yet; {look}")
         yield from _outside_service(board.service_type, ("spec", "tensorBoard", "serviceType"))
         yield from _volume_problems(board.volumes, ("spec", "tensorBoard", "volumes"), host)
+
+
+def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
+    """A replica without a template is a TensorFlow server, so the interpreter must have TensorFlow."""
+    at: At = ("spec", "tfReplicaSpecs", name)
+    try:
+        python = images.chosen_interpreter(host.python, host.project)
+    except Refusal as refusal:
+        yield _refused(at, refusal.message, refusal.hint)
+        return
+    known = subprocess.run([python, "-c", HAS_TENSORFLOW], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if known.returncode:
+        hint = f"install it: {python} -m pip install 'tfjob[tensorflow]', or choose another with --python"
+        yield _refused(at, f"the default parameter server needs TensorFlow, and {python} has none", hint)
 
 
 def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
