@@ -37,7 +37,7 @@ class Display:
         self._followed: set[str] = set()
         self._shown = ("", "", "")
         self._owner = f"{run.job.metadata.name}/" if several else ""
-        self._width = max((len(self._owner + name) for name in _source_names(run)), default=0)
+        self.width = max((len(self._owner + name) for name in _source_names(run)), default=0)
         self._colours: dict[str, str] = {}
         self._muted = False
 
@@ -98,7 +98,7 @@ class Display:
     def _print(self, line: Line) -> None:
         name = self._owner + line.replica
         colour = self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
-        prefix = click.style(f"{name:<{self._width}} |", fg=colour)
+        prefix = click.style(f"{name:<{self.width}} |", fg=colour)
         text = click.style(line.text, dim=True) if line.notice else line.text
         self._echo(f"{prefix} {text}")
 

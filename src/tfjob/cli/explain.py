@@ -16,14 +16,12 @@ def explain() -> None:
 @output_option
 def restarts(output: str) -> None:
     """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
-    import dataclasses
-
-    from tfjob.cli.shapes import print_list
+    from tfjob.cli.shapes import print_list, retry_rule_shape
     from tfjob.cli.tables import table
     from tfjob.plan.restarts import RETRY_TABLE, WAITS
 
     if output == "json":
-        print_list("RetryRule", [dataclasses.asdict(row) for row in RETRY_TABLE])
+        print_list("RetryRule", [retry_rule_shape(row) for row in RETRY_TABLE])
         return
     titles = ["A REPLICA ENDS BY", "Never", "ExitCode", "OnFailure, Always", "COUNTS"]
     rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]

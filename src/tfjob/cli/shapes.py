@@ -9,11 +9,13 @@ import click
 import msgspec
 
 from tfjob.api.types import API_VERSION, ORIGIN
+from tfjob.local.claims import Claim, size_on_disk
 from tfjob.local.driver import INTERRUPTED, is_interrupted
 from tfjob.local.log_view import Line
 from tfjob.local.store import Event, Run
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import SUSPEND_REASON, is_finished
+from tfjob.plan.restarts import Row
 
 OUTPUT_VERSION = "tfjob/v1"
 """Raised when a field changes its meaning or goes; new fields may come at any time."""
@@ -87,4 +89,27 @@ def log_line_shape(line: Line) -> dict[str, Any]:
         "text": line.text,
         "more": line.more,
         "notice": line.notice,
+    }
+
+
+def retry_rule_shape(row: Row) -> dict[str, Any]:
+    """A line of `explain restarts`."""
+    return {
+        "cause": row.cause,
+        "never": row.never,
+        "exitCode": row.exit_code,
+        "inPlace": row.in_place,
+        "counts": row.counts,
+    }
+
+
+def claim_shape(claim: Claim, used_by: Sequence[str]) -> dict[str, Any]:
+    """A claim."""
+    return {
+        "name": claim.name,
+        "namespace": claim.namespace,
+        "folder": str(claim.folder),
+        "bytes": size_on_disk(claim.folder),
+        "created": claim.record.created,
+        "usedBy": list(used_by),
     }

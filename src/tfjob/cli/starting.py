@@ -215,6 +215,8 @@ async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> N
             Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
         )
         displays.append(display)
+    for display in displays:
+        display.width = max(other.width for other in displays)
     show_troubles(displays[0])
     interrupts = 0
 

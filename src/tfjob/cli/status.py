@@ -27,7 +27,7 @@ def status(job: str, namespace: str, output: str) -> None:
         replicas = replica_shapes(store, run)
     if output == "json":
         content = {**run_shape(run), "replicas": replicas, "status": msgspec.to_builtins(run.job.status)}
-        print_json("Job", content)
+        print_json("JobStatus", content)
         return
     click.echo(_text(run, replicas))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
@@ -20,25 +19,14 @@ def volume() -> None:
 @output_option
 def ls(output: str) -> None:
     """List claims, their folders and the space they take."""
-    from tfjob.cli.shapes import print_list
+    from tfjob.cli.shapes import claim_shape, print_list
     from tfjob.cli.tables import clock, size, table
-    from tfjob.local.claims import Claims, size_on_disk
+    from tfjob.local.claims import Claims
     from tfjob.local.usage import claim_users
 
     with state(write=False) as (home, store):
         users = claim_users(store)
-        found = Claims(home.claims).all()
-    shapes: list[dict[str, Any]] = [
-        {
-            "name": claim.name,
-            "namespace": claim.namespace,
-            "folder": str(claim.folder),
-            "bytes": size_on_disk(claim.folder),
-            "created": claim.record.created,
-            "usedBy": users.get((claim.namespace, claim.name), []),
-        }
-        for claim in found
-    ]
+        shapes = [claim_shape(one, users.get((one.namespace, one.name), [])) for one in Claims(home.claims).all()]
     if output == "json":
         print_list("Claim", shapes)
         return
@@ -66,7 +54,7 @@ def ls(output: str) -> None:
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
-    from tfjob.cli.shapes import print_json
+    from tfjob.cli.shapes import claim_shape, print_json
     from tfjob.local.claims import Claims
     from tfjob.local.usage import claim_users
 
@@ -86,8 +74,10 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
                     f"Say that you mean it: tfjob volume delete {name} --yes",
                 )
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
-        claims.delete(namespace, name, used_by=claim_users(store).get((namespace, name), []))
+        users = claim_users(store).get((namespace, name), [])
+        shape = claim_shape(found, users)
+        claims.delete(namespace, name, used_by=users)
     if output == "json":
-        print_json("Claim", {"name": name, "namespace": namespace, "folder": str(found.folder)})
+        print_json("Claim", shape)
     else:
         click.echo(f"deleted claim {name}")

@@ -1,0 +1,139 @@
+"""The shapes of `-o json`: every kind, which commands print it, and what its fields mean.
+
+This is the contract for scripts and the source of the reference page. A kind `X` is printed alone or as `XList` with
+`items`. Fields may be added at any time; one that changes its meaning or goes raises `OUTPUT_VERSION`. Times are RFC
+3339 in UTC, and what does not apply is null, an empty text or an empty object.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+JOB = {
+    "name": "The job's name.",
+    "id": "The name of this run, which stays with it when the job's name is used again: mnist.2.",
+    "namespace": "Its namespace.",
+    "uid": "Its unique id.",
+    "writtenFor": "The apiVersion of the manifest.",
+    "state": "Pending, Running, Restarting, Suspended, Succeeded or Failed.",
+    "reason": "Why, in one word, where there is more to say than the state: Stopped, Interrupted, ReplicaFailed.",
+    "message": "Why, in one sentence.",
+    "ready": "Replicas that run or have succeeded, of those asked for: 2/3.",
+    "restarts": "How often replicas were started again.",
+    "attempt": "The number of the present attempt of the whole job, from 1.",
+    "created": "When it was submitted.",
+    "started": "When it started, or was last resumed.",
+    "completed": "When it succeeded or failed.",
+    "current": "Whether the job's name means this run.",
+    "attached": "Whether it lives and dies with the `tfjob run` that shows it.",
+    "folder": "Where its record lies: manifest, resolved job, logs, provenance, package versions.",
+    "failure": "Why it failed: replica, attempt, exitCode, signal, reason, message, lastLines, time.",
+}
+
+
+class Kind(NamedTuple):
+    """One kind of object: what it is, who prints it, its fields."""
+
+    words: str
+    commands: tuple[str, ...]
+    fields: dict[str, str]
+
+
+KINDS = {
+    "Job": Kind(
+        "A run of a job in short.",
+        ("run", "submit", "ps", "wait", "stop", "suspend", "resume", "scale", "delete", "prune"),
+        JOB,
+    ),
+    "JobStatus": Kind(
+        "A run of a job in full.",
+        ("status",),
+        {
+            **JOB,
+            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, resources.",
+            "status": "The status object as a cluster would keep it.",
+        },
+    ),
+    "Process": Kind(
+        "A replica as it would be started.",
+        ("run --dry-run",),
+        {
+            "job": "The job's name.",
+            "replica": "The replica: worker-0.",
+            "pod": "The name of its pod.",
+            "listens": "Where the other replicas reach it; addresses of the reduced levels are chosen at the start.",
+            "restartPolicy": "What happens in place when a container ends.",
+            "containers": "For each: name, init, argv, workingDir, mounts (source, target, readOnly), env, memory in "
+            "bytes, cpu; what comes from a Secret reads (secret).",
+        },
+    ),
+    "Event": Kind(
+        "Something that happened to a job.",
+        ("events",),
+        {
+            "time": "When it happened first.",
+            "last": "When it happened last.",
+            "count": "How often in a row.",
+            "type": "Normal or Warning.",
+            "reason": "What, in one word.",
+            "message": "What, in one sentence.",
+        },
+    ),
+    "LogLine": Kind(
+        "A line of a replica; `logs` prints one object a line, without a list around them.",
+        ("logs",),
+        {
+            "time": "When it was written.",
+            "replica": "Who wrote it: worker-0, or worker-0/sidecar where there are several containers.",
+            "text": "The line, without its end.",
+            "more": "Whether the next object goes on with the same line: long ones are cut at 64 KiB.",
+            "notice": "Whether tfjob wrote it, to say that something is missing here.",
+        },
+    ),
+    "Problem": Kind(
+        "Something wrong with a manifest.",
+        ("check",),
+        {
+            "path": "The field: spec.tfReplicaSpecs.Worker.template.spec.containers[0].image.",
+            "message": "What is wrong.",
+            "hint": "What to do; left out when there is nothing to say.",
+            "line": "From 1; left out when it is not known.",
+            "column": "From 1; left out when it is not known.",
+            "source": "The file.",
+            "warning": "true if the manifest can be used all the same; left out otherwise.",
+        },
+    ),
+    "Claim": Kind(
+        "A persistent volume claim kept on this machine.",
+        ("volume ls", "volume delete"),
+        {
+            "name": "Its name.",
+            "namespace": "Its namespace.",
+            "folder": "Where its files are.",
+            "bytes": "The space they take.",
+            "created": "When it was made.",
+            "usedBy": "The pods that use it now.",
+        },
+    ),
+    "RetryRule": Kind(
+        "What follows when a replica ends in some way, by restart policy.",
+        ("explain restarts",),
+        {
+            "cause": "How it ends.",
+            "never": "With restartPolicy Never.",
+            "exitCode": "With restartPolicy ExitCode.",
+            "inPlace": "With restartPolicy OnFailure or Always.",
+            "counts": "Whether it uses up runPolicy.backoffLimit.",
+        },
+    ),
+    "Doctor": Kind(
+        "What this machine can do for jobs.",
+        ("doctor",),
+        {
+            "level": "The level that jobs run at: full, addresses or ports.",
+            "capabilities": "By name: title, ok, problem, fix.",
+            "home": "The state folder.",
+            "node": "The machine: name, cpus, memory in bytes.",
+        },
+    ),
+}
