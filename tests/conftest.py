@@ -16,6 +16,14 @@ REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs root says so and is left out without it."""
+    if os.geteuid() != 0:
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason="needs root"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     return _no_skip((yield))
