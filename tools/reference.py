@@ -1,0 +1,364 @@
+"""Writes docs/reference from the code: commands, restarts, the TFJob's fields, JSON output, configuration.
+
+    uv run python tools/reference.py           write
+    uv run python tools/reference.py --check   say whether the files are up to date
+
+Names, types, defaults and tables come from the code, and the shapes of JSON from what the commands really print for
+two small jobs. Only the sentences beside them are here, in reference_words.py; a field without one is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import typing
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import click
+import msgspec
+import reference_words as words
+
+from tfjob.api import types as api
+from tfjob.api.defaults import with_defaults
+from tfjob.api.origin import ORIGINS
+from tfjob.api.versions import WRITERS
+from tfjob.cli import outcome
+from tfjob.cli.main import COMMANDS, cli
+from tfjob.local import config
+from tfjob.local.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
+from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_TASKS, STREAK_RESET, WAITS
+
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+NOTE = "<!-- Written by tools/reference.py from the code; change that, not this. -->\n"
+
+
+class MissingWords(Exception):
+    """Something in the code has no sentence in reference_words.py."""
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the pages, or compares them."""
+    stale = []
+    for name, text in pages().items():
+        target = FOLDER / name
+        if not target.exists() or target.read_text() != text:
+            stale.append(name)
+            if "--check" not in arguments:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text)
+    if "--check" in arguments and stale:
+        print(f"not up to date: {', '.join(stale)}; run tools/reference.py")
+        return 1
+    return 0
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of every page."""
+    return {
+        name: NOTE + text
+        for name, text in {
+            "commands.md": commands(),
+            "restarts.md": restarts(),
+            "tfjob.md": tfjob(),
+            "json.md": json_output(),
+            "configuration.md": configuration(),
+        }.items()
+    }
+
+
+# Commands.
+
+
+def commands() -> str:
+    """Every command with its help and options, from click."""
+    text = "# Commands\n\n`JOB` is a name, a unique beginning of it, or `@latest`. Every command also takes `--help`.\n"
+    context = click.Context(cli, info_name="tfjob")
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        text += command_text(command, click.Context(command, info_name=name, parent=context), 2)
+    return text + "\n" + exit_codes()
+
+
+def command_text(command: click.Command, context: click.Context, depth: int) -> str:
+    """One command, and those below it."""
+    if isinstance(command, click.Group):
+        text = f"\n{'#' * depth} {context.command_path}\n\n{prose(command.help)}\n"
+        for name, one in command.commands.items():
+            text += command_text(one, click.Context(one, info_name=name, parent=context), depth + 1)
+        return text
+    usage = " ".join(command.collect_usage_pieces(context))
+    text = f"\n{'#' * depth} {context.command_path}\n\n```text\n{context.command_path} {usage}\n```\n\n"
+    text += f"{prose(command.help)}\n"
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    if options:
+        rows = [[", ".join(map(code, names(option))), option.help or "", default_of(option)] for option in options]
+        text += "\n" + table(["option", "", "default"], rows)
+    return text
+
+
+def names(option: click.Option) -> list[str]:
+    """How an option is written, with its value."""
+    value = "" if option.is_flag else " " + option.make_metavar(click.Context(cli))
+    return [*option.opts[:-1], option.opts[-1] + value]
+
+
+def default_of(option: click.Option) -> str:
+    """An option's default, where that says something."""
+    return code(str(option.default)) if option.show_default and option.default not in (None, "", ()) else ""
+
+
+def prose(text: str | None) -> str:
+    """A help text with its lines joined into paragraphs."""
+    paragraphs = (text or "").replace("\b", "").strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def exit_codes() -> str:
+    """The exit codes, from the module that returns them."""
+    codes = {name: value for name, value in vars(outcome).items() if name.isupper() and type(value) is int}
+    rows = [[str(value), said(words.EXIT_CODES, name)] for name, value in sorted(codes.items(), key=lambda one: one[1])]
+    return "## Exit codes\n\n" + table(["code", "meaning"], rows)
+
+
+# Restarts.
+
+
+def restarts() -> str:
+    """The retry table and the times, from the module that decides."""
+    rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]
+    waits = ", ".join(f"{wait.total_seconds():g}" for wait in WAITS)
+    return (
+        "# Restarts\n\nWhat happens when a replica ends, by its `restartPolicy`; `tfjob explain restarts` prints the"
+        " same table.\n\n"
+        + table(["a replica ends by", "Never", "ExitCode", "OnFailure, Always", "counts against backoffLimit"], rows)
+        + "\n- *restart*: the controller makes a new pod; with collectives the whole gang (chief, master and workers)"
+        " starts again together.\n"
+        "- *in place*: the pod stays and its container starts again, as the kubelet does it.\n"
+        f"- A failure that looks permanent waits for its cause: {seconds(SETTLE_GANG)} in a gang,"
+        f" {seconds(SETTLE_TASKS)} with parameter servers.\n"
+        f"- Restarts by the controller wait {waits} s, and 0 s again after {seconds(STREAK_RESET)} without one.\n"
+    )
+
+
+def seconds(span: Any) -> str:
+    """A time span in seconds."""
+    return f"{span.total_seconds():g} s"
+
+
+# The TFJob.
+
+
+def tfjob() -> str:
+    """Every field of spec and status, from the types."""
+    unwritten = [code(version) for version in ORIGINS if version not in WRITERS]
+    text = (
+        f"# TFJob\n\n`apiVersion: {api.API_VERSION}`, `kind: {api.KIND}`. These versions are read and run:\n\n"
+        + "".join(f"- `{version}`\n" for version in ORIGINS)
+        + f"\n`tfjob convert` writes all of them but {', '.join(unwritten)}. Replica types, in any case: "
+        + f"{', '.join(map(code, api.REPLICA_TYPES))}.\n\n## spec\n\n"
+    )
+    bare = api.TFJob(spec=api.TFJobSpec(tf_replica_specs={"Worker": api.ReplicaSpec(template={"spec": {}})}))
+    filled = with_defaults(bare).spec
+    text += table(["field", "type", "default", ""], list(field_rows(api.TFJobSpec, "spec", filled)))
+    text += "\n## status\n\n" + table(
+        ["field", "type", ""], [[a, b, d] for a, b, _, d in field_rows(api.TFJobStatus, "status")]
+    )
+    return text
+
+
+def field_rows(struct: type, path: str, filled: Any = None) -> Iterator[list[str]]:
+    """A row a field, nested structs below their field."""
+    hints = get_type_hints(struct)
+    for field in msgspec.structs.fields(struct):
+        name = f"{path}.{field.encode_name}"
+        hint = hints[field.name]
+        inner = next((one for one in leaves(hint) if isinstance(one, type) and issubclass(one, msgspec.Struct)), None)
+        value = getattr(filled, field.name, None)
+        plain = isinstance(value, str | int | bool) and value not in ("", None)
+        default = code(json.dumps(value).strip('"')) if plain else ""
+        yield [code(name), type_name(hint), default, said(words.FIELDS, name)]
+        if inner is not None and (inner is not api.Verdict or name == "status.failure"):
+            nested = value.get("Worker") if isinstance(value, dict) else value
+            yield from field_rows(inner, f"{name}.TYPE" if get_origin(hint) is dict else name, nested)
+
+
+def leaves(hint: Any) -> Iterator[Any]:
+    """The types inside a type."""
+    if get_args(hint):
+        for argument in get_args(hint):
+            yield from leaves(argument)
+    else:
+        yield hint
+
+
+def type_name(hint: Any) -> str:
+    """A type as a reader of YAML would say it."""
+    arguments = [one for one in get_args(hint) if one is not type(None)]
+    if get_origin(hint) in (Union, types.UnionType):
+        return type_name(arguments[0])
+    if get_origin(hint) is list:
+        return f"list of {type_name(arguments[0])}"
+    if get_origin(hint) is dict:
+        return "object" if arguments[1] is typing.Any else f"map of {type_name(arguments[1])}"
+    known = {str: "string", int: "integer", bool: "boolean", datetime: "time", float: "number"}
+    return known.get(hint, "object")
+
+
+# JSON.
+
+MANIFEST = """
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: NAME}
+spec:
+  tfReplicaSpecs:
+    Worker:
+      template:
+        spec:
+          containers:
+          - name: tensorflow
+            image: python:3.11-slim
+            command: [sh, -c, "echo hello; exit CODE"]
+            volumeMounts: [{name: data, mountPath: /data}]
+          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+"""
+
+
+def json_output() -> str:
+    """Shapes as the commands print them for a job that succeeds and one that fails."""
+    text = (
+        "# JSON output\n\nWith `-o json` a command prints one object with `apiVersion: tfjob/v1` and a `kind`; a list"
+        " is an object of kind `...List` with `items`. A field that changes its meaning or goes raises the version; new"
+        " fields may come at any time. Times are UTC in RFC 3339.\n"
+    )
+    shapes = samples()
+    for kind, found in shapes.items():
+        inherited = shapes[words.EXTENDS[kind]] if kind in words.EXTENDS else {}
+        rows = [
+            [code(path), " or ".join(sorted(kinds)), said(words.JSON, f"{kind}.{path}")]
+            for path, kinds in found.items()
+            if path not in inherited
+        ]
+        text += f"\n## {kind}\n\n{said(words.KINDS, kind)}\n\n{table(['field', 'type', ''], rows)}"
+    return text
+
+
+def samples() -> dict[str, dict[str, set[str]]]:
+    """kind -> path -> types, from real output."""
+    shapes: dict[str, dict[str, set[str]]] = {}
+    with tempfile.TemporaryDirectory(prefix="tfjob-reference-") as folder:
+        for name, code_ in (("good", "0"), ("bad", "3")):
+            Path(folder, f"{name}.yaml").write_text(MANIFEST.replace("NAME", name).replace("CODE", code_))
+        Path(folder, "wrong.yaml").write_text(MANIFEST.replace("image", "imag"))
+        for command in words.SAMPLES:
+            printed = subprocess.run(
+                [sys.executable, "-m", "tfjob", *command.split(), "-o", "json"],
+                cwd=folder,
+                env={"PATH": os.environ["PATH"], "HOME": folder, "TFJOB_HOME": f"{folder}/home"},
+                stdout=subprocess.PIPE,
+                check=False,
+                text=True,
+            ).stdout
+            if command.startswith("logs"):
+                printed = printed.splitlines()[0]
+            whole = json.loads(printed)
+            kind = whole["kind"].removesuffix("List")
+            for item in whole.get("items", [whole]):
+                collect(item, "", shapes.setdefault(kind, {}))
+    return shapes
+
+
+OPAQUE = ("env", "resources", "status", "capabilities")
+"""Fields whose keys are data, or are described elsewhere."""
+
+
+def collect(value: Any, path: str, found: dict[str, set[str]]) -> None:
+    """Notes the type of a value and of everything in it."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not path and key in ("apiVersion", "kind"):
+                continue
+            name = f"{path}.{key}" if path else key
+            found.setdefault(name, set()).add(json_type(inner))
+            if key not in OPAQUE:
+                collect(inner, name, found)
+    elif isinstance(value, list):
+        for inner in value:
+            if isinstance(inner, dict):
+                collect(inner, f"{path}[]", found)
+
+
+def json_type(value: Any) -> str:
+    """A value's type as JSON calls it."""
+    known = {dict: "object", list: "list", str: "string", bool: "boolean", int: "number", float: "number"}
+    return known.get(type(value), "null")
+
+
+# Configuration.
+
+
+def configuration() -> str:
+    """The files and variables that change what tfjob does."""
+    image = [[code(key), said(words.IMAGE_KEYS, key)] for key in image_keys()]
+    defaults = config.Config()
+    local = [
+        [code(field.name), code(json.dumps(getattr(defaults, field.name))), said(words.LOCAL_KEYS, field.name)]
+        for field in dataclasses.fields(config.Config)
+        if field.name not in ("images", "volumes", "files")
+    ]
+    docstring = (config.__doc__ or "").split("\n\n", 1)[1]
+    sample, _, rest = docstring.partition("\n\nThe project")
+    sample = "\n".join(line.removeprefix("    ") for line in sample.splitlines())
+    environment = [[code(name), sentence] for name, sentence in words.ENVIRONMENT.items()]
+    passed = ", ".join(map(code, ("PATH", *FROM_HOST, *PROXY, *(f"{prefix}*" for prefix in PREFIXES_FROM_HOST))))
+    return (
+        "# Configuration\n\n## tfjob.toml\n\n"
+        f'```toml\n{sample}\n```\n\nThe project{prose(rest)}\n\n### images."NAME"\n\n'
+        + table(["key", ""], image)
+        + "\n### volumes\n\nThe name of a volume of the manifest, and the folder to use for it.\n\n### local\n\n"
+        + table(["key", "default", ""], local)
+        + "\n## Environment variables\n\n"
+        + table(["variable", ""], environment)
+        + f"\n## What a replica gets of your environment\n\n{passed} (the proxy variables also in capitals);"
+        " `HOSTNAME` is the pod's and `PYTHONUNBUFFERED=1` is set. Then come the variables of the image entry and of"
+        " the manifest, each over the one before. Nothing else of your shell reaches a replica.\n"
+    )
+
+
+def image_keys() -> list[str]:
+    """The settings of an image entry."""
+    return [field.name for field in dataclasses.fields(config.ImageEntry) if field.name not in ("name", "file")]
+
+
+# Words and tables.
+
+
+def said(sentences: dict[str, str], name: str) -> str:
+    """The sentence about something; every one must have one."""
+    if name not in sentences:
+        raise MissingWords(f"describe {name} in tools/reference_words.py")
+    return sentences[name]
+
+
+def table(titles: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def code(text: str) -> str:
+    """Text as code."""
+    return f"`{text}`"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
