@@ -116,7 +116,7 @@ def _shape(job: str, task: Task, child: Pod, listens: str, ready: Assembled) -> 
             {
                 "name": spec["name"],
                 "init": init,
-                "argv": ready.shown_argv[spec["name"]],
+                "argv": spec["argv"],
                 "workingDir": spec["cwd"],
                 "mounts": spec["mounts"],
                 "env": ready.shown_env[spec["name"]],

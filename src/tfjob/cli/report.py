@@ -15,7 +15,7 @@ def ending(run: Run) -> str:
     status, name = run.job.status, run.job.metadata.name
     time = took(run.created, status.completion_time)
     if status.state == "Succeeded":
-        restarts = f", {status.restarts} restarts" if status.restarts else ""
+        restarts = f", {status.restarts} restart{'s' if status.restarts > 1 else ''}" if status.restarts else ""
         return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}"
     if status.state == "Failed" and status.failure:
         return click.style(f"{name} failed", fg="red") + f" after {time}: " + verdict(status.failure, status.reason)

@@ -43,13 +43,12 @@ class Machine:
 class Assembled:
     """A pod ready to be launched; `notes` are what its user should know, such as a claim made just now.
 
-    `shown_env` (what the manifest declares) and `shown_argv` hide what comes from a Secret.
+    `spec` is kept on disk and holds nothing of a Secret; `shown_env` is what the manifest declares, without it too.
     """
 
     spec: pod_spec.PodSpec
     secrets: pod_spec.Secrets
     shown_env: Mapping[str, Mapping[str, str]]
-    shown_argv: Mapping[str, Sequence[str]]
     mounts: Mapping[str, Sequence[volumes.Mount]]
     notes: Sequence[str]
 
@@ -129,20 +128,18 @@ def assemble(
             }
             for volume, files in resolved.secret_files.items()
         },
+        "argv": {},
     }
-    shown_env = {name: _shown(value) for name, value in variables.items()}
-    shown_argv = {
-        container["name"]: images.argv(container, runtimes[container["name"]], shown_env[container["name"]])
-        for container in containers
+    shown_env = {
+        name: {key: texts.of(name, text) for key, text in _shown(value).items()} for name, value in variables.items()
     }
-    return Assembled(
-        spec,
-        secrets,
-        {name: {key: texts.of(name, text) for key, text in shown.items()} for name, shown in shown_env.items()},
-        {name: [texts.of(name, word) for word in words] for name, words in shown_argv.items()},
-        resolved.mounts,
-        texts.notes,
-    )
+    for container in containers:
+        name = container["name"]
+        words = images.argv(container, runtimes[name], variables[name].declared)
+        whole = [texts.of(name, word) for word in words]
+        if whole != specs[name]["argv"]:
+            secrets["argv"][name] = whole
+    return Assembled(spec, secrets, shown_env, resolved.mounts, texts.notes)
 
 
 def _shown(variables: environment.Environment) -> dict[str, str]:
@@ -220,7 +217,7 @@ def _container(
     limits = _limits(container)
     spec: pod_spec.ContainerSpec = {
         "name": name,
-        "argv": [texts.of(name, word) for word in images.argv(container, runtime, variables[name].declared)],
+        "argv": [texts.of(name, word) for word in images.argv(container, runtime, _shown(variables[name]))],
         "cwd": texts.of(name, str(runtime.workdir)),
         "mounts": [
             {"source": str(mount.source), "target": mount.target, "readOnly": mount.read_only}

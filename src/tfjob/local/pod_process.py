@@ -66,6 +66,8 @@ def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets) -> NoReturn:
         os._exit(0)
     identity = _identity(int(os.readlink("/proc/self")) if spec["level"] == "full" else os.getpid())
     try:
+        for container in (*spec["initContainers"], *spec["containers"]):
+            container["argv"] = secrets.get("argv", {}).get(container["name"], container["argv"])
         pod = PodProcess(pod_dir, spec, secrets)
         pod.prepare()
         pod_files.write_json(f"{pod_dir}/supervisor.json", identity)  # from now on we may be told to stop

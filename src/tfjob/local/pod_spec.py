@@ -92,10 +92,14 @@ class SecretFile(TypedDict):
 
 
 class Secrets(TypedDict):
-    """What reaches the supervisor through the launch pipe and never touches the disk."""
+    """What reaches the supervisor through the launch pipe and never touches the disk.
+
+    `argv` has the words of the containers that name a Secret in them; spec.json has them without it.
+    """
 
     env: dict[str, dict[str, str]]
     files: dict[str, dict[str, SecretFile]]
+    argv: NotRequired[dict[str, list[str]]]
 
 
 class Binds(TypedDict):
