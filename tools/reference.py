@@ -159,11 +159,10 @@ def seconds(span: Any) -> str:
 
 def tfjob() -> str:
     """Every field of spec and status, from the types."""
-    unwritten = [code(version) for version in ORIGINS if version not in WRITERS]
     text = (
         f"# TFJob\n\n`apiVersion: {api.API_VERSION}`, `kind: {api.KIND}`. These versions are read and run:\n\n"
         + "".join(f"- `{version}`\n" for version in ORIGINS)
-        + f"\n`tfjob convert` writes all of them but {', '.join(unwritten)}. Replica types, in any case: "
+        + f"\n`tfjob convert` writes {', '.join(map(code, WRITERS))}.\n\nReplica types, in any case: "
         + f"{', '.join(map(code, api.REPLICA_TYPES))}.\n\n## spec\n\n"
     )
     bare = api.TFJob(spec=api.TFJobSpec(tf_replica_specs={"Worker": api.ReplicaSpec(template={"spec": {}})}))

@@ -1,0 +1,30 @@
+"""What the documentation says is tested, is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = {
+    name for file in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", file.read_text())
+}
+
+
+@pytest.mark.parametrize("page", ["compatibility.md", "testing.md"])
+def test_every_test_that_a_page_names_exists(page: str) -> None:
+    named = set(re.findall(r"`(?:test_\w+\.py::)?(test_[a-z0-9_]+)`", (ROOT / "docs" / page).read_text()))
+    assert named
+    assert not named - TESTS
+
+
+def test_every_test_with_real_tensorflow_is_in_the_table_and_they_are_at_most_20() -> None:
+    table = (ROOT / "docs" / "testing.md").read_text()
+    rows = re.findall(r"^\| `(test_\w+\.py)::(test_\w+)` \| (\d+) \|", table, re.MULTILINE)
+    assert sum(int(runs) for _, _, runs in rows) <= 20
+    for file in (ROOT / "tests" / "tensorflow").glob("test_*.py"):
+        for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE):
+            without = "without_tensorflow" in name or "failing_example" in name
+            assert without or (file.name, name) in {(module, test) for module, test, _ in rows}, f"{file.name}::{name}"
