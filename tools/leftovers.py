@@ -25,7 +25,7 @@ from pathlib import Path
 PREFIX = "tfjob-ci-"
 GRACE = 10.0
 NEWBORN = 60.0
-SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- read, never written
+SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 NOT_OURS = ("pytest-of-", "uv-", "__autograph_generated_file")  # what pytest, uv and a killed TensorFlow keep there
 PR_SET_CHILD_SUBREAPER = 36
 

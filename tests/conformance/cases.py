@@ -58,7 +58,7 @@ def tfjob(name: str, replicas: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 SHARED = {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}
-MOUNT = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+MOUNT: dict[str, Any] = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
 
 
 def remembering(*steps: str, **fields: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pod_harness import EVERYWHERE, SRC, Place, Pods, place_param
+
+from local.pod_harness import EVERYWHERE, SRC, Place, Pods, place_param
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

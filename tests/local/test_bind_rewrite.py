@@ -6,8 +6,8 @@ import socket
 import struct
 
 import pytest
-from pod_harness import PYTHON, Place, Pods, at
 
+from local.pod_harness import PYTHON, Place, Pods, at
 from tfjob.local.bind_rewrite import rewrite
 
 WITH_ADDRESS = [Place(level, who) for level in ("full", "addresses") for who in ("root", "user")]

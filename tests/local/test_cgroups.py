@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from pod_harness import PYTHON, Place, Pods, at
 
+from local.pod_harness import PYTHON, Place, Pods, at
 from tfjob.local import cgroups
 
 AS_ROOT = [Place(level, "root") for level in ("full", "addresses", "ports")]

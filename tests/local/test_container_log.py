@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pod_harness import EACH_LEVEL, PYTHON, Pods, at
 
+from local.pod_harness import EACH_LEVEL, PYTHON, Pods, at
 from tfjob.local.container_log import ContainerLog, plain_tail, timestamp
 
 LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z stdout ([FP]) (.*)$", re.DOTALL)

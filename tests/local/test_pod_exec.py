@@ -9,8 +9,8 @@ import sys
 import time
 
 import pytest
-from pod_harness import EACH_LEVEL, FULL, Place, PodRun, Pods, at
 
+from local.pod_harness import EACH_LEVEL, FULL, Place, PodRun, Pods, at
 from tfjob.local import pod_exec
 
 

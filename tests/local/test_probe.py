@@ -6,8 +6,8 @@ import json
 import os
 
 import pytest
-from pod_harness import Place, Pods, at
 
+from local.pod_harness import Place, Pods, at
 from tfjob.local import probe
 
 NAMES = ("mount_namespace", "pid_namespace", "seccomp_notify", "loopback", "memory_cgroup", "cpu_cgroup")

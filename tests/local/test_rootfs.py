@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pod_harness import EACH_LEVEL, FULL, PYTHON, Pods, at
 
+from local.pod_harness import EACH_LEVEL, FULL, PYTHON, Pods, at
 from tfjob.local import rootfs, supervisor
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from pod_harness import EACH_LEVEL, PYTHON, Pods, at
 
+from local.pod_harness import EACH_LEVEL, PYTHON, Pods, at
 from tfjob.local import processes
 
 

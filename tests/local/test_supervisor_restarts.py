@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 import time
 
-from pod_harness import EACH_LEVEL, FULL, PYTHON, Place, PodRun, Pods, at
+from local.pod_harness import EACH_LEVEL, FULL, PYTHON, Place, PodRun, Pods, at
 
 FAIL_TWICE = 'n=$(cat "$FILE" 2>/dev/null || echo 0); echo $((n+1)) > "$FILE"; echo try $n; [ $n -ge 2 ]'
 

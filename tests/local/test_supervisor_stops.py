@@ -9,8 +9,7 @@ import subprocess
 import sys
 import time
 
-from pod_harness import EACH_LEVEL, PYTHON, Pods, at
-
+from local.pod_harness import EACH_LEVEL, PYTHON, Pods, at
 from tfjob.local import processes, supervisor
 
 POLITE = 'trap "echo bye; exit 7" TERM; echo up; while :; do sleep 0.05; done'
