@@ -172,9 +172,26 @@ def screen_lines(source: Path) -> list[Line]:
         since = since if rest else moment
         *whole, rest = (rest + OTHER_ESCAPES.sub("", text)).split("\n")
         for one in whole:
-            found.append(Line(since, one))
+            found += [Line(since, row) for row in wrapped(one)]
             since = moment
     return [*found, Line(moment, rest)] if rest else found
+
+
+def wrapped(text: str) -> list[str]:
+    """A line as a terminal shows it: what does not fit goes to the next row, in its colour."""
+    rows, room, style = [""], WIDTH, ""
+    for number, part in enumerate(SGR.split(text)):
+        if number % 2:
+            style = f"\x1b[{part}m"
+            rows[-1] += style
+            continue
+        while len(part) > room:
+            rows[-1] += part[:room]
+            rows.append(style)
+            part, room = part[room:], WIDTH
+        rows[-1] += part
+        room -= len(part)
+    return rows
 
 
 def scrolling(lines: list[Line], total: float) -> str:
