@@ -38,3 +38,9 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
         if "://" not in target and not (page.parent / target).exists()
     ]
     assert not broken
+
+
+def test_ci_and_every_page_install_the_same_uv() -> None:
+    (pinned,) = re.findall(r"^UV_VERSION=(\S+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert set(re.findall(r"uv==([0-9.]+)", (ROOT / page).read_text())) == {pinned}, page
