@@ -3,18 +3,15 @@
     uv run python tools/reference.py           write
     uv run python tools/reference.py --check   say whether the files are up to date
 
-Names, types, defaults and tables come from the code, and the shapes of JSON from what the commands really print for
-two small jobs. Only the sentences beside them are here, in reference_words.py; a field without one is an error.
+Names, types, defaults and tables come from the code. Only the sentences beside them are in reference_words.py; a
+field without one is an error.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import types
 import typing
 from collections.abc import Iterator
@@ -31,7 +28,9 @@ from tfjob.api.defaults import with_defaults
 from tfjob.api.origin import ORIGINS
 from tfjob.api.versions import WRITERS
 from tfjob.cli import outcome
+from tfjob.cli.json_kinds import KINDS
 from tfjob.cli.main import COMMANDS, cli
+from tfjob.cli.shapes import OUTPUT_VERSION
 from tfjob.local import config
 from tfjob.local.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
 from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_TASKS, STREAK_RESET, WAITS
@@ -214,92 +213,22 @@ def type_name(hint: Any) -> str:
 
 # JSON.
 
-MANIFEST = """
-apiVersion: kubeflow.org/v1
-kind: TFJob
-metadata: {name: NAME}
-spec:
-  tfReplicaSpecs:
-    Worker:
-      template:
-        spec:
-          containers:
-          - name: tensorflow
-            image: python:3.11-slim
-            command: [sh, -c, "echo hello; exit CODE"]
-            volumeMounts: [{name: data, mountPath: /data}]
-          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
-"""
-
 
 def json_output() -> str:
-    """Shapes as the commands print them for a job that succeeds and one that fails."""
+    """Every kind and its fields, from the table that the tests hold the commands to."""
     text = (
-        "# JSON output\n\nWith `-o json` a command prints one object with `apiVersion: tfjob/v1` and a `kind`; a list"
-        " is an object of kind `...List` with `items`. A field that changes its meaning or goes raises the version; new"
-        " fields may come at any time. Times are UTC in RFC 3339.\n"
+        f"# JSON output\n\nWith `-o json` a command prints one object with `apiVersion: {OUTPUT_VERSION}` and a `kind`;"
+        " a list is an object of kind `...List` with `items`. New fields may come at any time; one that changes its"
+        " meaning or goes raises the version. Times are RFC 3339 in UTC, and what does not apply is null, an empty text"
+        " or an empty object.\n"
     )
-    shapes = samples()
-    for kind, found in shapes.items():
-        inherited = shapes[words.EXTENDS[kind]] if kind in words.EXTENDS else {}
-        rows = [
-            [code(path), " or ".join(sorted(kinds)), said(words.JSON, f"{kind}.{path}")]
-            for path, kinds in found.items()
-            if path not in inherited
-        ]
-        text += f"\n## {kind}\n\n{said(words.KINDS, kind)}\n\n{table(['field', 'type', ''], rows)}"
+    for name, kind in KINDS.items():
+        inherited = KINDS["Job"].fields if name == "JobStatus" else {}
+        rows = [[code(field), sentence] for field, sentence in kind.fields.items() if field not in inherited]
+        printed = ", ".join(map(code, kind.commands))
+        more = " It has the fields of Job, and these:" if inherited else ""
+        text += f"\n## {name}\n\n{kind.words} Printed by {printed}.{more}\n\n{table(['field', ''], rows)}"
     return text
-
-
-def samples() -> dict[str, dict[str, set[str]]]:
-    """kind -> path -> types, from real output."""
-    shapes: dict[str, dict[str, set[str]]] = {}
-    with tempfile.TemporaryDirectory(prefix="tfjob-reference-") as folder:
-        for name, code_ in (("good", "0"), ("bad", "3")):
-            Path(folder, f"{name}.yaml").write_text(MANIFEST.replace("NAME", name).replace("CODE", code_))
-        Path(folder, "wrong.yaml").write_text(MANIFEST.replace("image", "imag"))
-        for command in words.SAMPLES:
-            printed = subprocess.run(
-                [sys.executable, "-m", "tfjob", *command.split(), "-o", "json"],
-                cwd=folder,
-                env={"PATH": os.environ["PATH"], "HOME": folder, "TFJOB_HOME": f"{folder}/home"},
-                stdout=subprocess.PIPE,
-                check=False,
-                text=True,
-            ).stdout
-            if command.startswith("logs"):
-                printed = printed.splitlines()[0]
-            whole = json.loads(printed)
-            kind = whole["kind"].removesuffix("List")
-            for item in whole.get("items", [whole]):
-                collect(item, "", shapes.setdefault(kind, {}))
-    return shapes
-
-
-OPAQUE = ("env", "resources", "status", "capabilities")
-"""Fields whose keys are data, or are described elsewhere."""
-
-
-def collect(value: Any, path: str, found: dict[str, set[str]]) -> None:
-    """Notes the type of a value and of everything in it."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if not path and key in ("apiVersion", "kind"):
-                continue
-            name = f"{path}.{key}" if path else key
-            found.setdefault(name, set()).add(json_type(inner))
-            if key not in OPAQUE:
-                collect(inner, name, found)
-    elif isinstance(value, list):
-        for inner in value:
-            if isinstance(inner, dict):
-                collect(inner, f"{path}[]", found)
-
-
-def json_type(value: Any) -> str:
-    """A value's type as JSON calls it."""
-    known = {dict: "object", list: "list", str: "string", bool: "boolean", int: "number", float: "number"}
-    return known.get(type(value), "null")
 
 
 # Configuration.
