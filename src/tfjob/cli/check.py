@@ -54,14 +54,14 @@ def _judged(
 ) -> tuple[list[Problem], list[str]]:
     """The problems of one file and the names of its jobs; a file that cannot be read is a problem too."""
     from tfjob.api.problems import Problem, in_order
-    from tfjob.cli import outcome, starting
+    from tfjob.cli import starting
 
     try:
         _, manifest = starting.read(file, parameters)
+    except IsADirectoryError:
+        return [Problem("", "is a folder", "name a manifest in it", source=file)], []
     except OSError as error:
         return [Problem("", error.strerror or str(error), source=file)], []
-    except outcome.Stop as stop:
-        return [Problem("", stop.message, stop.hint)], []
     problems = list(manifest.problems)
     if local and not manifest.errors:
         request = starting.Request(file, parameters, "", "", python, volumes, None, no_limits=False)

@@ -25,6 +25,7 @@ def namespace_option(command: Command) -> Command:
         "--namespace",
         default="default",
         show_default=True,
+        metavar="NAME",
         callback=valid_namespace,
         help="Namespace of the job.",
     )(command)

@@ -28,7 +28,7 @@ class Exec(click.Command):
 @click.command("exec", cls=Exec)
 @click.argument("job")
 @click.argument("replica")
-@click.option("-c", "--container", default="", help="Which container; the main one by default.")
+@click.option("-c", "--container", default="", metavar="NAME", help="Which container; the main one by default.")
 @namespace_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def exec_(job: str, replica: str, container: str, namespace: str, command: tuple[str, ...]) -> int:

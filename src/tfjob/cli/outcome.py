@@ -48,7 +48,7 @@ def guarded(command: Callable[..., Any]) -> NoReturn:
 
 def _code_of(command: Callable[..., Any]) -> int:
     try:
-        code = command(standalone_mode=False)
+        code = command(prog_name="tfjob", standalone_mode=False)
     except click.exceptions.Exit as done:
         return done.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -94,6 +94,8 @@ def explained(error: Exception) -> Stop | None:
             return Stop(BAD_INPUT, str(error))
         case sqlite3.Error():
             return Stop(BAD_INPUT, f"the state folder: {error}", "TFJOB_HOME can name another one.")
+        case IsADirectoryError():
+            return Stop(BAD_INPUT, f"{error.filename} is a folder", "Name a manifest in it.")
         case OSError() if error.filename:
             return Stop(BAD_INPUT, f"{error.filename}: {error.strerror}")
         case OSError():

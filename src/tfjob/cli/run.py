@@ -14,7 +14,7 @@ def _options(command: Command) -> Command:
             click.option(
                 "-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."
             ),
-            click.option("--name", default="", help="Run the job under another name."),
+            click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
             click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
             click.option(
                 "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume."
@@ -27,7 +27,12 @@ def _options(command: Command) -> Command:
             ),
             click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
             click.option(
-                "-n", "--namespace", default="", callback=valid_namespace, help="Namespace for a job that names none."
+                "-n",
+                "--namespace",
+                default="",
+                metavar="NAME",
+                callback=valid_namespace,
+                help="Namespace for a job that names none.",
             ),
             output_option,
         )

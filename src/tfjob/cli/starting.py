@@ -72,10 +72,7 @@ def submissions(request: Request) -> list[Submission]:
 def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
     """A manifest's bytes and what they hold."""
     values = pairs(parameters, "-p")
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except IsADirectoryError:
-        raise outcome.Stop(outcome.BAD_INPUT, f"{file} is a folder", "Name a manifest in it.") from None
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     return data, manifests.load(data, "stdin" if file == "-" else file, values, name)
 
 

@@ -1,0 +1,178 @@
+"""Ctrl-C on a real terminal, prompts, signals, and the end of the tool by kill -9."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from command_line import MANIFESTS, CommandLine
+from running import processes_of, wait_until
+
+CTRL_C = "\x03"
+
+
+class Terminal:
+    """A command on a terminal of its own, with somebody who types."""
+
+    def __init__(self, cli: CommandLine, *words: str) -> None:
+        self.screen = ""
+        self._ours, theirs = os.openpty()
+        self.process = subprocess.Popen(
+            [*cli.tool.command, *words],
+            env={**cli.environment(), "TERM": "xterm"},
+            cwd=MANIFESTS,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+
+    def wait_for(self, text: str, timeout: float = 30) -> None:
+        """Reads until the screen shows `text`."""
+        deadline = time.monotonic() + timeout
+        while text not in self.screen:
+            assert time.monotonic() < deadline, f"no {text!r} in {self.screen!r}"
+            assert self._read(), f"no {text!r} in {self.screen!r}"
+
+    def type(self, keys: str) -> None:
+        """Presses keys."""
+        os.write(self._ours, keys.encode())
+
+    def end(self, timeout: float = 30) -> int:
+        """Reads to the end and returns the exit code."""
+        while self._read():
+            pass
+        code = self.process.wait(timeout)
+        os.close(self._ours)
+        return code
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], 30)
+        try:
+            data = os.read(self._ours, 65536) if ready else b""
+        except OSError:  # EIO: the last process that had it open is gone
+            data = b""
+        self.screen += data.decode(errors="replace")
+        return bool(data)
+
+
+@pytest.fixture
+def sleeper(cli: CommandLine) -> Iterator[CommandLine]:
+    """A fresh state folder in which the job sleeper runs in the background."""
+    cli("submit", "sleeper.yaml", "--no-limits")
+    yield cli
+    cli.run("delete", "sleeper")
+
+
+def test_ctrl_c_stops_in_order_and_the_job_can_be_resumed(cli: CommandLine) -> None:
+    terminal = Terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.type(CTRL_C)
+    assert terminal.end() == 130
+    assert "stopping; press Ctrl-C again to kill" in terminal.screen
+    assert "| \x1b[0mstopped" in terminal.screen.replace("|\x1b[0m ", "| \x1b[0m"), "colours on a terminal"
+    assert "sleeper is Suspended (Stopped); continue it with: tfjob resume sleeper" in terminal.screen
+    assert processes_of(cli.home) == []
+    (job,) = json.loads(cli("ps", "-o", "json"))["items"]
+    assert (job["state"], job["reason"]) == ("Suspended", "Stopped")
+    cli("resume", "sleeper")
+    cli("wait", "sleeper", "--for", "running", "--timeout", "30s")
+    cli("delete", "sleeper")
+
+
+def test_a_second_ctrl_c_kills_what_does_not_want_to_stop(cli: CommandLine) -> None:
+    terminal = Terminal(cli, "run", "stubborn.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.type(CTRL_C)
+    terminal.wait_for("press Ctrl-C again")
+    started = time.monotonic()
+    terminal.type(CTRL_C)
+    assert terminal.end() == 130
+    assert time.monotonic() - started < 20, "it has 60 s to stop in order"
+    assert processes_of(cli.home) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_the_session_stops_an_attached_run_in_order(cli: CommandLine, number: signal.Signals) -> None:
+    terminal = Terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.process.send_signal(number)
+    assert terminal.end() == 130
+    assert "stopped" in terminal.screen
+    assert processes_of(cli.home) == []
+
+
+def test_kill_9_of_an_attached_run_leaves_no_process_and_a_suspended_job(cli: CommandLine) -> None:
+    terminal = Terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.process.kill()
+    assert terminal.end() == -signal.SIGKILL
+    (job,) = json.loads(cli("ps", "-o", "json"))["items"]
+    assert (job["state"], job["reason"]) == ("Suspended", "Interrupted")
+    wait_until(lambda: not processes_of(cli.home), 20)
+    assert "exited" not in cli("status", "sleeper")
+    cli("run", "fails.yaml", "--name", "sleeper", "--no-limits", code=1)
+
+
+def test_kill_9_of_the_background_driver_is_healed_by_the_next_command(sleeper: CommandLine) -> None:
+    sleeper("wait", "sleeper", "--for", "running", "--timeout", "30s")
+    (before,) = drivers(sleeper)
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: before not in drivers(sleeper), 10)
+    assert "Running" in sleeper("ps")
+    wait_until(lambda: len(drivers(sleeper)) == 1, 10)
+    assert json.loads(sleeper("status", "sleeper", "-o", "json"))["restarts"] == 0
+
+
+def test_deleting_a_running_job_asks_on_a_terminal_and_takes_no_for_an_answer(sleeper: CommandLine) -> None:
+    terminal = Terminal(sleeper, "delete", "sleeper")
+    terminal.wait_for("sleeper.1 has not ended. Delete? [y/N]")
+    terminal.type("n\n")
+    assert terminal.end() == 130
+    assert "sleeper" in sleeper("ps")
+    terminal = Terminal(sleeper, "delete", "sleeper")
+    terminal.wait_for("[y/N]")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert "deleted sleeper.1" in terminal.screen
+
+
+def test_ctrl_c_ends_a_follower_and_not_the_job(running: CommandLine) -> None:
+    terminal = Terminal(running, "logs", "sleeper", "-f")
+    terminal.wait_for("up")
+    terminal.type(CTRL_C)
+    assert terminal.end() == 130
+    assert "Running" in running("ps")
+
+
+def test_a_shell_inside_a_replica_has_a_terminal(running: CommandLine) -> None:
+    terminal = Terminal(
+        running, "exec", "sleeper", "worker-0", "--", "sh", "-c", "tty >/dev/null && echo on a terminal"
+    )
+    assert terminal.end() == 0
+    assert "on a terminal" in terminal.screen
+
+
+def drivers(cli: CommandLine) -> list[int]:
+    """The background drivers of a state folder."""
+    return [pid for pid in processes_of(cli.home) if b"tfjob.local.driver" in cmdline(pid)]
+
+
+def cmdline(pid: int) -> bytes:
+    """The words of a process that may be gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
