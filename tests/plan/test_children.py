@@ -5,9 +5,9 @@ import json
 from datetime import timedelta
 
 import pytest
-from builders import job, task, template
 from msgspec.structs import replace
 
+from plan.builders import job, task, template
 from tfjob.api.objects import OwnerReference
 from tfjob.api.types import ReplicaSpec, TFJob
 from tfjob.plan.children import Settings, cluster_size, pod, pods, service

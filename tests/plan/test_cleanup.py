@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from builders import job, observed, pod
 
+from plan.builders import job, observed, pod
 from tfjob.plan.actions import Delete
 from tfjob.plan.cleanup import cleanup, everything
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from builders import at
-
+from plan.builders import at
 from tfjob.api.types import Condition
 from tfjob.plan.conditions import FAILED, RESTARTING, RUNNING, SUCCEEDED, SUSPENDED, is_true, with_condition
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import job
 
+from plan.builders import job
 from tfjob.api.origin import BATCH
 from tfjob.plan.gangs import gang
 

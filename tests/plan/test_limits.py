@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from builders import at, job, status
-
+from plan.builders import at, job, status
 from tfjob.plan.limits import backoff_words, deadline, expiry, over_backoff_limit
 
 

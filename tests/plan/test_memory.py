@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from builders import T0, after, at, begun, created_pods, job, listed, pod, running, see, status
 from msgspec.structs import replace
 
+from plan.builders import T0, after, at, begun, created_pods, job, listed, pod, running, see, status
 from tfjob.api.types import Restart, TFJob, Verdict
 from tfjob.plan.memory import OOM_NAMES, begin, record
 from tfjob.plan.restarts import Again

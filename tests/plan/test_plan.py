@@ -7,7 +7,9 @@ import json
 
 import msgspec
 import pytest
-from builders import (
+from msgspec.structs import replace
+
+from plan.builders import (
     PodBuilder,
     after,
     at,
@@ -26,8 +28,6 @@ from builders import (
     status,
     template,
 )
-from msgspec.structs import replace
-
 from tfjob.api.types import ReplicaStatus, TFJob
 from tfjob.plan.plan import SUSPEND_REASON, Plan, is_finished, plan
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from builders import (
+from msgspec.structs import replace
+
+from plan.builders import (
     after,
     at,
     begun,
@@ -16,8 +18,6 @@ from builders import (
     see,
     status,
 )
-from msgspec.structs import replace
-
 from tfjob.api.origin import BATCH
 from tfjob.api.types import PARALLELISM, TFJob
 from tfjob.plan.plan import plan

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import PodBuilder, at, begun, job, observed, pod, running, status
 from msgspec.structs import replace
 
+from plan.builders import PodBuilder, at, begun, job, observed, pod, running, status
 from tfjob.api.origin import BATCH
 from tfjob.api.types import Restart, TFJob, Verdict
 from tfjob.plan.restarts import (

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import job, task
 
+from plan.builders import job, task
 from tfjob.api.types import ChiefReference, TerminationPolicy
 from tfjob.plan.success import deciding_types, rule_met
 

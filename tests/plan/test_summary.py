@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from builders import after, begun, job, listed, pod, running, see
-
+from plan.builders import after, begun, job, listed, pod, running, see
 from tfjob.api.types import ReplicaStatus
 
 

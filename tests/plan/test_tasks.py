@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from builders import at, job, observed, pod, running, services, status, task, template
 from msgspec.structs import replace
 
+from plan.builders import at, job, observed, pod, running, services, status, task, template
 from tfjob.api.objects import ContainerState, ContainerStatus, ContainerTerminated, Pod
 from tfjob.api.types import ReplicaSpec
 from tfjob.plan.attempts import attempt_due, attempt_of, is_stale

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import job, task, template
 
+from plan.builders import job, task, template
 from tfjob.api.origin import BATCH
 from tfjob.api.types import RUNTIME_ID
 from tfjob.plan.tf_config import address, tf_config, tf_configs

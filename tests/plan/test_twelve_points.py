@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from builders import (
+from msgspec.structs import replace
+
+from plan.builders import (
     PodBuilder,
     after,
     at,
@@ -24,8 +26,6 @@ from builders import (
     task,
     template,
 )
-from msgspec.structs import replace
-
 from tfjob.api.types import TFJob
 from tfjob.plan.plan import plan
 from tfjob.plan.restarts import RETRY_TABLE

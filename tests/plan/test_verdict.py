@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from builders import T0, job, pod, task, template
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plan.builders import T0, job, pod, task, template
 from tfjob.api.types import Verdict
 from tfjob.plan.verdict import BYTES, LINES, last_lines, memory_advice, shortened, verdict
 from tfjob.plan.views import End

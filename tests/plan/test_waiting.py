@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from builders import at, job, observed, pod, running, status
 
+from plan.builders import at, job, observed, pod, running, status
 from tfjob.plan.tasks import Refusal
 from tfjob.plan.views import survey
 from tfjob.plan.waiting import Wait, waits
