@@ -268,7 +268,7 @@ CASES = [
                 },
             )
         ],
-        both(succeeded("chief-0 exited 0"), sooner_than(12)),
+        both(succeeded("chief-0 exited 0"), sooner_than(40)),
     ),
     Case(
         "without a chief worker 0 decides",
@@ -390,7 +390,7 @@ CASES = [
     Case(
         "activeDeadlineSeconds ends the job on time",
         [tfjob("deadline", {"Worker": replica("sleep", "60")}, runPolicy={"activeDeadlineSeconds": 1})],
-        both(failed("", None, reason="DeadlineExceeded"), sooner_than(10)),
+        both(failed("", None, reason="DeadlineExceeded"), sooner_than(40)),
     ),
     Case(
         "a replica over its memory limit is OOMKilled",
@@ -412,7 +412,7 @@ CASES = [
             succeeded("worker-0 exited 0"),
             said("worker-0/prepare", "prepared"),
             said("worker-0/beside", "beside"),
-            sooner_than(15),
+            sooner_than(25),
         ),
     ),
     Case(
