@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Conflict, Key
-from tfjob.local import store as stores
-from tfjob.local.store import Run, Store, StoreError, open_store
+from tfjob.local import database
+from tfjob.local.database import StoreError
+from tfjob.local.store import Run, Store, open_store
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_a_failed_write_leaves_nothing(file: Path) -> None:
 def test_a_newer_schema_is_refused_with_what_to_do(file: Path) -> None:
     open_store(file).close()
     with sqlite3.connect(file) as connection:
-        connection.execute(f"pragma user_version = {stores.SCHEMA + 1}")
+        connection.execute(f"pragma user_version = {database.SCHEMA + 1}")
     connection.close()
     for write in (True, False):
         with pytest.raises(StoreError, match=r"newer tfjob .* upgrade tfjob"):
@@ -118,18 +119,20 @@ def test_an_older_schema_is_migrated_with_what_it_holds(file: Path, monkeypatch:
     store = open_store(file)
     add(store)
     store.close()
-    monkeypatch.setattr(stores, "SCHEMA", stores.SCHEMA + 1)
-    monkeypatch.setitem(stores.MIGRATIONS, stores.SCHEMA - 1, "alter table jobs add column colour text default 'red'")
+    monkeypatch.setattr(database, "SCHEMA", database.SCHEMA + 1)
+    monkeypatch.setitem(
+        database.MIGRATIONS, database.SCHEMA - 1, "alter table jobs add column colour text default 'red'"
+    )
     migrated = open_store(file)
     assert [run.id for run in migrated.runs()] == ["mnist.1"]
     assert migrated.connection.execute("select colour from jobs").fetchall() == [("red",)]
-    assert migrated.connection.execute("pragma user_version").fetchone() == (stores.SCHEMA,)
+    assert migrated.connection.execute("pragma user_version").fetchone() == (database.SCHEMA,)
 
 
 def test_a_migration_that_fails_changes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(file).close()
-    monkeypatch.setattr(stores, "SCHEMA", stores.SCHEMA + 1)
-    monkeypatch.setitem(stores.MIGRATIONS, stores.SCHEMA - 1, "create table extra (x); create table extra (x)")
+    monkeypatch.setattr(database, "SCHEMA", database.SCHEMA + 1)
+    monkeypatch.setitem(database.MIGRATIONS, database.SCHEMA - 1, "create table extra (x); create table extra (x)")
     with pytest.raises(StoreError):
         open_store(file)
     monkeypatch.undo()

@@ -61,7 +61,8 @@ def home() -> Home:
 @contextmanager
 def state(*, write: bool) -> Iterator[tuple[Home, Store]]:
     """The opened state; a reading command also works on a full or read-only disk, and without any state at all."""
-    from tfjob.local.store import StoreError, open_store
+    from tfjob.local.database import StoreError
+    from tfjob.local.store import open_store
 
     folder = home()
     if write:

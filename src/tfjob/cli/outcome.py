@@ -74,10 +74,10 @@ def explained(error: Exception) -> Stop | None:
     import sqlite3
 
     from tfjob.api.problems import InvalidManifest
+    from tfjob.local.database import StoreError
     from tfjob.local.pod_exec import NotRunningError
     from tfjob.local.refusal import Refusal
     from tfjob.local.runs import NotFound
-    from tfjob.local.store import StoreError
 
     match error:
         case Stop():
