@@ -111,11 +111,14 @@ class Controller:
         try:
             await self.cluster.create(child)
         except AlreadyExists as error:
-            if not error.ours:
+            if error.ours:
+                self._refusals.drop(key, child)
+            else:
                 self._refuse(key, job, child, "NameTaken", f"{kind} {name} exists and belongs to something else")
         except Refused as error:
             self._refuse(key, job, child, error.reason, error.message)
         else:
+            self._refusals.drop(key, child)
             self.cluster.publish(job, News(f"SuccessfulCreate{child.kind}", f"Created {kind}: {name}"))
 
     def _refuse(self, key: Key, job: TFJob, child: Pod | Service, reason: str, message: str) -> None:

@@ -7,7 +7,8 @@ from collections import deque
 
 from tfjob.controller.cluster import Key
 
-FIRST_DELAY, LAST_DELAY = 0.005, 1000.0
+FIRST_DELAY, LAST_DELAY = 0.005, 60.0
+"""Seconds; a full disk or a lost network ends without notice, so the longest delay is what a user waits afterwards."""
 
 
 class WorkQueue:

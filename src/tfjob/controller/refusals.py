@@ -35,6 +35,10 @@ class Refusals:
         self._of[key][name] = Refusal(reason, message, before.since if before else now)
         return before is None or before.reason != reason
 
+    def drop(self, key: Key, child: Pod | Service) -> None:
+        """Forgets a refusal, because the child is there now."""
+        self._of.get(key, {}).pop((child.kind, child.metadata.name), None)
+
     def keep(self, key: Key, actions: Sequence[Action]) -> None:
         """Forgets what the plan no longer wants to create: it exists, or the job was scaled, stopped or ended."""
         children = (action.child for action in actions if isinstance(action, Create))

@@ -1,0 +1,367 @@
+"""The loop against a cluster that conflicts, refuses and fails: nothing is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.memory_cluster import MemoryCluster
+from plan.builders import T0, job
+from tfjob.api.objects import ContainerState, ContainerStatus, ContainerTerminated, PodStatus
+from tfjob.api.types import TFJob, TFJobStatus
+from tfjob.controller.cluster import Conflict, Key, Refused
+from tfjob.controller.controller import Controller
+
+KEY = Key("default", "mnist")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = T0
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class World:
+    """A cluster with one job, and a controller for it."""
+
+    def __init__(self, owner: TFJob) -> None:
+        self.cluster, self.clock = MemoryCluster(), Clock()
+        self.cluster.put(owner)
+        self.controller = Controller(self.cluster, clock=self.clock)
+
+    @property
+    def status(self) -> TFJobStatus:
+        return self.cluster.jobs[KEY].status
+
+    async def passes(self, count: int = 1) -> datetime | None:
+        again = None
+        for _ in range(count):
+            again = await self.controller.reconcile(KEY)
+        return again
+
+    def restart_controller(self) -> None:
+        self.controller = Controller(self.cluster, clock=self.clock)
+
+    def runs(self, *names: str) -> None:
+        for name in names or self.cluster.pods():
+            self.cluster.set_pod(
+                name, PodStatus(phase="Running", container_statuses=[ContainerStatus(name="tensorflow")])
+            )
+
+    def ends(self, name: str, code: int) -> None:
+        ended = ContainerTerminated(exit_code=code, started_at=T0, finished_at=self.clock.now)
+        container = ContainerStatus(name="tensorflow", state=ContainerState(terminated=ended))
+        phase = "Failed" if code else "Succeeded"
+        self.cluster.set_pod(name, PodStatus(phase=phase, container_statuses=[container]))
+
+    def refuses(self, error: Callable[[], Exception] | None, kind: str = "create Pod") -> None:
+        def before(operation: str, name: str) -> None:
+            if error and f"{operation} {name}".startswith(kind):
+                raise error()
+
+        self.cluster.before = before
+
+    def said(self) -> list[str]:
+        return [news.reason for news in self.cluster.news]
+
+
+def play(owner: TFJob, story: Any) -> None:
+    async def run() -> None:
+        await asyncio.wait_for(story(World(owner)), timeout=60)
+
+    asyncio.run(run())
+
+
+def test_status_is_written_once_and_before_anything_is_made() -> None:
+    async def story(world: World) -> None:
+        await world.passes()
+        assert world.cluster.operations == [
+            "update_status Pending",
+            "create Pod mnist-worker-0",
+            "create Pod mnist-worker-1",
+            "create Service mnist-worker-0",
+            "create Service mnist-worker-1",
+        ]
+        world.cluster.operations.clear()
+        world.runs()
+        await world.passes(3)
+        assert world.cluster.operations == ["update_status Running"], "quiet when nothing changes"
+
+    play(job(worker=2), story)
+
+
+def test_when_the_status_write_conflicts_nothing_is_done_or_said() -> None:
+    async def story(world: World) -> None:
+        world.refuses(lambda: Conflict("mnist"), kind="update_status")
+        with pytest.raises(Conflict):
+            await world.passes()
+        assert (world.cluster.pods(), world.cluster.news) == ([], [])
+
+    play(job(worker=2), story)
+
+
+def test_a_job_that_changed_since_it_was_read_is_not_overwritten() -> None:
+    async def story(world: World) -> None:
+        def before(operation: str, name: str) -> None:
+            world.cluster.before = lambda *_: None
+            owner = world.cluster.jobs[KEY]
+            run_policy = replace(owner.spec.run_policy, suspend=True)
+            world.cluster.put(replace(owner, spec=replace(owner.spec, run_policy=run_policy)))
+
+        world.cluster.before = before
+        with pytest.raises(Conflict):
+            await world.passes()
+        await world.passes()
+        assert (world.status.state, world.cluster.pods()) == ("Suspended", [])
+
+    play(job(worker=2), story)
+
+
+def test_a_restart_is_recorded_before_its_pods_are_deleted() -> None:
+    async def story(world: World) -> None:
+        await world.passes()
+        world.runs()
+        await world.passes()
+        world.ends("mnist-worker-0", 137)
+        world.cluster.operations.clear()
+        world.refuses(lambda: OSError("disk full"), kind="update_status")
+        with pytest.raises(OSError, match="disk full"):
+            await world.passes()
+        assert world.cluster.operations == []
+        assert len(world.cluster.pods()) == 2, "the exit code is still there to be seen"
+        world.refuses(None)
+        await world.passes()
+        assert world.cluster.operations[:3] == [
+            "update_status Restarting",
+            "delete Pod mnist-worker-0",
+            "delete Pod mnist-worker-1",
+        ]
+        assert (world.status.restarts, world.status.retries) == (1, 1)
+
+    play(job(worker=2), story)
+
+
+@pytest.mark.parametrize("crash_at", range(14))
+def test_a_controller_may_die_before_any_operation(crash_at: int) -> None:
+    """Killed before its nth operation and started again, it brings the job to the same end, with the same counts."""
+
+    class Killed(BaseException):
+        pass
+
+    async def story(world: World) -> None:
+        count = 0
+
+        def before(operation: str, name: str) -> None:
+            nonlocal count
+            count += 1
+            if count == crash_at + 1:
+                raise Killed
+
+        world.cluster.before = before
+
+        async def settle() -> None:
+            for _ in range(4):
+                try:
+                    await world.passes()
+                except Killed:
+                    world.restart_controller()
+
+        await settle()
+        world.runs()
+        await settle()
+        world.ends("mnist-worker-0", 137)
+        await settle()
+        assert world.cluster.pods() == ["mnist-worker-0", "mnist-worker-1"]
+        world.runs()
+        await settle()
+        assert (world.status.state, world.status.restarts, world.status.attempt) == ("Running", 1, 2)
+        world.ends("mnist-worker-0", 0)
+        await settle()
+        assert (world.status.state, world.status.restarts, world.cluster.pods()) == ("Succeeded", 1, ["mnist-worker-0"])
+
+    play(job(worker=2), story)
+
+
+def test_a_pod_that_exists_already_and_is_ours_is_fine() -> None:
+    async def story(world: World) -> None:
+        await world.passes()
+        owner = world.cluster.jobs[KEY]
+        world.cluster.put(replace(owner, status=TFJobStatus()))
+        stale = world.cluster.children
+
+        async def nothing_yet(kind: Any, owner: TFJob) -> list[Any]:
+            return []
+
+        world.cluster.children = nothing_yet  # type: ignore[method-assign,assignment]
+        await world.passes()
+        world.cluster.children = stale  # type: ignore[method-assign]
+        await world.passes()
+        assert (world.status.reason, len(world.cluster.pods())) == ("Starting", 2)
+        assert "FailedCreatePod" not in world.said()
+
+    play(job(worker=2), story)
+
+
+def test_a_name_that_is_taken_is_neither_adopted_nor_deleted_and_shown() -> None:
+    async def story(world: World) -> None:
+        world.cluster.put_foreign("Pod", "mnist-worker-0")
+        await world.passes(2)
+        assert (world.status.state, world.status.reason) == ("Pending", "NameTaken")
+        assert "mnist-worker-0 exists" in world.status.message
+        assert ("Pod", "mnist-worker-0") in world.cluster.stored
+        del world.cluster.stored[("Pod", "mnist-worker-0")]
+        await world.passes(2)
+        assert (world.status.reason, world.cluster.pods()) == ("Starting", ["mnist-worker-0"])
+
+    play(job(worker=1), story)
+
+
+def test_a_service_name_that_is_taken_is_shown_although_its_pod_runs() -> None:
+    async def story(world: World) -> None:
+        world.cluster.put_foreign("Service", "mnist-worker-0")
+        await world.passes(2)
+        assert (world.status.reason, world.status.message[:17]) == ("NameTaken", "worker-0: service")
+
+    play(job(worker=1), story)
+
+
+def test_a_pod_that_is_refused_as_invalid_fails_the_job() -> None:
+    async def story(world: World) -> None:
+        world.refuses(lambda: Refused("Invalid", "spec.containers[0].image: required"))
+        await world.passes(2)
+        assert (world.status.state, world.status.reason) == ("Failed", "Invalid")
+        assert "image: required" in world.status.message
+
+    play(job(worker=1), story)
+
+
+def test_a_refusal_is_said_once_tried_again_and_its_grace_counts_from_the_first() -> None:
+    async def story(world: World) -> None:
+        world.refuses(lambda: Refused("Denied", "by a policy"))
+        for _ in range(5):
+            await world.passes()
+            world.clock.wait(10)
+        assert (world.status.state, world.status.reason) == ("Pending", "Denied")
+        assert world.said().count("FailedCreatePod") == 1
+        world.clock.wait(300)
+        await world.passes()
+        assert (world.status.state, world.status.reason) == ("Failed", "Denied")
+
+    play(job(worker=1), story)
+
+
+def test_a_service_that_is_made_does_not_hide_that_its_pod_was_refused() -> None:
+    async def story(world: World) -> None:
+        world.refuses(lambda: Refused("QuotaExceeded", "no room"))
+        await world.passes(2)
+        assert ("Service", "mnist-worker-0") in world.cluster.stored
+        assert world.status.reason == "QuotaExceeded"
+
+    play(job(worker=1), story)
+
+
+def test_a_refusal_ends_with_the_wish() -> None:
+    async def story(world: World) -> None:
+        world.refuses(lambda: Refused("Denied", "by a policy"), kind="create Pod mnist-worker-1")
+        await world.passes(2)
+        world.runs("mnist-worker-0")
+        owner = world.cluster.jobs[KEY]
+        specs = {**owner.spec.tf_replica_specs, "Worker": replace(owner.spec.tf_replica_specs["Worker"], replicas=1)}
+        world.cluster.put(replace(owner, spec=replace(owner.spec, tf_replica_specs=specs)))
+        await world.passes(3)
+        world.clock.wait(1000)
+        world.runs()
+        await world.passes()
+        assert (world.status.state, world.status.reason) == ("Running", "")
+
+    play(job(worker=2, ps=1), story)
+
+
+def test_the_refusals_of_a_job_do_not_concern_the_next_of_its_name() -> None:
+    async def story(world: World) -> None:
+        world.refuses(lambda: Refused("Invalid", "bad"))
+        await world.passes()
+        world.refuses(None)
+        fresh = job(worker=1)
+        world.cluster.put(replace(fresh, metadata=replace(fresh.metadata, uid="another")))
+        world.cluster.stored.clear()
+        await world.passes()
+        assert world.status.state == "Pending"
+
+    play(job(worker=1), story)
+
+
+def test_a_finished_job_is_removed_when_its_time_to_live_is_0() -> None:
+    async def story(world: World) -> None:
+        await world.passes()
+        world.runs()
+        await world.passes()
+        world.ends("mnist-worker-0", 0)
+        again = await world.passes()
+        assert again == world.clock.now, "it asks to be woken at once"
+        await world.passes()
+        assert KEY not in world.cluster.jobs
+        assert await world.passes() is None
+
+    play(job(worker=1, run={"ttl_seconds_after_finished": 0}), story)
+
+
+# --- the running loop -------------------------------------------------------------------------------------------------
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.005)
+
+
+def test_the_loop_works_through_changes_conflicts_and_failures(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        faults = [OSError("disk full"), Conflict("mnist"), OSError("disk full")]
+
+        def before(operation: str, name: str) -> None:
+            if faults:
+                raise faults.pop()
+
+        world.cluster.before = before
+        loop = asyncio.create_task(world.controller.run(workers=2))
+        await until(lambda: len(world.cluster.pods()) == 2)
+        world.runs()
+        world.cluster.tell(KEY)
+        await until(lambda: world.status.state == "Running")
+        world.ends("mnist-worker-0", 0)
+        world.cluster.tell(KEY)
+        await until(lambda: world.status.state == "Succeeded")
+        loop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loop
+
+    caplog.set_level(logging.ERROR)
+    play(job(worker=2), story)
+    failures = [record for record in caplog.records if "failed; again in" in record.getMessage()]
+    assert len(failures) == 2, "a conflict is no failure"
+
+
+def test_the_loop_wakes_up_for_a_deadline_by_itself() -> None:
+    async def story(world: World) -> None:
+        world.controller = Controller(world.cluster, clock=lambda: datetime.now(UTC))
+        loop = asyncio.create_task(world.controller.run())
+        await until(lambda: world.status.state == "Failed")
+        assert world.status.reason == "DeadlineExceeded"
+        loop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loop
+
+    play(job(worker=1, run={"active_deadline_seconds": 1}), story)

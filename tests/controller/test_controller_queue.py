@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tfjob.controller.cluster import Key
+from tfjob.controller.queue import FIRST_DELAY, LAST_DELAY, WorkQueue
+
+A, B = Key("default", "a"), Key("default", "b")
+LONG = 3600.0
+
+
+def in_loop(test: Callable[[WorkQueue], Awaitable[None]]) -> None:
+    async def run() -> None:
+        queue = WorkQueue()
+        await asyncio.wait_for(test(queue), timeout=30)
+        queue.close()
+
+    asyncio.run(run())
+
+
+async def is_empty(queue: WorkQueue) -> bool:
+    try:
+        await asyncio.wait_for(queue.get(), timeout=0.05)
+    except TimeoutError:
+        return True
+    return False
+
+
+def test_many_wake_ups_for_a_key_are_one_pass() -> None:
+    async def test(queue: WorkQueue) -> None:
+        for _ in range(5):
+            queue.add(A)
+        queue.add(B)
+        assert [await queue.get(), await queue.get()] == [A, B]
+        assert await is_empty(queue)
+
+    in_loop(test)
+
+
+def test_a_key_that_is_worked_on_comes_back_only_when_that_is_done() -> None:
+    async def test(queue: WorkQueue) -> None:
+        queue.add(A)
+        assert await queue.get() == A
+        queue.add(A)
+        queue.add(A)
+        assert await is_empty(queue)
+        queue.done(A)
+        assert await queue.get() == A
+        queue.done(A)
+        assert await is_empty(queue)
+
+    in_loop(test)
+
+
+def test_two_workers_never_have_the_same_key() -> None:
+    async def test(queue: WorkQueue) -> None:
+        busy: set[Key] = set()
+        passes = 0
+
+        async def work() -> None:
+            nonlocal passes
+            while True:
+                key = await queue.get()
+                assert key not in busy
+                busy.add(key)
+                await asyncio.sleep(0)
+                queue.add(key)
+                await asyncio.sleep(0)
+                busy.discard(key)
+                passes += 1
+                queue.done(key)
+
+        workers = [asyncio.create_task(work()) for _ in range(3)]
+        queue.add(A)
+        queue.add(B)
+        while passes < 100:
+            assert not any(worker.done() for worker in workers)
+            await asyncio.sleep(0)
+        for worker in workers:
+            worker.cancel()
+
+    in_loop(test)
+
+
+def test_of_several_later_times_the_earliest_counts_and_counts_once() -> None:
+    async def test(queue: WorkQueue) -> None:
+        for order in ([LONG, 0.01], [0.01, LONG]):
+            for seconds in order:
+                queue.add_after(A, seconds)
+            assert await queue.get() == A
+            queue.done(A)
+            assert await is_empty(queue)
+
+    in_loop(test)
+
+
+def test_a_time_that_has_passed_means_now_and_a_new_one_can_be_asked_for_afterwards() -> None:
+    async def test(queue: WorkQueue) -> None:
+        for _ in range(3):
+            queue.add_after(A, -5)
+            assert await queue.get() == A
+            queue.done(A)
+
+    in_loop(test)
+
+
+def test_failures_back_off_and_success_resets() -> None:
+    async def test(queue: WorkQueue) -> None:
+        delays = [queue.retry(A) for _ in range(30)]
+        assert delays[:4] == [FIRST_DELAY, 2 * FIRST_DELAY, 4 * FIRST_DELAY, 8 * FIRST_DELAY]
+        assert delays[-1] == LAST_DELAY
+        assert queue.retry(B) == FIRST_DELAY, "each key has its own back-off"
+        queue.forget(A)
+        assert queue.retry(A) == FIRST_DELAY
+
+    in_loop(test)
+
+
+def test_a_closed_queue_rings_no_more() -> None:
+    async def test(queue: WorkQueue) -> None:
+        queue.add_after(A, 0.01)
+        queue.close()
+        assert await is_empty(queue)
+
+    in_loop(test)
