@@ -72,7 +72,8 @@ class Display:
     def say(self, text: str, *, warning: bool = False) -> None:
         """One line about the job itself."""
         mark = click.style("!" if warning else "·", fg="yellow" if warning else None, dim=not warning)
-        self._echo(f"{mark} {self.run.job.metadata.name}: {text}")
+        lines = text.replace("\n", "\n    ")
+        self._echo(f"{mark} {self.run.job.metadata.name}: {lines}")
 
     def _state(self, status: TFJobStatus) -> None:
         up, _, asked = status.ready.partition("/")
@@ -83,7 +84,7 @@ class Display:
         self._shown = shown
         if status.state in QUIET_STATES or status.reason == "Starting":
             return
-        reason = f" ({status.reason})" if status.reason else ""
+        reason = f" ({status.reason})" if status.reason not in ("", status.state) else ""
         detail = f": {status.message}" if status.message else ""
         self.say(f"{status.state} {status.ready}{reason}{detail}")
 

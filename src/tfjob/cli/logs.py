@@ -63,11 +63,13 @@ def logs(
         else:
             found = _kept(run, replica, tail, after, previous=previous)
         width = _prefix_width(run, replica, names)
-        silent = True
+        last: Line | None = None
         for line in found:
-            silent = False
-            _print(line, width, output, timestamps)
-        if silent and not follow:
+            # Of one container, a long line comes in pieces that follow each other.
+            begun = last is not None and last.more and not width
+            _print(line, width, output, timestamps, begun=begun)
+            last = line
+        if last is None and not follow:
             what = "an earlier attempt of " if previous else ""
             click.echo(f"no logs of {what}{replica or run.id}", err=True)
 
@@ -131,7 +133,7 @@ def _refuse_unknown(run: Run, replica: str | None, names: list[str]) -> None:
     raise outcome.Stop(outcome.NOT_FOUND, f"{run.id} has no replica {replica}", f"It has {', '.join(names)}.")
 
 
-def _print(line: Line, width: int, output: str, timestamps: bool) -> None:
+def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:
     if output == "json":
         import msgspec
 
@@ -140,5 +142,5 @@ def _print(line: Line, width: int, output: str, timestamps: bool) -> None:
         click.echo(msgspec.json.encode(log_line_shape(line)).decode())
         return
     prefix = f"{line.replica:<{width}} | " if width else ""
-    stamp = f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} " if timestamps else ""
-    click.echo(f"{prefix}{stamp}{line.text}")
+    stamp = f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} " if timestamps and not begun else ""
+    click.echo(f"{prefix}{stamp}{line.text}", nl=bool(width) or not line.more)

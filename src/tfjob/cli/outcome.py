@@ -56,8 +56,8 @@ def _code_of(command: Callable[..., Any]) -> int:
     except click.ClickException as error:
         error.show()
         return BAD_INPUT
-    except BrokenPipeError:
-        # The reader of our output went away, as `| head` does; what is buffered has nowhere to go.
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output went away, as `| head` does (click ends with 1 then, which would mean a failed job).
         discard_stdout()
         return SUCCEEDED
     except Exception as error:

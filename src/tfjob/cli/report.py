@@ -20,14 +20,15 @@ def ending(run: Run) -> str:
     if status.state == "Failed" and status.failure:
         return click.style(f"{name} failed", fg="red") + f" after {time}: " + verdict(status.failure, status.reason)
     state, reason = shown_state(run)
-    because = f" ({reason})" if reason else ""
+    because = f" ({reason})" if reason not in ("", state) else ""
     return f"{name} is {state}{because}; continue it with: tfjob resume {name}"
 
 
 def verdict(failure: Verdict, reason: str = "") -> str:
     """Why a job failed, with the last lines of the replica that failed first."""
     why = f" [{reason}]" if reason and reason not in ("ReplicaFailed", failure.reason) else ""
-    lines = "".join(f"\n    {line}" for line in failure.last_lines)
+    told = all(line in failure.message for line in failure.last_lines)
+    lines = "" if told else "".join(f"\n    {line}" for line in failure.last_lines)
     said = f"\n  the last lines of {failure.replica}:{lines}" if lines else ""
     attempt = f" (attempt {failure.attempt})" if failure.attempt > 1 else ""
     return f"{failure.message}{attempt}{why}{said}"

@@ -76,7 +76,7 @@ def _text(run: Run, replicas: list[dict[str, Any]]) -> str:
 
     status = run.job.status
     name, reason = shown_state(run)
-    because = f" ({reason})" if reason else ""
+    because = f" ({reason})" if reason not in ("", name) else ""
     message = f": {status.message}" if status.message and not status.failure else ""
     since = status.start_time or run.created
     ago = f"took {took(since, status.completion_time)}" if status.completion_time else f"{age(since)} ago"
