@@ -42,10 +42,11 @@ class Command:
 
 def _settled(text: str) -> list[str]:
     """Lines without what depends on the moment: who of several replicas printed first, how many run already."""
+    lines = [line.rstrip() for line in text.strip().splitlines() if not re.match(r"· .*: (Running|Pending) \d", line)]
     found: list[str] = []
-    for replicas, lines in groupby(text.strip().splitlines(), lambda line: re.match(r"\S+ +\|", line) is not None):
-        found += sorted(lines, key=str if replicas else lambda _: "")
-    return [line.rstrip() for line in found if not re.match(r"· .*: (Running|Pending) \d", line)]
+    for replicas, group in groupby(lines, lambda line: re.match(r"\S+ +\|", line) is not None):
+        found += sorted(group, key=str if replicas else lambda _: "")
+    return [re.sub(r"(?<=\S) +", " ", line) for line in found]  # columns are as wide as their content
 
 
 def _pattern(line: str) -> str:
