@@ -9,6 +9,10 @@ import click
 from tfjob.cli.context import find_run, namespace_option, output_option, state
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfjob.api.objects import Pod, PodStatus
+    from tfjob.local.pod_history import PodRecord
     from tfjob.local.store import Run, Store
 
 
@@ -45,7 +49,7 @@ def replica_shapes(store: Store, run: Run) -> list[dict[str, Any]]:
     for task in desired(run.job):
         pod = pods.get(task)
         left = past.get(child_name(run.job, task.type, task.index), [])
-        last = pod.status if pod else left[-1].status if left else None
+        last = _newest(run, pod, left)
         container = main_container(Pod(status=last)) if last else None
         ended = container.state.terminated if container else None
         shapes.append(
@@ -60,6 +64,17 @@ def replica_shapes(store: Store, run: Run) -> list[dict[str, Any]]:
             }
         )
     return shapes
+
+
+def _newest(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> PodStatus | None:
+    """How a replica stands: as its supervisor wrote it, which is sooner than the driver reads it."""
+    from tfjob.local.kubelet import pod_folder
+
+    written = left[-1].status if left else None
+    if pod is None:
+        return written
+    over = pod.status.phase in ("Succeeded", "Failed")
+    return pod.status if over or not written or left[-1].folder != pod_folder(run.folder, pod) else written
 
 
 def _resources(pod: Any) -> dict[str, Any]:
