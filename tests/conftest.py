@@ -16,12 +16,23 @@ REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs root says so and is left out without it."""
-    if os.geteuid() != 0:
-        for item in items:
-            if item.get_closest_marker("root"):
-                item.add_marker(pytest.mark.skip(reason="needs root"))
+    """What needs root is left out without it; what shares a process when tests run in several is told so."""
+    for item in items:
+        if os.geteuid() != 0 and item.get_closest_marker("root"):
+            item.add_marker(pytest.mark.skip(reason="needs root"))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    """Tests that share a costly fixture, or addresses and control groups of this machine, stay together."""
+    room = item.path.parent.name
+    if room == "local":
+        return room
+    callspec = getattr(item, "callspec", None)
+    setting = callspec.params.get("cluster", "") if callspec else ""
+    return f"{room}/{item.path.name}{setting}"
 
 
 @pytest.hookimpl(wrapper=True)

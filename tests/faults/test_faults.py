@@ -110,7 +110,7 @@ def test_a_deaf_replica_is_killed_after_its_grace(tool: Installed, tmp_path: Pat
     begun = time.monotonic()
     assert tool.tfjob(home, "stop", "deaf").returncode == 0
     assert 0.9 < time.monotonic() - begun < 8
-    assert run.finish() == 1
+    assert run.finish() == 130
     assert status(tool, home, "deaf")["replicas"][0]["exitCode"] == 137  # type: ignore[index]
 
 
@@ -131,7 +131,7 @@ def test_a_port_taken_on_the_host_is_replaced(tool: Installed, tmp_path: Path) -
 def test_a_name_in_use_is_refused_and_a_finished_one_is_used_again(tool: Installed, tmp_path: Path) -> None:
     """While a job runs its name is taken (exit 2); afterwards the name means the new run, and the old record stays."""
     home = tmp_path / "home"
-    file = write(tmp_path / "job", tfjob("twice", {"Worker": replica("say", "ready", "sleep", "2")}))
+    file = write(tmp_path / "job", tfjob("twice", {"Worker": replica("say", "ready", "sleep", "6")}))
     first = Running(tool, home, file)
     first.wait_for("ready")
     second = tool.tfjob(home, "run", file)

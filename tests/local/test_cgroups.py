@@ -15,8 +15,16 @@ AS_ROOT = [Place(level, "root") for level in ("full", "addresses", "ports")]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making a control group needs root")
 
 
-def ours() -> list[str]:
-    return [str(path) for path in Path("/sys/fs/cgroup").rglob("tfjob-test*")]
+def ours(name: str = "tfjob-test*") -> list[str]:
+    return [str(path) for path in Path("/sys/fs/cgroup").rglob(name)]
+
+
+def all_gone() -> bool:
+    """Whether the groups go within seconds: a supervisor removes one after it has told the container's end."""
+    deadline = time.monotonic() + 10
+    while ours() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not ours()
 
 
 @at(AS_ROOT)
@@ -27,7 +35,7 @@ def test_the_kernel_kills_a_container_over_its_memory_limit(pods: Pods) -> None:
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
     assert pod.status()["warnings"] == []
     assert 32 << 20 < pod.status()["peakMemory"]["main"] <= 80 << 20
-    assert ours() == []
+    assert all_gone()
 
 
 @at([Place("full", "root")])
@@ -43,7 +51,7 @@ def test_a_cpu_limit_slows_the_container_down(pods: Pods) -> None:
     pod = pods.launch(pods.container(PYTHON, "-I", "-S", "-c", code, cpu=0.2, limits="cgroup"))
     pod.ended()
     assert pod.status()["cpuSeconds"] < 0.6
-    assert ours() == []
+    assert all_gone()
 
 
 @at([Place("full", "user"), Place("addresses", "user")])
@@ -76,7 +84,7 @@ def test_a_group_is_removed_once_it_is_empty_and_not_before() -> None:
         os.kill(child, 9)
         os.waitpid(child, 0)
     assert group.remove() is True
-    assert ours() == []
+    assert all_gone()
 
 
 @pytest.mark.root
@@ -86,11 +94,11 @@ def test_the_sweep_removes_the_groups_of_one_pod_only() -> None:
     groups = [cgroups.create(name, 64 << 20, 0.5) for name in names]
     try:
         assert set(cgroups.sweep("test-dead")) == {names[0]}
-        assert {Path(path).name for path in ours()} == {names[1]}
+        assert {Path(path).name for path in ours("tfjob-test-[dl]*")} == {names[1]}
     finally:
         for group in groups:
             group.remove()
-    assert ours() == []
+    assert all_gone()
 
 
 @pytest.mark.parametrize(

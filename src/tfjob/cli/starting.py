@@ -170,7 +170,7 @@ def attach(wanted: Sequence[Submission], output: str) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
-        interrupted = asyncio.run(drive_all(home, started, quiet=output == "json"))
+        asyncio.run(drive_all(home, started, quiet=output == "json"))
         ended = [run for run in (store.run(one.run.job.metadata.uid) for one in started) if run is not None]
     if output == "json":
         print_list("Job", [run_shape(run) for run in ended])
@@ -180,7 +180,7 @@ def attach(wanted: Sequence[Submission], output: str) -> int:
         for one in started:
             if one.run.id not in {run.id for run in ended}:
                 click.echo(f"{one.run.job.metadata.name} was deleted")
-    if interrupted and not all(is_finished(run.job.status) for run in ended):
+    if not all(is_finished(run.job.status) for run in ended):
         return outcome.INTERRUPTED
     succeeded = all(run.job.status.state == "Succeeded" for run in ended) and len(ended) == len(started)
     return outcome.SUCCEEDED if succeeded else outcome.FAILED
@@ -200,8 +200,8 @@ def start_all(home: Home, store: Store, wanted: Sequence[Submission], *, attache
     return started
 
 
-async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> bool:
-    """Drives runs until all are at rest; Ctrl-C stops them, a second one kills; returns whether it was pressed."""
+async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> None:
+    """Drives runs until all are at rest; Ctrl-C stops them, a second one kills."""
     drivers = []
     displays = []
     for one in started:
@@ -238,7 +238,6 @@ async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> b
             display.finish()
         for driver in drivers:
             driver.store.close()
-    return interrupts > 0
 
 
 def pairs(words: Sequence[str], option: str, what: str = "KEY=VALUE") -> dict[str, str]:
