@@ -22,7 +22,7 @@ def test_the_base_install_is_at_most_10_distributions() -> None:
 
 def test_help_takes_at_most_100_ms_of_cpu() -> None:
     """The least of several tries: what else the machine does is not the tool's cost."""
-    took = []
+    took: list[float] = []
     while not took or (min(took) > MOST_SECONDS and len(took) < TRIES):
         took.append(cpu_seconds(sys.executable, "-m", "tfjob", "--help"))
     assert min(took) <= MOST_SECONDS
