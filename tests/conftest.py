@@ -26,13 +26,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """Tests that share a costly fixture, or addresses and control groups of this machine, stay together."""
-    room = item.path.parent.name
-    if room == "local":
-        return room
+    """Tests that share a costly fixture stay together."""
     callspec = getattr(item, "callspec", None)
     setting = callspec.params.get("cluster", "") if callspec else ""
-    return f"{room}/{item.path.name}{setting}"
+    return f"{item.path.parent.name}/{item.path.name}{setting}"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -155,7 +155,7 @@ def test_containers_of_a_pod_reach_each_other_on_localhost(pods: Pods) -> None:
     )
     client = (
         "import socket, time\n"
-        "for _ in range(100):\n"
+        "for _ in range(400):\n"
         "    try: print(socket.create_connection(('localhost', 2222)).recv(9).decode()); break\n"
         "    except OSError: time.sleep(.05)\n"
     )
@@ -163,7 +163,7 @@ def test_containers_of_a_pod_reach_each_other_on_localhost(pods: Pods) -> None:
         pods.container(PYTHON, "-c", server, name="server"), pods.container(PYTHON, "-c", client, name="client")
     )
     assert pod.ended("client")["exitCode"] == 0
-    assert pod.log("client") == "hello\n"
+    assert pod.log("client") == "hello\n", pod.log("server")
 
 
 @at(FULL)
