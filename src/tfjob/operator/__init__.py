@@ -1,0 +1,1 @@
+"""The process that runs in a cluster: wiring, health, metrics, webhooks, and what installs it."""
