@@ -251,3 +251,51 @@ def test_a_tensorboard_is_told_not_to_be_started() -> None:
     (told,) = admission.problems(job({}, tensor_board=TensorBoard(log_dir="/logs")), host())
     assert told.warning
     assert "tensorboard --logdir /logs" in told.message
+
+
+def test_the_root_is_no_place_for_a_volume() -> None:
+    wanted = with_container(volumeMounts=[{"name": "v", "mountPath": "/"}])
+    assert split(admission.problems(wanted, host()))[0] == [f"{CONTAINER}.volumeMounts[0].mountPath"]
+
+
+def test_a_volume_over_the_interpreter_is_refused_by_name(tmp_path: Path) -> None:
+    """Where volumes are mounted, and the command starts Python; one that does not is only told."""
+    python = virtualenv(tmp_path / "project" / ".venv")
+    wanted = job(
+        {"volumes": [{"name": "data"}], "containers": [mounted_at(tmp_path / "project", ["python", "main.py"])]}
+    )
+    (refused,) = admission.problems(wanted, host(python=python, level="full"))
+    assert str(refused) == (
+        f'{CONTAINER}.volumeMounts[0].mountPath: volume "data" at {tmp_path}/project hides the interpreter {python}; '
+        f"mount it at another path, or choose a Python outside of {tmp_path}/project with --python"
+    )
+    assert admission.problems(wanted, host(python=python, level="addresses")) == []
+    assert admission.problems(wanted, host(level="full")) == []
+    shell = job(
+        {"volumes": [{"name": "data"}], "containers": [mounted_at(tmp_path / "project", ["/bin/echo", "hello"])]}
+    )
+    assert split(admission.problems(shell, host(python=python, level="full"))) == (
+        [],
+        [f"{CONTAINER}.volumeMounts[0].mountPath"],
+    )
+
+
+def test_a_volume_with_the_interpreter_in_it_is_not_refused(tmp_path: Path) -> None:
+    python = virtualenv(tmp_path / ".venv")
+    same = {"name": "data", "hostPath": {"path": str(tmp_path)}}
+    wanted = job({"volumes": [same], "containers": [mounted_at(tmp_path, ["python"])]})
+    assert admission.problems(wanted, host(python=python, level="full")) == []
+    mapped = job({"volumes": [{"name": "data", "nfs": {}}], "containers": [mounted_at(tmp_path, ["python"])]})
+    assert admission.problems(mapped, host(python=python, level="full", volumes={"data": tmp_path})) == []
+
+
+def virtualenv(folder: Path) -> Path:
+    (folder / "bin").mkdir(parents=True)
+    python = folder / "bin" / "python"
+    python.symlink_to("/bin/sh")
+    return python
+
+
+def mounted_at(folder: Path, command: list[str]) -> dict[str, Any]:
+    mount = {"name": "data", "mountPath": str(folder)}
+    return {"name": "tensorflow", "image": "x", "command": command, "volumeMounts": [mount]}

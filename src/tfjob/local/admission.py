@@ -22,7 +22,7 @@ from tfjob.api import quantity
 from tfjob.api.objects import ObjectMeta, Pod
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
-from tfjob.local import addresses, claims, images, volumes
+from tfjob.local import addresses, claims, images, shadows, volumes
 from tfjob.local.config import Config
 from tfjob.local.downward import Node
 from tfjob.local.references import References
@@ -174,6 +174,7 @@ def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Proble
     for group in ("initContainers", "containers"):
         for index, container in enumerate(pod.get(group) or []):
             yield from _container_problems(container, (*at, group, index), host)
+            yield from _mount_problems(container, pod.get("volumes") or [], (*at, group, index), host)
 
 
 def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
@@ -190,12 +191,44 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
     for name in ("volumeDevices", "restartPolicyRules"):
         if container.get(name):
             yield _refused((*at, name), "is not possible here", REMOVE)
-    for index, mount in enumerate(container.get("volumeMounts") or []):
-        if (mount.get("mountPropagation") or "None") != "None":
-            yield _refused((*at, "volumeMounts", index, "mountPropagation"), "mounts do not propagate here")
     for name in ("stdin", "tty"):
         if container.get(name):
             yield _warning((*at, name), "a replica here has no terminal and an empty standard input")
+
+
+def _mount_problems(
+    container: Mapping[str, Any], known: Sequence[Mapping[str, Any]], at: At, host: Host
+) -> Iterator[Problem]:
+    mounts = container.get("volumeMounts") or []
+    for index, mount in enumerate(mounts):
+        if (mount.get("mountPropagation") or "None") != "None":
+            yield _refused((*at, "volumeMounts", index, "mountPropagation"), "mounts do not propagate here")
+        if os.path.normpath(mount.get("mountPath") or "") in ("/", "//"):
+            yield _refused(
+                (*at, "volumeMounts", index, "mountPath"), "a volume cannot replace the root", "name a folder"
+            )
+            return
+    if host.level == "full":  # elsewhere nothing is mounted: paths are rewritten
+        yield from _hidden_interpreter(container, known, at, host)
+
+
+def _hidden_interpreter(
+    container: Mapping[str, Any], known: Sequence[Mapping[str, Any]], at: At, host: Host
+) -> Iterator[Problem]:
+    try:
+        runtime = images.resolve(container, host.config, python=host.python, project=host.project)
+    except Refusal:
+        return  # said already
+    covers = shadows.covers(container, known, {**host.config.volumes, **host.volumes})
+    shadow = shadows.find(covers, runtime.python)
+    if shadow is None:
+        return
+    where, target = (*at, "volumeMounts", shadow.cover, "mountPath"), covers[shadow.cover].target
+    if shadows.needs_python(images.argv(container, runtime, {}), runtime.python):
+        hint = f"mount it at another path, or choose a Python outside of {target} with --python"
+        yield _refused(where, shadow.sentence(covers, runtime.python), hint)
+    else:
+        yield _warning(where, shadow.sentence(covers, runtime.python), "a program that starts Python will not find it")
 
 
 def _probe_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
