@@ -1,18 +1,30 @@
-"""The tool stays small and quick: few distributions, and a `--help` that costs next to nothing."""
+"""The tool stays small and quick: few distributions, a `--help` that costs next to nothing, light commands."""
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from importlib.metadata import requires
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
+
+from command_line import MANIFESTS
+from tfjob.api import manifest
+from tfjob.local.driving import STOPPED, suspended
+from tfjob.local.home import Home, boot_id
+from tfjob.local.store import open_store
 
 MOST_DISTRIBUTIONS = 10
 MOST_SECONDS = 0.100
 TRIES = 40
+DRIVING = {"asyncio", "psutil", "tfjob.local.driver", "tfjob.local.kubelet"}
+"""What only a process that drives a job needs; loading it would double the cost of a command."""
+LOOKING = ("ps", "status sleeper", "logs sleeper", "events sleeper", "wait sleeper --for suspended", "check hello.yaml")
 
 
 def test_the_base_install_is_at_most_10_distributions() -> None:
@@ -28,12 +40,48 @@ def test_help_takes_at_most_100_ms_of_cpu() -> None:
     assert min(took) <= MOST_SECONDS
 
 
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_command_that_only_looks_loads_nothing_that_only_driving_needs(tmp_path: Path, command: str) -> None:
+    keep_suspended_job(Home(tmp_path))
+    loaded = modules_of(tmp_path, *command.split())
+    assert "tfjob.cli.main" in loaded
+    assert not loaded & DRIVING
+
+
+def test_judging_a_job_for_this_machine_loads_nothing_that_drives_it(tmp_path: Path) -> None:
+    assert not modules_of(tmp_path, "run", "--dry-run", "hello.yaml") & {"asyncio", "psutil", "tfjob.local.driver"}
+
+
 @pytest.mark.parametrize("extra", ["tensorflow", "kube", "operator"])
 def test_what_only_some_need_is_an_extra(extra: str) -> None:
     """Nothing of an extra is in the base install."""
     names = {name_of(line) for line in requires("tfjob") or () if f'extra == "{extra}"' in line.replace("'", '"')}
     assert names
     assert not (names - {"tfjob"}) & needed("tfjob")
+
+
+def keep_suspended_job(home: Home) -> None:
+    """A job that nobody has to drive."""
+    home.create()
+    job = manifest.load((MANIFESTS / "sleeper.yaml").read_bytes(), "sleeper.yaml").jobs[0]
+    store = open_store(home.database)
+    run = store.add_run(suspended(job, STOPPED), attached=False, boot=boot_id(), folder=lambda number: home.path)
+    store.update_job(run.job.metadata.uid, lambda job: replace(job, status=replace(job.status, state="Suspended")))
+    store.close()
+
+
+def modules_of(home: Path, *words: str) -> set[str]:
+    """The modules that a command loads."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tfjob", *words],
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "TFJOB_HOME": str(home)},
+        cwd=MANIFESTS,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
 
 
 def needed(name: str) -> set[str]:

@@ -34,11 +34,12 @@ def check(
 
     from tfjob.api.problems import errors
     from tfjob.cli import outcome
-    from tfjob.cli.shapes import print_list
 
     found = {file: _judged(file, parameters, python, volumes, local=on == "local") for file in files}
     faulty = any(errors(problems) for problems, _ in found.values())
     if output == "json":
+        from tfjob.cli.shapes import print_list
+
         print_list("Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems])
         return outcome.BAD_INPUT if faulty else outcome.SUCCEEDED
     for file, (problems, jobs) in found.items():
@@ -54,16 +55,18 @@ def _judged(
 ) -> tuple[list[Problem], list[str]]:
     """The problems of one file and the names of its jobs; a file that cannot be read is a problem too."""
     from tfjob.api.problems import Problem, in_order
-    from tfjob.cli import starting
+    from tfjob.cli import manifest_file
 
     try:
-        _, manifest = starting.read(file, parameters)
+        _, manifest = manifest_file.read(file, parameters)
     except IsADirectoryError:
         return [Problem("", "is a folder", "name a manifest in it", source=file)], []
     except OSError as error:
         return [Problem("", error.strerror or str(error), source=file)], []
     problems = list(manifest.problems)
     if local and not manifest.errors:
+        from tfjob.cli import starting
+
         request = starting.Request(file, parameters, "", "", python, volumes, None, no_limits=False)
         options, _ = starting.options_of(request)
         problems += starting.local_problems(manifest, options)

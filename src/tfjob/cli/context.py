@@ -92,7 +92,7 @@ def keep_going(home: Home, store: Store, run: Run) -> None:
     """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
     import sqlite3
 
-    from tfjob.local.driver import ensure_driven
+    from tfjob.local.driving import ensure_driven
 
     if store.writable:
         with suppress(OSError, sqlite3.Error):

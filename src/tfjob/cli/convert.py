@@ -26,10 +26,10 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
 
     from tfjob.api.problems import errors
     from tfjob.api.versions import to_version
-    from tfjob.cli import outcome, starting
+    from tfjob.cli import manifest_file, outcome
 
     version = _version(wanted)
-    _, manifest = starting.read(file, parameters)
+    _, manifest = manifest_file.read(file, parameters)
     manifest.raise_for_errors()
     documents: list[Any] = []
     lost = [problem for problem in manifest.problems if problem not in errors(manifest.problems)]

@@ -21,9 +21,9 @@ from tfjob.local.machine import machine_with
 from tfjob.local.network import planned
 from tfjob.local.peers import Peer
 from tfjob.local.references import References
-from tfjob.local.runs import Submission
 from tfjob.local.secrets import Secrets
 from tfjob.local.store import Store
+from tfjob.local.submission import Submission
 from tfjob.plan.children import Settings, pod
 from tfjob.plan.tasks import Task, desired
 from tfjob.plan.tf_config import port

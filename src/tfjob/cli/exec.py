@@ -38,8 +38,8 @@ def exec_(job: str, replica: str, container: str, namespace: str, command: tuple
     """
     from tfjob.api.objects import Pod
     from tfjob.api.types import CONTAINER_NAME
-    from tfjob.local.kubelet import pod_folder
     from tfjob.local.pod_exec import exec_in
+    from tfjob.local.pod_folder import pod_folder
     from tfjob.plan.tasks import task_of
 
     with state(write=False) as (home, store):

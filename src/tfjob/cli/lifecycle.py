@@ -48,7 +48,7 @@ def resume(job: str, namespace: str, output: str) -> None:
 
     A new attempt starts; programs that keep checkpoints go on from the last one.
     """
-    from tfjob.local.driver import is_driven, resumed, start_background
+    from tfjob.local.driving import is_driven, resumed, start_background
     from tfjob.local.home import boot_id
 
     with state(write=True) as (home, store):
@@ -104,7 +104,7 @@ def scaled(job: TFJob, counts: tuple[str, ...]) -> TFJob:
 
 
 def _suspend(job: str, namespace: str, reason: str, output: str, *, wait: bool) -> None:
-    from tfjob.local.driver import suspended
+    from tfjob.local.driving import suspended
 
     with state(write=True) as (home, store):
         run = _unfinished(find_run(home, store, job, namespace))
@@ -116,7 +116,7 @@ def _suspend(job: str, namespace: str, reason: str, output: str, *, wait: bool) 
 
 
 def _until_rest(home: Home, store: Store, run: Run) -> None:
-    from tfjob.local.driver import ensure_driven, is_settled
+    from tfjob.local.driving import ensure_driven, is_settled
 
     uid = run.job.metadata.uid
     while not is_settled(store, uid):

@@ -92,7 +92,7 @@ def _followed(
     home: Home, store: Store, run: Run, replica: str | None, tail: int | None, after: datetime | None
 ) -> Iterator[Line]:
     from tfjob.cli.replica_logs import sources_of
-    from tfjob.local.driver import is_settled
+    from tfjob.local.driving import is_settled
     from tfjob.local.log_view import POLL, Follower
 
     uid = run.job.metadata.uid

@@ -85,7 +85,7 @@ def prune(older: timedelta, dry_run: bool, output: str) -> None:
 def remove_run(home: Home, store: Store, run: Run) -> None:
     """Ends a run if it lives, then removes everything it left."""
     from tfjob.local import runs
-    from tfjob.local.driver import ensure_driven, is_driven, is_settled
+    from tfjob.local.driving import ensure_driven, is_driven, is_settled
 
     uid = run.job.metadata.uid
     if run.current and not is_settled(store, uid):

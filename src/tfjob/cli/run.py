@@ -71,7 +71,9 @@ def run(
         return starting.show(submissions, output)
     if detach:
         return starting.detach(submissions, output)
-    return starting.attach(submissions, output)
+    from tfjob.cli.attached import attach
+
+    return attach(submissions, output)
 
 
 @click.command()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from tfjob.api.types import API_VERSION, ORIGIN
-from tfjob.local.claims import Claim, size_on_disk
-from tfjob.local.driver import INTERRUPTED, is_interrupted
-from tfjob.local.log_view import Line
-from tfjob.local.store import Event, Run
+from tfjob.local.driving import INTERRUPTED, is_interrupted
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import SUSPEND_REASON, is_finished
-from tfjob.plan.restarts import Row
+
+if TYPE_CHECKING:
+    from tfjob.local.claims import Claim
+    from tfjob.local.log_view import Line
+    from tfjob.local.store import Event, Run
+    from tfjob.plan.restarts import Row
 
 OUTPUT_VERSION = "tfjob/v1"
 """Raised when a field changes its meaning or goes; new fields may come at any time."""
@@ -105,6 +107,8 @@ def retry_rule_shape(row: Row) -> dict[str, Any]:
 
 def claim_shape(claim: Claim, used_by: Sequence[str]) -> dict[str, Any]:
     """A claim."""
+    from tfjob.local.claims import size_on_disk
+
     return {
         "name": claim.name,
         "namespace": claim.namespace,

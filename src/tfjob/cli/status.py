@@ -68,7 +68,7 @@ def replica_shapes(store: Store, run: Run) -> list[dict[str, Any]]:
 
 def _newest(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> PodStatus | None:
     """How a replica stands: as its supervisor wrote it, which is sooner than the driver reads it."""
-    from tfjob.local.kubelet import pod_folder
+    from tfjob.local.pod_folder import pod_folder
 
     written = left[-1].status if left else None
     if pod is None:

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import psutil
-
 from tfjob.local.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -185,6 +183,8 @@ def _spread(seed: str, span: int) -> int:
 
 def _holder_of(port: int) -> str:
     """The program that listens on a port at every address, as far as this user may know."""
+    import psutil  # here alone, because every command comes by this module and hardly one asks for listeners
+
     try:
         for connection in psutil.net_connections("tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:

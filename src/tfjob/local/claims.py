@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import psutil
 
 from tfjob.api import quantity
 from tfjob.local.refusal import Refusal
@@ -194,6 +193,8 @@ def _names(folder: Path, valid: re.Pattern[str]) -> list[str]:
 
 def _mounted_within(folder: Path) -> Path | None:
     """A mount point below `folder`: deleting through it would delete what is mounted."""
+    import psutil  # here alone, because most commands come by this module and none of them asks for mounts
+
     real = folder.resolve()
     points = (Path(partition.mountpoint) for partition in psutil.disk_partitions(all=True))
     return next((point for point in points if real in point.parents), None)

@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,28 +20,25 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod, Service
-from tfjob.api.types import TFJob
+from tfjob.api.objects import Pod
 from tfjob.controller.controller import Controller
-from tfjob.local import driving_lock, supervisor
+from tfjob.local import supervisor
 from tfjob.local.cluster import LocalCluster
+from tfjob.local.driving import STOPPED, is_settled, suspended, take_right
 from tfjob.local.home import Home, boot_id
-from tfjob.local.kubelet import Kubelet, pod_folder
+from tfjob.local.kubelet import Kubelet
 from tfjob.local.machine import machine_of
 from tfjob.local.network import Network
+from tfjob.local.pod_folder import pod_folder
 from tfjob.local.provenance import list_packages
 from tfjob.local.store import Run, Store, open_store
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
-from tfjob.plan.cleanup import cleanup
-from tfjob.plan.conditions import SUSPENDED
-from tfjob.plan.plan import SUSPEND_REASON, is_finished
-from tfjob.plan.tasks import Observed
+from tfjob.plan.plan import is_finished
 
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.05
-STOPPED, INTERRUPTED = "Stopped", "Interrupted"
 
 
 class AlreadyDriven(Exception):
@@ -161,7 +157,7 @@ class Driver:
 
     @contextmanager
     def _right_to_drive(self) -> Iterator[None]:
-        lock = driving_lock.take(self.folder) if self._lock is None else self._lock
+        lock = take_right(self.folder) if self._lock is None else self._lock
         if lock is None:
             raise AlreadyDriven(str(self.folder))
         try:
@@ -182,90 +178,6 @@ class Driver:
             yield
         finally:
             os.close(descriptor)
-
-
-def is_settled(store: Store, uid: str) -> bool:
-    """Whether a run needs nobody to drive it: gone, ended and cleaned up, or suspended with nothing running."""
-    run = store.run(uid)
-    if run is None or not run.current:
-        return not (run and store.children(Pod, uid))
-    job = run.job
-    if job.metadata.deletion_timestamp is not None:
-        return False
-    pods = store.children(Pod, uid)
-    if any(pod.metadata.deletion_timestamp for pod in pods):
-        return False
-    if is_finished(job.status):
-        return not cleanup(job, Observed(pods=pods, services=store.children(Service, uid)))
-    return job.spec.run_policy.suspend and job.status.state == SUSPENDED and not pods
-
-
-def is_driven(run: Run) -> bool:
-    """Whether some process drives the run now."""
-    return driving_lock.is_taken(run.folder)
-
-
-def is_interrupted(run: Run) -> bool:
-    """Whether a run was cut off with the process, or the boot, that kept it alive."""
-    unfinished = run.current and not is_finished(run.job.status) and not run.job.spec.run_policy.suspend
-    return unfinished and (run.attached or run.boot != boot_id()) and not is_driven(run)
-
-
-def ensure_driven(home: Home, store: Store, run: Run) -> bool:
-    """Sees to it that a run gets what it needs: a background driver, if it needs one and has none.
-
-    What was cut off is not revived: it becomes Suspended, and the driver only puts it to rest.
-    """
-    uid = run.job.metadata.uid
-    if is_interrupted(run):
-        store.update_job(uid, lambda job: suspended(job, INTERRUPTED))
-    if is_settled(store, uid) or is_driven(run):
-        return False
-    return start_background(home, run)
-
-
-def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
-    """Starts a process that drives the run and belongs to nobody; False when another process drives it already.
-
-    That process is born with the lock, so that nobody else starts one meanwhile.
-    """
-    lock = driving_lock.take(run.folder) if lock is None else lock
-    if lock is None:
-        return False
-    try:
-        with (run.folder / "controller.log").open("ab") as log:
-            subprocess.Popen(
-                [sys.executable, "-m", "tfjob.local.driver", str(home.path), run.job.metadata.uid, str(lock)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd="/",
-                pass_fds=[lock],
-            )
-    finally:
-        os.close(lock)
-    return True
-
-
-def suspended(job: TFJob, reason: str) -> TFJob:
-    """The job with `suspend` set, and why."""
-    annotations = {**job.metadata.annotations, SUSPEND_REASON: reason}
-    return replace(
-        job,
-        metadata=replace(job.metadata, annotations=annotations),
-        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)),
-    )
-
-
-def resumed(job: TFJob) -> TFJob:
-    """The job with `suspend` cleared."""
-    annotations = {key: value for key, value in job.metadata.annotations.items() if key != SUSPEND_REASON}
-    return replace(
-        job,
-        metadata=replace(job.metadata, annotations=annotations),
-        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=False)),
-    )
 
 
 def main(arguments: list[str]) -> None:

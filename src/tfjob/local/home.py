@@ -60,3 +60,11 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a private file that readers see whole or not at all."""
+    partial = path.with_name(path.name + ".new")
+    partial.touch(mode=0o600)
+    partial.write_bytes(data)
+    partial.replace(path)

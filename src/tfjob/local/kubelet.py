@@ -5,7 +5,6 @@ It keeps nothing in memory that matters: a new one, after this process was kille
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,9 +21,11 @@ from tfjob.api.objects import (
     Pod,
     PodStatus,
 )
-from tfjob.local import cgroups, rootfs, supervisor
+from tfjob.local import supervisor
 from tfjob.local.assembly import Machine, assemble
+from tfjob.local.home import write_whole
 from tfjob.local.network import Network
+from tfjob.local.pod_folder import clean, pod_folder, sweep, was_launched
 from tfjob.local.references import MissingReference
 from tfjob.local.refusal import Refusal
 from tfjob.local.store import Run, Store
@@ -182,29 +183,6 @@ class Kubelet:
             self.publish(news)
 
 
-def pod_folder(run_folder: Path, pod: Pod) -> Path:
-    """Where one pod lives: its name and enough of its uid to tell attempts apart."""
-    return run_folder / "pods" / f"{pod.metadata.name}.{pod.metadata.uid[:8]}"
-
-
-def was_launched(folder: Path) -> bool:
-    """Whether a supervisor ever took charge of the pod."""
-    return (folder / "supervisor.json").exists() or supervisor.alive(folder)
-
-
-def sweep(pod: Pod) -> None:
-    """Ends and removes what a killed supervisor could not: processes that escaped it, control groups."""
-    supervisor.sweep(pod.metadata.uid)
-    cgroups.sweep(pod.metadata.uid)
-
-
-def clean(folder: Path) -> None:
-    """Removes what a pod needed only while it ran; its spec, status and logs stay."""
-    rootfs.remove_rootfs(folder)
-    for name in ("volumes", "bin"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-
-
 def unknown_end(pod: Pod) -> PodStatus:
     """The status of a pod whose supervisor died without a word, as a kubelet gives it."""
     now = datetime.now(UTC)
@@ -228,14 +206,6 @@ def unknown_end(pod: Pod) -> PodStatus:
     return replace(
         pod.status, phase="Failed", reason=UNKNOWN, message="its supervisor is gone", container_statuses=ended
     )
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a private file that readers see whole or not at all."""
-    partial = path.with_name(path.name + ".new")
-    partial.touch(mode=0o600)
-    partial.write_bytes(data)
-    partial.replace(path)
 
 
 def _identity(file: Path) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""How a run uses this machine: the options it was started with, kept beside it, and what they come to now."""
+"""What this machine gives a run: the level and the limits that are possible, and what its options come to now."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
-
-import msgspec
-import psutil
+from typing import cast
 
 from tfjob.controller.cluster import Key
 from tfjob.local import config, environment, probe
@@ -18,6 +15,7 @@ from tfjob.local.assembly import Machine
 from tfjob.local.claims import Claims
 from tfjob.local.downward import Node
 from tfjob.local.home import Home
+from tfjob.local.options import Limits, Options
 from tfjob.local.pod_spec import Level
 from tfjob.local.references import References
 from tfjob.local.refusal import Refusal
@@ -28,32 +26,12 @@ LEVELS: tuple[Level, ...] = ("ports", "addresses", "full")
 """From the least separation to the most."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line said; `level` and `limits` are resolved before the run starts and stay for its life."""
-
-    project: str
-    level: Level
-    limits: Literal["cgroup", "poll", "off"]
-    python: str = ""
-    volumes: dict[str, str] = {}
-    environ: dict[str, str] = {}
-
-    def save(self, folder: Path) -> None:
-        """Keeps the options with the run, so that a background process finds them."""
-        (folder / "options.json").write_bytes(msgspec.json.encode(self))
-
-    @classmethod
-    def load(cls, folder: Path) -> Options:
-        """The options of a run."""
-        return msgspec.json.decode((folder / "options.json").read_bytes(), type=cls)
-
-
 @dataclass(frozen=True)
 class Choice:
     """A level and a way to hold limits, with the reason for anything less than the best."""
 
     level: Level
-    limits: Literal["cgroup", "poll", "off"]
+    limits: Limits
     notes: list[str]
 
 
@@ -75,7 +53,7 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
         limits = "cgroup" if found.memory_cgroup.ok else "poll"
     if limits == "cgroup" and not found.memory_cgroup.ok:
         raise Refusal(f"limits by cgroup are not possible here: {found.memory_cgroup.problem}", "Set limits to auto.")
-    return Choice(level, cast("Literal['cgroup', 'poll', 'off']", limits), notes)
+    return Choice(level, cast("Limits", limits), notes)
 
 
 def machine_of(home: Home, store: Store, run: Run) -> Machine:
@@ -112,4 +90,5 @@ def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 def node() -> Node:
     """This machine as a node."""
-    return Node(name=socket.gethostname(), cpus=os.cpu_count() or 1, memory=psutil.virtual_memory().total)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Node(name=socket.gethostname(), cpus=os.cpu_count() or 1, memory=memory)

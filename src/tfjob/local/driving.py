@@ -1,0 +1,135 @@
+"""The driving of a run, seen from outside: who has the right to do it, whether it is needed, how to start it.
+
+The right is a lock that the kernel frees with its last holder, so that it never outlives a crash. The process that
+drives is `driver.py`; every command looks from here, so this module must stay quick to import.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tfjob.api.objects import Pod, Service
+from tfjob.api.types import TFJob
+from tfjob.local import pod_files
+from tfjob.local.home import Home, boot_id
+from tfjob.local.store import Run, Store
+from tfjob.plan.cleanup import cleanup
+from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.plan import SUSPEND_REASON, is_finished
+from tfjob.plan.tasks import Observed
+
+STOPPED, INTERRUPTED = "Stopped", "Interrupted"
+LOCK = "controller.lock"
+PATIENCE_SECONDS = 0.5
+STEP_SECONDS = 0.01
+
+
+def is_settled(store: Store, uid: str) -> bool:
+    """Whether a run needs nobody to drive it: gone, ended and cleaned up, or suspended with nothing running."""
+    run = store.run(uid)
+    if run is None or not run.current:
+        return not (run and store.children(Pod, uid))
+    job = run.job
+    if job.metadata.deletion_timestamp is not None:
+        return False
+    pods = store.children(Pod, uid)
+    if any(pod.metadata.deletion_timestamp for pod in pods):
+        return False
+    if is_finished(job.status):
+        return not cleanup(job, Observed(pods=pods, services=store.children(Service, uid)))
+    return job.spec.run_policy.suspend and job.status.state == SUSPENDED and not pods
+
+
+def is_driven(run: Run) -> bool:
+    """Whether some process drives the run now."""
+    try:
+        return pod_files.is_locked(str(run.folder / LOCK))
+    except OSError:
+        return False
+
+
+def is_interrupted(run: Run) -> bool:
+    """Whether a run was cut off with the process, or the boot, that kept it alive."""
+    unfinished = run.current and not is_finished(run.job.status) and not run.job.spec.run_policy.suspend
+    return unfinished and (run.attached or run.boot != boot_id()) and not is_driven(run)
+
+
+def ensure_driven(home: Home, store: Store, run: Run) -> bool:
+    """Sees to it that a run gets what it needs: a background driver, if it needs one and has none.
+
+    What was cut off is not revived: it becomes Suspended, and the driver only puts it to rest.
+    """
+    uid = run.job.metadata.uid
+    if is_interrupted(run):
+        store.update_job(uid, lambda job: suspended(job, INTERRUPTED))
+    if is_settled(store, uid) or is_driven(run):
+        return False
+    return start_background(home, run)
+
+
+def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
+    """Starts a process that drives the run and belongs to nobody; False when another process drives it already.
+
+    That process is born with the lock, so that nobody else starts one meanwhile.
+    """
+    lock = take_right(run.folder) if lock is None else lock
+    if lock is None:
+        return False
+    try:
+        with (run.folder / "controller.log").open("ab") as log:
+            subprocess.Popen(
+                [sys.executable, "-m", "tfjob.local.driver", str(home.path), run.job.metadata.uid, str(lock)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+                pass_fds=[lock],
+            )
+    finally:
+        os.close(lock)
+    return True
+
+
+def take_right(folder: Path) -> int | None:
+    """The descriptor that holds the right until it is closed in every process; None when another process has it."""
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Somebody who only looks whether it is taken holds it for an instant too.
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                return None
+            time.sleep(STEP_SECONDS)
+        else:
+            return descriptor
+
+
+def suspended(job: TFJob, reason: str) -> TFJob:
+    """The job with `suspend` set, and why."""
+    annotations = {**job.metadata.annotations, SUSPEND_REASON: reason}
+    return replace(
+        job,
+        metadata=replace(job.metadata, annotations=annotations),
+        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)),
+    )
+
+
+def resumed(job: TFJob) -> TFJob:
+    """The job with `suspend` cleared."""
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key != SUSPEND_REASON}
+    return replace(
+        job,
+        metadata=replace(job.metadata, annotations=annotations),
+        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=False)),
+    )

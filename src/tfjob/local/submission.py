@@ -1,0 +1,132 @@
+"""A submission: a job with everything that it brings along, and how it becomes a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfjob.api.types import TFJob
+from tfjob.controller.cluster import Key
+from tfjob.local.claims import Claims
+from tfjob.local.driving import INTERRUPTED, STOPPED, is_driven, is_interrupted, take_right
+from tfjob.local.home import Home, boot_id, write_whole
+from tfjob.local.images import chosen_interpreter
+from tfjob.local.network import Network
+from tfjob.local.options import Options
+from tfjob.local.provenance import provenance
+from tfjob.local.refusal import Refusal
+from tfjob.local.runs import end_leftovers, is_expired, remove
+from tfjob.local.secrets import Secrets
+from tfjob.local.store import Run, Store
+from tfjob.plan.plan import SUSPEND_REASON, is_finished
+
+
+class NameInUse(Refusal):
+    """A job of that name has not ended."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that was stored just now, with the right to drive it."""
+
+    run: Run
+    lock: int
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job with everything that it brings along."""
+
+    job: TFJob
+    objects: Sequence[dict[str, Any]]
+    manifest: bytes
+    options: Options
+
+
+def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
+    """Stores a job and its objects; the name must be free, or its last run over."""
+    job = submission.job
+    key = Key(job.metadata.namespace, job.metadata.name)
+    refuse_if_in_use(store, key)
+    if last := store.current(key):
+        end_leftovers(store, last)
+        store.retire(last.job.metadata.uid)
+    keep_objects(home, store, submission.objects, job.metadata.namespace)
+    locks: list[int] = []
+
+    def make_folder(number: int) -> Path:
+        # Before the row is there for others to see: a run without a driver would look cut off.
+        folder = home.run_folder(key.namespace, key.name, number)
+        folder.mkdir(mode=0o700, parents=True)
+        lock = take_right(folder)
+        if lock is not None:
+            locks.append(lock)
+        return folder
+
+    run = store.add_run(job, attached=attached, boot=boot_id(), folder=make_folder, above=_highest_number(home, key))
+    try:
+        _write_record(run, submission)
+        _reserve_addresses(store, run, submission.options)
+    except BaseException:
+        remove(store, run)
+        raise
+    return Started(run, locks[0])
+
+
+def _write_record(run: Run, submission: Submission) -> None:
+    write_whole(run.folder / "manifest.yaml", submission.manifest)
+    write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.job)))
+    submission.options.save(run.folder)
+    project = Path(submission.options.project)
+    python = Path(submission.options.python) if submission.options.python else None
+    origin = provenance(project, chosen_interpreter(python, project))
+    write_whole(run.folder / "provenance.json", msgspec.json.format(msgspec.json.encode(origin)))
+
+
+def _highest_number(home: Home, key: Key) -> int:
+    """The highest number among the folders of a name: they may outlive the database."""
+    folders = home.run_folder(key.namespace, key.name, 0).parent.glob(f"{key.name}.*")
+    numbers = (folder.name.removeprefix(f"{key.name}.") for folder in folders)
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
+    network = Network(store, run, options.level)
+    network.reserve()
+    for note in network.notes:
+        store.add_event(run.job.metadata.uid, "PortTaken", note, warning=True, now=datetime.now(UTC))
+
+
+def refuse_if_in_use(store: Store, key: Key) -> None:
+    """Raises NameInUse unless the job of that name is over, or was cut off while it was attached."""
+    run = store.current(key)
+    if run is None or is_finished(run.job.status) or is_expired(run):
+        return
+    reason = run.job.metadata.annotations.get(SUSPEND_REASON)
+    if not is_driven(run) and (is_interrupted(run) or reason in (STOPPED, INTERRUPTED)):
+        return
+    state = run.job.status.state or "Pending"
+    raise NameInUse(
+        f"job {key.name} exists and is {state} (since {run.created:%Y-%m-%d %H:%M:%S} UTC)",
+        f"Choose another name with --name, or end it: tfjob delete {key.name}",
+    )
+
+
+def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], namespace: str) -> None:
+    """Stores the ConfigMaps, Secrets and claims of a manifest, each where its kind belongs."""
+    now = datetime.now(UTC)
+    for document in objects:
+        metadata = document["metadata"]
+        key = Key(metadata.get("namespace") or namespace, metadata["name"])
+        match document["kind"]:
+            case "Secret":
+                Secrets(home.secrets).put(key, document)
+            case "PersistentVolumeClaim":
+                Claims(home.claims).declare(document, key.namespace, now)
+            case kind:
+                store.put_object(kind, key, document)
