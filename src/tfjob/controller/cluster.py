@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tfjob.api.objects import Pod, Service
+from tfjob.api.problems import Problem
 from tfjob.api.types import TFJob
 from tfjob.plan.actions import News
 
@@ -23,6 +24,15 @@ class Key:
 
 class Conflict(Exception):
     """The object changed since it was read: read again and decide again."""
+
+
+class InvalidJob(Exception):
+    """The stored object is no TFJob: its metadata and status as a job without a spec, and what is wrong with it."""
+
+    def __init__(self, job: TFJob, problems: Sequence[Problem]) -> None:
+        super().__init__(job.metadata.name)
+        self.job = job
+        self.problems = problems
 
 
 class AlreadyExists(Exception):
@@ -49,7 +59,7 @@ class Cluster(Protocol):
         """Keys of jobs that changed, or whose children did; first every job that exists."""
 
     async def job(self, key: Key) -> TFJob | None:
-        """The job, defaulted, or None when there is none."""
+        """The job, defaulted, or None when there is none. Raises InvalidJob."""
 
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children of a job of one kind."""

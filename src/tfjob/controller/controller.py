@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod, Service
 from tfjob.api.types import KIND, TFJob
-from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, Key, Refused
+from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, InvalidJob, Key, Refused
 from tfjob.controller.queue import WorkQueue
 from tfjob.controller.refusals import Refusals
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News
 from tfjob.plan.children import Settings
-from tfjob.plan.plan import plan
+from tfjob.plan.plan import plan, refusal
 from tfjob.plan.tasks import Observed
 
 logger = logging.getLogger(__name__)
@@ -52,12 +52,15 @@ class Controller:
 
     async def reconcile(self, key: Key) -> datetime | None:
         """One pass over one job; returns when to look again though nothing changes."""
-        job = await self.cluster.job(key)
-        if job is None:
-            self._refusals.forget(key)
-            return None
-        observed = await self._observe(key, job)
-        decision = plan(job, observed, self.clock(), self.settings)
+        try:
+            job = await self.cluster.job(key)
+        except InvalidJob as error:
+            job, decision = error.job, refusal(error.job, error.problems, self.clock())
+        else:
+            if job is None:
+                self._refusals.forget(key)
+                return None
+            decision = plan(job, await self._observe(key, job), self.clock(), self.settings)
         if decision.status != job.status:
             job = await self.cluster.update_status(replace(job, status=decision.status))
         for news in decision.news:

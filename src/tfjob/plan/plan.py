@@ -12,6 +12,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
 from tfjob.plan import conditions, limits, memory, success, summary
@@ -58,9 +59,8 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
         return Plan(job.status)
     if is_finished(job.status):
         return _after_the_end(this)
-    if job.status.attempt == 0 and (problems := [problem for problem in validate(job) if not problem.warning]):
-        text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
-        return _failed(this, memory.created(job, now), limit_verdict("InvalidSpec", text, now))
+    if job.status.attempt == 0 and (problems := errors(validate(job))):
+        return refusal(job, problems, now)
     if job.spec.run_policy.suspend and job.status.attempt == 0:
         return _suspended(this, memory.created(job, now))
 
@@ -75,6 +75,14 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     if job.spec.run_policy.suspend:
         return _suspended(this, status)
     return _continue(this, status, views)
+
+
+def refusal(job: TFJob, problems: Sequence[Problem], now: datetime) -> Plan:
+    """The end of a job that cannot be run as it is written: it has failed, and nothing was made for it."""
+    if is_finished(job.status):
+        return Plan(job.status)
+    text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+    return _failed(Pass(job, Observed(), now), memory.created(job, now), limit_verdict("InvalidSpec", text, now))
 
 
 def is_finished(status: TFJobStatus) -> bool:

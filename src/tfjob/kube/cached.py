@@ -1,0 +1,135 @@
+"""Objects as the caches keep them: only what a decision reads, so that thousands of them fit in little memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tfjob.api import v1
+from tfjob.api.defaults import with_defaults
+from tfjob.api.objects import Model, ObjectMeta, Pod, PodStatus, Service
+from tfjob.api.problems import Problem
+from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobSpec, TFJobStatus
+from tfjob.controller.cluster import InvalidJob, Key
+
+UNREAD_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
+"""As long as the object itself, and nobody here reads them."""
+
+
+class CachedJob(msgspec.Struct, frozen=True):
+    """A job whose spec and status stay encoded: most jobs of a cluster are finished and are never looked at again."""
+
+    metadata: ObjectMeta
+    spec: bytes
+    status: bytes
+
+    @property
+    def key(self) -> Key:
+        """Which job this is."""
+        return Key(self.metadata.namespace, self.metadata.name)
+
+
+class Node(Model, frozen=True):
+    """A machine of the cluster, and whether it answers."""
+
+    metadata: ObjectMeta
+    ready: bool = True
+
+
+class _WireJob(Model, frozen=True):
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _WirePodSpec(Model, frozen=True):
+    node_name: str = ""
+    restart_policy: str = "Always"
+
+
+class _WirePod(Model, frozen=True):
+    metadata: ObjectMeta
+    spec: _WirePodSpec = _WirePodSpec()
+    status: PodStatus = PodStatus()
+
+
+class _WireService(Model, frozen=True):
+    metadata: ObjectMeta
+
+
+class _WireNodeCondition(Model, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _WireNodeStatus(Model, frozen=True):
+    conditions: list[_WireNodeCondition] = []
+
+
+class _WireNode(Model, frozen=True):
+    metadata: ObjectMeta
+    status: _WireNodeStatus = _WireNodeStatus()
+
+
+_jobs = msgspec.json.Decoder(_WireJob)
+_pods = msgspec.json.Decoder(_WirePod)
+_services = msgspec.json.Decoder(_WireService)
+_nodes = msgspec.json.Decoder(_WireNode)
+_specs = msgspec.json.Decoder(TFJobSpec)
+_statuses = msgspec.json.Decoder(TFJobStatus)
+
+
+def decode_job(encoded: bytes | msgspec.Raw) -> CachedJob:
+    """A job for the cache."""
+    wire = _jobs.decode(encoded)
+    return CachedJob(_trimmed(wire.metadata), bytes(wire.spec), bytes(wire.status))
+
+
+def decode_pod(encoded: bytes | msgspec.Raw) -> Pod:
+    """A pod for the cache: of its spec only the node and the restart policy."""
+    wire = _pods.decode(encoded)
+    spec: dict[str, Any] = {"restartPolicy": wire.spec.restart_policy}
+    if wire.spec.node_name:
+        spec["nodeName"] = wire.spec.node_name
+    return Pod(metadata=_trimmed(wire.metadata), spec=spec, status=wire.status)
+
+
+def decode_service(encoded: bytes | msgspec.Raw) -> Service:
+    """A service for the cache: that it exists is all that matters."""
+    return Service(metadata=_trimmed(_services.decode(encoded).metadata))
+
+
+def decode_node(encoded: bytes | msgspec.Raw) -> Node:
+    """A node for the cache."""
+    wire = _nodes.decode(encoded)
+    ready = all(condition.status == "True" for condition in wire.status.conditions if condition.type == "Ready")
+    return Node(
+        metadata=ObjectMeta(name=wire.metadata.name, resource_version=wire.metadata.resource_version), ready=ready
+    )
+
+
+def job_of(cached: CachedJob) -> TFJob:
+    """The job in full, with its defaults. Raises InvalidJob for a spec that is none.
+
+    The API server checks specs against our schema, but a job may be older than it, or the schema somebody else's.
+    """
+    try:
+        status = _statuses.decode(cached.status)
+    except msgspec.ValidationError:
+        status = TFJobStatus()  # somebody else's status says nothing to us
+    shell = TFJob(metadata=cached.metadata, status=status)
+    try:
+        return with_defaults(replace(shell, spec=_specs.decode(cached.spec)))
+    except (msgspec.ValidationError, AttributeError, TypeError) as error:
+        manifest = {"apiVersion": API_VERSION, "kind": KIND, "spec": msgspec.json.decode(cached.spec)}
+        problems = v1.schema().check(manifest, KIND).problems
+        raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
+
+
+def _trimmed(metadata: ObjectMeta) -> ObjectMeta:
+    if not any(name in metadata.annotations for name in UNREAD_ANNOTATIONS):
+        return metadata
+    kept = {name: text for name, text in metadata.annotations.items() if name not in UNREAD_ANNOTATIONS}
+    return replace(metadata, annotations=kept)
