@@ -1,0 +1,220 @@
+"""The CustomResourceDefinition of TFJob, made from the definitions that `tfjob check` judges by and the status's type.
+
+The schema says what is needed for pruning, `kubectl explain` and type errors, and no more: values are judged by
+`validation.py`, in the webhook and in the controller, so a manifest that training-operator v1.9 took is not refused
+here. A pod template keeps what this schema does not know; elsewhere kubectl refuses an unknown field and the API
+server drops it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from tfjob import __version__
+from tfjob.api import v1
+from tfjob.api.field_words import FIELDS
+from tfjob.api.pod_schema import pod_definitions
+from tfjob.api.schema import LENIENT, Definition
+from tfjob.api.types import GROUP, KIND, TFJobStatus
+
+NAME = "tfjobs.kubeflow.org"
+OWNER_LABEL = ("app.kubernetes.io/part-of", "tfjob")
+"""A CRD of this name without it was installed by somebody else."""
+RELEASE = "tfjob/release"
+"""Annotation: the release of tfjob that the CRD is of."""
+
+_Node = dict[str, Any]
+
+_ANYTHING: _Node = {"x-kubernetes-preserve-unknown-fields": True}
+_SCALARS: dict[str, _Node] = {
+    "string": {"type": "string"},
+    "int": {"type": "integer"},
+    "number": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "int-or-string": {"x-kubernetes-int-or-string": True},
+    # `cpu: 0.5` is a quantity for pods and for `tfjob check`; int-or-string would refuse it.
+    "quantity": _ANYTHING,
+    "any": _ANYTHING,
+}
+_PYTHON_SCALARS: dict[Any, _Node] = {
+    str: {"type": "string"},
+    int: {"type": "integer", "format": "int64"},
+    bool: {"type": "boolean"},
+    datetime: {"type": "string", "format": "date-time"},
+}
+_SPECIAL: dict[str, _Node] = {
+    "spec.tfReplicaSpecs.TYPE.replicas": {"format": "int32"},
+    "spec.runPolicy.ttlSecondsAfterFinished": {"format": "int32"},
+    "spec.runPolicy.activeDeadlineSeconds": {"format": "int64"},
+    "spec.runPolicy.backoffLimit": {"format": "int32"},
+    "spec.runPolicy.suspend": {"default": False},
+    "spec.runPolicy.schedulingPolicy.minAvailable": {"format": "int32"},
+    "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": {"format": "int32"},
+    "spec.runPolicy.schedulingPolicy.queue": {
+        "x-kubernetes-validations": [
+            {"rule": "self == oldSelf", "message": "spec.runPolicy.schedulingPolicy.queue is immutable"}
+        ]
+    },
+}
+"""As v1.9 has it: clients in other languages read the formats, and Kueue relies on the queue."""
+_LEFT_OVER: dict[str, _Node] = {
+    "status.replicaStatuses.TYPE.labelSelector": _ANYTHING,
+    "status.replicaStatuses.TYPE.selector": {"type": "string"},
+}
+"""Fields that v1.9's status has and ours does not write; a manifest that was read from a cluster may hold them."""
+
+_COLUMNS = (
+    ("State", "string", ".status.state"),
+    ("Ready", "string", ".status.ready"),
+    ("Restarts", "integer", ".status.restarts"),
+    ("Reason", "string", ".status.reason"),
+    ("Age", "date", ".metadata.creationTimestamp"),
+)
+
+
+def crd() -> dict[str, Any]:
+    """The CRD as an object to apply."""
+    key, value = OWNER_LABEL
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME, "labels": {key: value}, "annotations": {RELEASE: __version__}},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": "tfjobs",
+                "singular": "tfjob",
+                "shortNames": ["tfj"],
+                # With it, `kubectl get all` shows the job beside the pods that belong to it.
+                "categories": ["all"],
+            },
+            "versions": [_version("v1", v1_schema(), stored=True)],
+        },
+    }
+
+
+def crd_problem(found: Mapping[str, Any]) -> str | None:
+    """What is wrong with the CRD that a cluster has, in one sentence; None if it is the one of this release."""
+    apply = "run `tfjob operator install`, or apply the output of `tfjob operator manifests --crd-only`"
+    metadata = found.get("metadata", {})
+    key, value = OWNER_LABEL
+    if metadata.get("labels", {}).get(key) != value:
+        return (
+            f"the CRD {NAME} was not installed by tfjob: its schema drops most of the status that tfjob keeps"
+            f" (attempts, verdicts, restarts); {apply}"
+        )
+    versions = {version.get("name"): version for version in found.get("spec", {}).get("versions", [])}
+    stored = versions.get("v1", {})
+    if not (stored.get("served") and stored.get("storage")):
+        return f"the CRD {NAME} does not serve and store v1; {apply}"
+    release = metadata.get("annotations", {}).get(RELEASE)
+    if release != __version__:
+        return f"the CRD {NAME} is of tfjob {release or '(unknown release)'}, this is {__version__}; {apply}"
+    return None
+
+
+def v1_schema() -> dict[str, Any]:
+    """The structural schema of `kubeflow.org/v1`."""
+    return {
+        "type": "object",
+        "description": "A TensorFlow training job: replicas of a few types that work together.",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {
+                **_Spec({**pod_definitions(), **v1.DEFINITIONS}).node("TFJobSpec", "spec"),
+                "description": "What should run.",
+                "required": ["tfReplicaSpecs"],
+            },
+            "status": {**_type_node(TFJobStatus, "status"), "description": "What happened."},
+        },
+    }
+
+
+def _version(name: str, schema: _Node, *, stored: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "served": True,
+        "storage": stored,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [{"name": title, "type": kind, "jsonPath": path} for title, kind, path in _COLUMNS],
+        "schema": {"openAPIV3Schema": schema},
+    }
+
+
+class _Spec:
+    """Writes types of the definitions' language as nodes of a structural schema."""
+
+    def __init__(self, definitions: Mapping[str, Definition]) -> None:
+        self.definitions = definitions
+
+    def node(self, kind: str, path: str, *, lenient: bool = False) -> _Node:
+        """The node of a type at a path of the TFJob; below a lenient one unknown fields are kept."""
+        return {**self._plain(kind, path, lenient), **_described(path), **_SPECIAL.get(path, {})}
+
+    def _plain(self, kind: str, path: str, lenient: bool) -> _Node:
+        if kind.startswith("["):
+            return {"type": "array", "items": self.node(kind[1:-1], f"{path}[]", lenient=lenient)}
+        if kind.startswith("{"):
+            return {"type": "object", "additionalProperties": self.node(kind[1:-1], f"{path}.TYPE", lenient=lenient)}
+        if kind in self.definitions:
+            return self._fields(kind, path, lenient or kind in LENIENT)
+        return dict(_SCALARS[kind])
+
+    def _fields(self, kind: str, path: str, lenient: bool) -> _Node:
+        fields = self.definitions[kind]
+        node: _Node = {
+            "type": "object",
+            "properties": {
+                name: self.node(written.removesuffix("!"), f"{path}.{name}", lenient=lenient)
+                for name, written in fields.items()
+            },
+        }
+        if required := [name for name, written in fields.items() if written.endswith("!")]:
+            node["required"] = required
+        return {**node, **_ANYTHING} if lenient else node
+
+
+def _type_node(hint: Any, path: str) -> _Node:
+    """The node of a Python type: a struct, a list, a map or a scalar, or one of these or None."""
+    arguments = [argument for argument in get_args(hint) if argument is not type(None)]
+    if get_origin(hint) in (Union, types.UnionType):
+        return _type_node(arguments[0], path)
+    if get_origin(hint) is list:
+        items = _type_node(arguments[0], path)
+        node: _Node = {"type": "array", "items": {key: value for key, value in items.items() if key != "description"}}
+    elif get_origin(hint) is dict:
+        node = {"type": "object", "additionalProperties": _type_node(arguments[1], f"{path}.TYPE")}
+    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        node = _struct_node(hint, path)
+    else:
+        node = dict(_PYTHON_SCALARS[hint])
+    return {**node, **_described(path)}
+
+
+def _struct_node(struct: type[msgspec.Struct], path: str) -> _Node:
+    hints = get_type_hints(struct)
+    fields = msgspec.structs.fields(struct)
+    properties = {field.encode_name: _type_node(hints[field.name], f"{path}.{field.encode_name}") for field in fields}
+    properties |= {
+        name.rpartition(".")[2]: node for name, node in _LEFT_OVER.items() if name.rpartition(".")[0] == path
+    }
+    node: _Node = {"type": "object", "properties": properties}
+    if required := [field.encode_name for field in fields if field.required]:
+        node["required"] = required
+    return node
+
+
+def _described(path: str) -> _Node:
+    """The sentence about a field of ours, for `kubectl explain`."""
+    words = FIELDS.get(path, "").replace("`", "")
+    return {"description": f"{words[0].upper()}{words[1:]}."} if words else {}
