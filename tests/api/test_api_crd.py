@@ -92,7 +92,7 @@ def test_a_pod_template_keeps_unknown_fields_everywhere_and_nothing_else_does() 
 
 
 def test_the_spec_has_the_fields_of_the_type_and_each_has_a_description() -> None:
-    for path, struct in {
+    structs: dict[str, type[msgspec.Struct]] = {
         ".spec": types.TFJobSpec,
         ".spec.tfReplicaSpecs{}": types.ReplicaSpec,
         ".spec.runPolicy": types.RunPolicy,
@@ -102,7 +102,8 @@ def test_the_spec_has_the_fields_of_the_type_and_each_has_a_description() -> Non
         ".status": types.TFJobStatus,
         ".status.conditions[]": types.Condition,
         ".status.failure": types.Verdict,
-    }.items():
+    }
+    for path, struct in structs.items():
         properties = ALL[path]["properties"]
         assert set(properties) == {field.encode_name for field in msgspec.structs.fields(struct)}, path
         assert all(node["description"].endswith(".") for node in properties.values()), path

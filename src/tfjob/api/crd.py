@@ -62,9 +62,8 @@ _SPECIAL: dict[str, _Node] = {
     },
 }
 """As v1.9 has it: clients in other languages read the formats, and Kueue relies on the queue."""
-_LEFT_OVER: dict[str, _Node] = {
-    "status.replicaStatuses.TYPE.labelSelector": _ANYTHING,
-    "status.replicaStatuses.TYPE.selector": {"type": "string"},
+_LEFT_OVER: dict[str, dict[str, _Node]] = {
+    "status.replicaStatuses.TYPE": {"labelSelector": _ANYTHING, "selector": {"type": "string"}}
 }
 """Fields that v1.9's status has and ours does not write; a manifest that was read from a cluster may hold them."""
 
@@ -205,9 +204,7 @@ def _struct_node(struct: type[msgspec.Struct], path: str) -> _Node:
     hints = get_type_hints(struct)
     fields = msgspec.structs.fields(struct)
     properties = {field.encode_name: _type_node(hints[field.name], f"{path}.{field.encode_name}") for field in fields}
-    properties |= {
-        name.rpartition(".")[2]: node for name, node in _LEFT_OVER.items() if name.rpartition(".")[0] == path
-    }
+    properties |= _LEFT_OVER.get(path, {})
     node: _Node = {"type": "object", "properties": properties}
     if required := [field.encode_name for field in fields if field.required]:
         node["required"] = required
