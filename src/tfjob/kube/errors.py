@@ -1,0 +1,129 @@
+"""What can go wrong with an API server: an answer that says no, no answer, or no way to ask."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Anything that went wrong with an API server; `message` says what and where, `hint` what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class ConfigError(KubeError):
+    """How to reach the API server, or as whom, is not known."""
+
+
+class Unreachable(KubeError):
+    """No answer at all; a write may or may not have happened."""
+
+
+class Cause(msgspec.Struct, frozen=True, rename="camel"):
+    """One reason of several, often about one field."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class Details(msgspec.Struct, frozen=True, rename="camel"):
+    """What an answer is about."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: list[Cause] | None = None
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """The object with which an API server says how a request went."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: Details | None = None
+
+
+class ApiError(KubeError):
+    """The API server answered no: its code, its reason in CamelCase, its sentence and its details.
+
+    `retry_after` is the number of seconds that it asked to wait, 0 when it did not ask.
+    """
+
+    def __init__(
+        self, code: int, reason: str = "", message: str = "", details: Details | None = None, retry_after: float = 0.0
+    ) -> None:
+        super().__init__(message or reason or f"the API server answered {code}")
+        self.code = code
+        self.reason = reason
+        self.details = details or Details()
+        self.retry_after = retry_after
+
+
+class Unauthorized(ApiError):
+    """401: it does not know who we are."""
+
+
+class Forbidden(ApiError):
+    """403: it knows us, and we may not."""
+
+
+class NotFound(ApiError):
+    """404: there is no such object, or no such kind."""
+
+
+class Conflict(ApiError):
+    """409: the object changed since it was read, or is not the one that was meant."""
+
+
+class AlreadyExists(ApiError):
+    """409: an object of that name is there."""
+
+
+class Gone(ApiError):
+    """410: that point in history is not kept any more."""
+
+
+class Invalid(ApiError):
+    """422: the object breaks its schema, a rule or an admission policy."""
+
+
+class TooManyRequests(ApiError):
+    """429: later, please."""
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+_status = msgspec.json.Decoder(Status)
+TEXT_LIMIT = 500
+"""Characters that are kept of an answer that is no Status, such as the page of a proxy."""
+
+
+def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> ApiError:
+    """The error for an answer: its code, its body, its Retry-After header."""
+    try:
+        status = _status.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = Status(message=" ".join(bytes(body).decode(errors="replace").split())[:TEXT_LIMIT])
+    kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(code, ApiError)
+    seconds = float(retry_after) if retry_after.isdecimal() else 0.0
+    if not seconds and status.details:
+        seconds = float(status.details.retry_after_seconds)
+    message = status.message or f"the API server answered {code}"
+    return kind(code, status.reason, message, status.details, seconds)

@@ -1,0 +1,87 @@
+"""The kinds of objects that we read and write, and where an API server keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind of object of one API version."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    root: str = field(init=False, repr=False, compare=False)
+    """The path of the API version: `/api/v1` or `/apis/GROUP/VERSION`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}")
+
+    @property
+    def api_version(self) -> str:
+        """As `apiVersion` of a manifest has it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Where one object is, or without a name all of them; without a namespace those of every namespace."""
+        path = f"{self.root}/namespaces/{_segment(namespace)}" if self.namespaced and namespace else self.root
+        path = f"{path}/{self.plural}"
+        if name:
+            path = f"{path}/{_segment(name)}"
+        return f"{path}/{subresource}" if subresource else path
+
+    def object_path(self, namespace: str, name: str, subresource: str = "") -> str:
+        """Where one object is; a name left out by mistake must never mean all objects."""
+        if not name or (self.namespaced and not namespace):
+            raise ValueError(f"one {self.kind} needs a name{' and a namespace' if self.namespaced else ''}")
+        return self.path(namespace, name, subresource)
+
+
+def _segment(name: str) -> str:
+    # A server would walk these up the path, to another object.
+    return "%20" if name in (".", "..") else quote(name, safe=":")
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+SERVICES = Resource("", "v1", "services", "Service")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+CORE_EVENTS = Resource("", "v1", "events", "Event")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+
+TFJOBS = Resource("kubeflow.org", "v1", "tfjobs", "TFJob")
+PODGROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+VOLCANO_PODGROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
