@@ -12,6 +12,7 @@ from running import processes_of, wait_until
 
 HERE = Path(__file__).parent / "cli"
 MANIFESTS = HERE / "manifests"
+GOLDEN = HERE / "golden"
 UPDATE = os.environ.get("TFJOB_UPDATE_GOLDEN") == "1"
 
 NORMAL = (
@@ -77,7 +78,7 @@ class CommandLine:
 
     def golden(self, name: str, text: str, *, exact: bool = False) -> None:
         """Compares with golden/NAME.txt; TFJOB_UPDATE_GOLDEN=1 writes it anew."""
-        file = HERE / "golden" / f"{name}.txt"
+        file = GOLDEN / f"{name}.txt"
         shown = self.normal(text, exact=exact)
         if UPDATE:
             file.write_text(shown)

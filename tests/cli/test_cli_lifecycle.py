@@ -23,8 +23,9 @@ def test_a_job_is_stopped_resumed_scaled_and_deleted(cli: CommandLine) -> None:
     assert "is not suspended: it is Running" in cli("resume", "sleeper", code=2)
     cli.golden("scale", cli("scale", "sleeper", "worker=2"), exact=True)
     wait_until(lambda: '"ready": "2/2"' in cli("ps", "-o", "json"), 30)
-    shape = json.loads(cli("suspend", "sleeper", "-o", "json"))
-    assert (shape["kind"], shape["state"], shape["reason"]) == ("Job", "Suspended", "Suspended")
+    cli.golden("suspend", cli("suspend", "sleeper"), exact=True)
+    shape = json.loads(cli("status", "sleeper", "-o", "json"))
+    assert (shape["kind"], shape["state"], shape["reason"]) == ("JobStatus", "Suspended", "Suspended")
     cli.golden("delete", cli("delete", "sleeper"), exact=True)
     assert not any((cli.home / "runs" / "default").iterdir())
     cli("status", "sleeper", code=3)
@@ -107,12 +108,10 @@ def test_a_reader_that_goes_away_does_not_end_the_job(cli: CommandLine) -> None:
 
 
 def test_a_command_runs_inside_a_replica_with_its_name_and_its_exit_code(running: CommandLine) -> None:
-    done = running.run(
-        "exec", "sleeper", "worker-0", "--", "sh", "-c", "echo $TFJOB_NOTHING$HOSTNAME; cat; exit 7", stdin="in"
-    )
-    assert (done.stdout, done.returncode) == ("sleeper-worker-0\nin", 7)
-    assert running.run("exec", "sleeper", "worker-0", "no-such-program").returncode == 127
-    running("exec", "sleeper", "worker-0", "-c", "nothing", "--", "ls", code=3)
+    script = "echo $TFJOB_NOTHING$HOSTNAME; cat; echo wrong >&2; exit 7"
+    running.golden("exec", running("exec", "sleeper", "worker-0", "--", "sh", "-c", script, stdin="in\n", code=7))
+    running.golden("exec-no-program", running("exec", "sleeper", "worker-0", "no-such-program", code=127))
+    running.golden("exec-no-container", running("exec", "sleeper", "worker-0", "-c", "no", "--", "ls", code=3))
 
 
 def test_namespaces_keep_jobs_apart(cli: CommandLine) -> None:
@@ -139,8 +138,8 @@ def test_a_claim_outlives_its_job_and_goes_when_told(cli: CommandLine) -> None:
     (cli.home / "claims" / "default" / "data" / "kept").write_text("x")
     cli("delete", "everything")
     assert (cli.home / "claims" / "default" / "data" / "kept").exists()
-    assert cli("volume", "delete", "data", "--yes") == "deleted claim data\n"
-    assert cli("volume", "ls") == "no claims\n"
+    cli.golden("volume-delete", cli("volume", "delete", "data", "--yes"), exact=True)
+    cli.golden("volume-ls-empty", cli("volume", "ls"), exact=True)
 
 
 def test_deleting_a_job_ends_what_clean_pod_policy_kept(cli: CommandLine) -> None:

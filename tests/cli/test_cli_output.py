@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from command_line import CommandLine, by_replica
+from command_line import GOLDEN, CommandLine, by_replica
 from tfjob.cli.main import COMMANDS
 
 READING = {
@@ -19,9 +19,12 @@ READING = {
     "logs-one": ("logs", "hello", "chief-0"),
     "logs-previous": ("logs", "restarts", "worker-0", "--previous"),
     "logs-last": ("logs", "restarts"),
+    "logs-tail": ("logs", "hello", "chief-0", "--tail", "1"),
+    "logs-since": ("logs", "hello", "chief-0", "--since", "1h"),
+    "logs-followed": ("logs", "hello", "chief-0", "-f"),
     "wait-succeeded": ("wait", "hello"),
     "prune-dry-run": ("prune", "--older", "0s", "--dry-run"),
-    "volumes": ("volume", "ls"),
+    "volume-ls": ("volume", "ls"),
 }
 STATELESS = {
     "version": (0, "--version"),
@@ -54,6 +57,16 @@ def test_a_command_that_needs_no_state_prints_its_golden_text_and_leaves_nothing
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_is_its_golden_text(empty: CommandLine, command: str) -> None:
     empty.golden(f"help-{command}", in_process(command, "--help"), exact=True)
+
+
+@pytest.mark.parametrize("words", [("volume", "ls"), ("volume", "delete"), ("explain", "restarts")])
+def test_the_help_of_a_command_of_a_group_is_its_golden_text(empty: CommandLine, words: tuple[str, str]) -> None:
+    empty.golden("-".join(("help", *words)), in_process(*words, "--help"), exact=True)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_golden_text_beside_its_help(command: str) -> None:
+    assert any(GOLDEN.glob(f"{command}*.txt"))
 
 
 def in_process(*words: str) -> str:
