@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import ObjectMeta, Pod, PodStatus, Service
+from tfjob.api.objects import ObjectMeta, Pod, PodGroup, PodGroupStatus, PodStatus, Service
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.plan.actions import News
@@ -23,7 +23,7 @@ class MemoryCluster:
 
     def __init__(self) -> None:
         self.jobs: dict[Key, TFJob] = {}
-        self.stored: dict[tuple[str, str], Pod | Service] = {}
+        self.stored: dict[tuple[str, str], Pod | Service | PodGroup] = {}
         self.news: list[News] = []
         self.operations: list[str] = []
         self.before: Hook = lambda operation, name: None
@@ -45,7 +45,7 @@ class MemoryCluster:
         mine = [child for child in self.stored.values() if owner(child) == job.metadata.uid]
         return cast("list[Child]", [child for child in mine if isinstance(child, kind)])
 
-    async def create(self, child: Pod | Service) -> None:
+    async def create(self, child: Pod | Service | PodGroup) -> None:
         self._operate("create", f"{child.kind} {child.metadata.name}")
         key = (child.kind, child.metadata.name)
         if key in self.stored:
@@ -56,6 +56,14 @@ class MemoryCluster:
             if isinstance(child, Pod)
             else replace(child, metadata=metadata)
         )
+
+    async def update(self, child: PodGroup) -> None:
+        self._operate("update", f"{child.kind} {child.metadata.name}")
+        key = (child.kind, child.metadata.name)
+        stored = self.stored.get(key)
+        if not isinstance(stored, PodGroup) or stored.metadata.uid != child.metadata.uid:
+            raise Conflict(child.metadata.name)
+        self.stored[key] = replace(stored, spec=child.spec)
 
     async def delete(self, kind: str, key: Key, uid: str) -> None:
         self._operate("delete", f"{kind} {key.name}")
@@ -101,6 +109,12 @@ class MemoryCluster:
         assert isinstance(pod, Pod)
         self.stored[("Pod", name)] = replace(pod, status=status)
 
+    def set_pod_group(self, name: str, phase: str) -> None:
+        """What a gang scheduler reports."""
+        group = self.stored[("PodGroup", name)]
+        assert isinstance(group, PodGroup)
+        self.stored[("PodGroup", name)] = replace(group, status=PodGroupStatus(phase=phase))
+
     def pods(self) -> list[str]:
         """The names of the pods there are."""
         return sorted(name for kind, name in self.stored if kind == "Pod")
@@ -118,6 +132,6 @@ class MemoryCluster:
         return self.version
 
 
-def owner(child: Pod | Service) -> str:
+def owner(child: Pod | Service | PodGroup) -> str:
     """The uid of the job that a child belongs to."""
     return child.metadata.owner_references[0].uid if child.metadata.owner_references else ""

@@ -5,6 +5,7 @@ The model cluster holds the invariants; here are the events, and plans with a fa
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -310,7 +311,8 @@ def _with(outcome: Plan, status: Any, actions: Any = None) -> Plan:
 
 
 def replace_pods(seen: Observed, holds: Callable[[Any], bool]) -> Observed:
-    return Observed([pod for pod in seen.pods if holds(pod)], seen.services, seen.refusals, seen.lost_nodes)
+    pods = [pod for pod in seen.pods if holds(pod)]
+    return dataclasses.replace(seen, pods=pods)
 
 
 def _renamed(owner: TFJob, action: Action) -> Action:

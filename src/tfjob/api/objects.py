@@ -121,3 +121,19 @@ class Service(Model, frozen=True, omit_defaults=False):
     kind: str = "Service"
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
+
+
+class PodGroupStatus(Model, frozen=True):
+    """What a gang scheduler says about a group."""
+
+    phase: str = ""
+
+
+class PodGroup(Model, frozen=True, omit_defaults=False):
+    """The pods that a gang scheduler starts together or not at all; its group and version are the scheduler's."""
+
+    api_version: str = ""
+    kind: str = "PodGroup"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: dict[str, Any] = {}
+    status: PodGroupStatus = PodGroupStatus()

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from tfjob.api.objects import Pod, Service
+from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.problems import Problem
 from tfjob.api.types import TFJob
 from tfjob.plan.actions import News
 
-Child = TypeVar("Child", Pod, Service)
+Child = TypeVar("Child", Pod, Service, PodGroup)
 
 
 @dataclass(frozen=True, order=True)
@@ -64,8 +64,11 @@ class Cluster(Protocol):
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children of a job of one kind."""
 
-    async def create(self, child: Pod | Service) -> None:
+    async def create(self, child: Pod | Service | PodGroup) -> None:
         """Makes a child. Raises AlreadyExists or Refused."""
+
+    async def update(self, child: PodGroup) -> None:
+        """Writes the spec of a child that was read. Raises Conflict if it changed since or is gone."""
 
     async def delete(self, kind: str, key: Key, uid: str) -> None:
         """Removes the object of that name if it still has that uid; that it is gone already is fine."""

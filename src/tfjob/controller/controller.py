@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
+from time import monotonic
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod, Service
+from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, InvalidJob, Key, Refused
+from tfjob.controller.observer import ERROR, REQUEUE_AFTER, SUCCESS, Observer, Unobserved
 from tfjob.controller.queue import WorkQueue
 from tfjob.controller.refusals import Refusals
-from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News
+from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News, Update
 from tfjob.plan.children import Settings
 from tfjob.plan.plan import plan, refusal
 from tfjob.plan.tasks import Observed
@@ -23,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 REFUSAL_RETRY = 10.0
 """Seconds until a child that the cluster refused is tried again."""
+AT_ONCE = 32
+"""How many actions of one pass are under way together, so that a job of a thousand pods does not flood a cluster."""
 
 
 class Controller:
@@ -33,11 +38,13 @@ class Controller:
         cluster: Cluster,
         settings: Settings | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        observer: Observer | None = None,
     ) -> None:
         self.cluster = cluster
         self.settings = settings or Settings()
         self.clock = clock
-        self.queue = WorkQueue()
+        self.observer = observer or Unobserved()
+        self.queue = WorkQueue(self.observer)
         self._refusals = Refusals()
 
     async def run(self, workers: int = 1) -> None:
@@ -66,8 +73,8 @@ class Controller:
         for news in decision.news:
             self.cluster.publish(job, news)
         self._refusals.keep(key, decision.actions)
-        for action in decision.actions:
-            await self._act(key, job, action)
+        for _, stage in groupby(decision.actions, key=type):
+            await self._act(key, job, list(stage))
         return decision.again_at
 
     async def _watch(self) -> None:
@@ -77,6 +84,7 @@ class Controller:
     async def _work(self) -> None:
         while True:
             key = await self.queue.get()
+            begun, result = monotonic(), ERROR
             try:
                 again_at = await self.reconcile(key)
             except Conflict:
@@ -86,31 +94,54 @@ class Controller:
                 logger.exception("a pass over %s/%s failed; again in %.3f s", key.namespace, key.name, delay)
             else:
                 self.queue.forget(key)
+                result = SUCCESS if again_at is None else REQUEUE_AFTER
                 if again_at is not None:
                     self.queue.add_after(key, (again_at - self.clock()).total_seconds())
             finally:
+                self.observer.reconciled(result, monotonic() - begun)
                 self.queue.done(key)
 
     async def _observe(self, key: Key, job: TFJob) -> Observed:
         return Observed(
             pods=await self.cluster.children(Pod, job),
             services=await self.cluster.children(Service, job),
+            pod_groups=await self.cluster.children(PodGroup, job) if self.settings.gang_scheduler else [],
             refusals=self._refusals.of(key, job),
             lost_nodes=await self.cluster.lost_nodes(),
         )
 
-    async def _act(self, key: Key, job: TFJob, action: Action) -> None:
+    async def _act(self, key: Key, job: TFJob, actions: Sequence[Action]) -> None:
+        """Carries out actions that do not depend on each other; a failure is raised when all have been tried."""
+        remaining, failures = iter(actions), list[Exception]()
+
+        async def work() -> None:
+            for action in remaining:
+                try:
+                    await self._carry_out(key, job, action)
+                except Exception as error:
+                    failures.append(error)
+
+        if len(actions) == 1:
+            await work()
+        else:
+            await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(actions)))))
+        if failures:
+            raise failures[0]
+
+    async def _carry_out(self, key: Key, job: TFJob, action: Action) -> None:
         match action:
             case Create(child):
                 await self._create(key, job, child)
+            case Update(child):
+                await self.cluster.update(child)
             case Delete(kind, name, uid):
                 await self.cluster.delete(kind, Key(job.metadata.namespace, name), uid)
-                self.cluster.publish(job, News(f"SuccessfulDelete{kind}", f"Deleted {kind.lower()}: {name}"))
+                self.cluster.publish(job, News(f"SuccessfulDelete{kind}", f"Deleted {_spelt(kind)}: {name}"))
             case DeleteJob():
                 await self.cluster.delete(KIND, key, job.metadata.uid)
 
-    async def _create(self, key: Key, job: TFJob, child: Pod | Service) -> None:
-        kind, name = child.kind.lower(), child.metadata.name
+    async def _create(self, key: Key, job: TFJob, child: Pod | Service | PodGroup) -> None:
+        kind, name = _spelt(child.kind), child.metadata.name
         try:
             await self.cluster.create(child)
         except AlreadyExists as error:
@@ -122,11 +153,17 @@ class Controller:
             self._refuse(key, job, child, error.reason, error.message)
         else:
             self._refusals.drop(key, child)
-            self.cluster.publish(job, News(f"SuccessfulCreate{child.kind}", f"Created {kind}: {name}"))
+            if not isinstance(child, PodGroup):  # of which v1.9 says nothing
+                self.cluster.publish(job, News(f"SuccessfulCreate{child.kind}", f"Created {kind}: {name}"))
 
-    def _refuse(self, key: Key, job: TFJob, child: Pod | Service, reason: str, message: str) -> None:
+    def _refuse(self, key: Key, job: TFJob, child: Pod | Service | PodGroup, reason: str, message: str) -> None:
         """Tries again later; the words of a new refusal reach the status at once."""
         if self._refusals.add(key, job, child, reason, message, self.clock()):
             self.cluster.publish(job, News(f"FailedCreate{child.kind}", f"Error creating: {message}", warning=True))
             self.queue.add(key)
         self.queue.add_after(key, REFUSAL_RETRY)
+
+
+def _spelt(kind: str) -> str:
+    """A kind within a sentence, as v1.9 spells it: `pod`, `service`, `PodGroup`."""
+    return kind if kind == "PodGroup" else kind.lower()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from time import monotonic
 
 from tfjob.controller.cluster import Key
+from tfjob.controller.observer import Observer, Unobserved
 
 FIRST_DELAY, LAST_DELAY = 0.005, 60.0
 """Seconds; a full disk or a lost network ends without notice, so the longest delay is what a user waits afterwards."""
@@ -14,10 +16,11 @@ FIRST_DELAY, LAST_DELAY = 0.005, 60.0
 class WorkQueue:
     """Keys to look at, each at most once; a key that is added while it is worked on comes back after `done`."""
 
-    def __init__(self) -> None:
+    def __init__(self, observer: Observer | None = None) -> None:
+        self._observer = observer or Unobserved()
         self._ready: deque[Key] = deque()
-        self._waiting: set[Key] = set()
-        self._working: set[Key] = set()
+        self._waiting: dict[Key, float] = {}
+        self._working: dict[Key, float] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
         self._wake = asyncio.Event()
@@ -26,7 +29,8 @@ class WorkQueue:
         """Asks for a pass over `key` as soon as possible."""
         if key in self._waiting:
             return
-        self._waiting.add(key)
+        self._waiting[key] = monotonic()
+        self._observer.added(len(self._waiting))
         if key not in self._working:
             self._ready.append(key)
             self._wake.set()
@@ -46,6 +50,7 @@ class WorkQueue:
         """Asks for another pass after a failure, later each time; returns the delay."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
+        self._observer.retried()
         delay: float = min(FIRST_DELAY * 2 ** min(count, 20), LAST_DELAY)
         self.add_after(key, delay)
         return delay
@@ -60,16 +65,23 @@ class WorkQueue:
             self._wake.clear()
             await self._wake.wait()
         key = self._ready.popleft()
-        self._waiting.discard(key)
-        self._working.add(key)
+        now = monotonic()
+        since = self._waiting.pop(key)
+        self._working[key] = now
+        self._observer.taken(len(self._waiting), now - since)
         return key
 
     def done(self, key: Key) -> None:
         """Ends the work on a key."""
-        self._working.discard(key)
+        self._observer.finished(monotonic() - self._working.pop(key))
         if key in self._waiting:
             self._ready.append(key)
             self._wake.set()
+
+    def working_seconds(self) -> list[float]:
+        """How long each key that is worked on now has been."""
+        now = monotonic()
+        return [now - since for since in self._working.values()]
 
     def _ring(self, key: Key) -> None:
         del self._timers[key]

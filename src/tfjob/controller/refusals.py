@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from tfjob.api.objects import Pod, Service
+from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Key
 from tfjob.plan.actions import Action, Create
@@ -26,7 +26,9 @@ class Refusals:
         """What was refused to a job."""
         return dict(self._of.get(key, {})) if self._uids.get(key) == job.metadata.uid else {}
 
-    def add(self, key: Key, job: TFJob, child: Pod | Service, reason: str, message: str, now: datetime) -> bool:
+    def add(
+        self, key: Key, job: TFJob, child: Pod | Service | PodGroup, reason: str, message: str, now: datetime
+    ) -> bool:
         """Remembers a refusal from its first time on, so that a grace can end; returns whether it is news."""
         if self._uids.get(key) != job.metadata.uid:
             self._uids[key], self._of[key] = job.metadata.uid, {}
@@ -35,7 +37,7 @@ class Refusals:
         self._of[key][name] = Refusal(reason, message, before.since if before else now)
         return before is None or before.reason != reason
 
-    def drop(self, key: Key, child: Pod | Service) -> None:
+    def drop(self, key: Key, child: Pod | Service | PodGroup) -> None:
         """Forgets a refusal, because the child is there now."""
         self._of.get(key, {}).pop((child.kind, child.metadata.name), None)
 

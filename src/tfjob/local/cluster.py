@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod, Service
+from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.types import KIND, TFJob
-from tfjob.controller.cluster import Child, Key
+from tfjob.controller.cluster import Child, Conflict, Key, Refused
 from tfjob.local.network import Network
 from tfjob.local.store import Store
 from tfjob.plan.actions import News
@@ -41,14 +41,20 @@ class LocalCluster:
         return run.job if run is not None and run.current and run.key == key else None
 
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
-        """Its pods or services."""
+        """Its pods or services; there is no gang scheduler, and so no pod group."""
         return self.store.children(kind, job.metadata.uid)
 
-    async def create(self, child: Pod | Service) -> None:
+    async def create(self, child: Pod | Service | PodGroup) -> None:
         """Stores a child; a pod gets the address that belongs to its name."""
+        if isinstance(child, PodGroup):
+            raise Refused("NoGangScheduler", "this machine has no gang scheduler")
         if isinstance(child, Pod):
             child = replace(child, status=replace(child.status, pod_ip=self.network.address(child.metadata.name)))
         self.store.create_child(child)
+
+    async def update(self, child: PodGroup) -> None:
+        """There are no pod groups here."""
+        raise Conflict(child.metadata.name)
 
     async def delete(self, kind: str, key: Key, uid: str) -> None:
         """Marks a pod or the job for deletion, so that processes can end first; a service goes at once."""

@@ -17,13 +17,13 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod, Service
+from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Conflict, Key
 from tfjob.local import addresses, database
 from tfjob.local.database import StoreError
 
-Child = TypeVar("Child", Pod, Service)
+Child = TypeVar("Child", Pod, Service, PodGroup)
 
 
 @dataclass(frozen=True)

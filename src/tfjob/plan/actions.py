@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfjob.api.objects import Pod, Service
+from tfjob.api.objects import Pod, PodGroup, Service
 
 
 @dataclass(frozen=True)
 class Create:
     """Make a child; that it exists already is fine if it is ours."""
 
-    child: Pod | Service
+    child: Pod | Service | PodGroup
+
+
+@dataclass(frozen=True)
+class Update:
+    """Change a child to what it should be; it carries the name, uid and version that were seen."""
+
+    child: PodGroup
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class DeleteJob:
     """Remove the finished job itself: its time to live is over."""
 
 
-Action = Create | Delete | DeleteJob
+Action = Create | Update | Delete | DeleteJob
 
 
 @dataclass(frozen=True)

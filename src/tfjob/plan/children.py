@@ -32,11 +32,16 @@ DEFAULT_PS_PROGRAM = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What the operator, and not the job, decides."""
+    """What the operator, and not the job, decides.
+
+    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case means Volcano,
+    any other name one with the coscheduling plugin of scheduler-plugins, no name that there is none.
+    """
 
     cluster_domain: str = ""
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
+    gang_scheduler: str = ""
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:

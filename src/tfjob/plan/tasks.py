@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
-from tfjob.api.objects import ContainerStatus, Pod, Service
+from tfjob.api.objects import ContainerStatus, Pod, PodGroup, Service
 from tfjob.api.types import CONTAINER_NAME, REPLICA_TYPES, TFJob
 from tfjob.plan import indexes
 
@@ -42,6 +42,7 @@ class Observed:
 
     pods: list[Pod] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
+    pod_groups: list[PodGroup] = field(default_factory=list)
     refusals: Mapping[tuple[str, str], Refusal] = field(default_factory=dict)
     lost_nodes: frozenset[str] = frozenset()
 
