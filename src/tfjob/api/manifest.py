@@ -12,11 +12,11 @@ from tfjob.api import objects_beside
 from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
 from tfjob.api.documents import Document, parse
+from tfjob.api.judgement import problems_of
 from tfjob.api.nearest import did_you_mean, one_of
 from tfjob.api.parameters import substitute, whole_values
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
 from tfjob.api.types import TFJob
-from tfjob.api.validation import validate
 from tfjob.api.versions import READERS
 
 
@@ -160,14 +160,9 @@ class _Loading:
             written = replace(written, metadata=replace(written.metadata, name=self.name))
         entry = Entry(written, with_defaults(written), part, conversion)
         self.manifest.entries.append(entry)
-        own = [part.located(problem, path_parts(problem.path)) for problem in conversion.problems]
-        refused = [path_parts(problem.path) for problem in errors(own)]
-        self.manifest.problems.extend(own)
-        for problem in validate(written):
-            found = entry.located(problem)
-            # What its type has ruled out already is not judged a second time.
-            if not any(path_parts(found.path)[: len(path)] == path for path in refused):
-                self.manifest.problems.append(found)
+        self.manifest.problems.extend(
+            part.located(problem, path_parts(problem.path)) for problem in problems_of(conversion, written)
+        )
         if written.metadata.name:
             self.refuse_twice(part, ("TFJob", entry.job.metadata.namespace, written.metadata.name))
 

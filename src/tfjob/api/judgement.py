@@ -1,0 +1,36 @@
+"""What is wrong with one job: what its own version's rules find, and what the rules for every job find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from tfjob.api.conversion import Conversion
+from tfjob.api.problems import Problem, errors, path_parts, path_text
+from tfjob.api.types import TFJob
+from tfjob.api.validation import validate
+from tfjob.api.versions import READERS
+
+
+def problems_of(conversion: Conversion, job: TFJob) -> list[Problem]:
+    """Every problem of a job that was read, with its path in the user's version; `job` may carry another name."""
+    refused = [path_parts(problem.path) for problem in errors(conversion.problems)]
+    found = list(conversion.problems)
+    for problem in validate(job):
+        path = conversion.user_path(path_parts(problem.path))
+        # What its type has ruled out already is not judged a second time.
+        if not any(path[: len(faulty)] == faulty for faulty in refused):
+            found.append(replace(problem, path=path_text(path)))
+    return found
+
+
+def judge(manifest: Mapping[str, Any]) -> list[Problem]:
+    """Every problem of a job as an API server has it, of any version that it may be written in."""
+    api_version, kind = str(manifest.get("apiVersion")), str(manifest.get("kind"))
+    reader = READERS.get((api_version, kind))
+    if reader is None:
+        return [Problem("apiVersion", f"{api_version} {kind} is no job that tfjob reads")]
+    conversion = reader(manifest, ())
+    return problems_of(conversion, conversion.job)
