@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from local.pod_harness import EACH_LEVEL, FULL, Place, PodRun, Pods, at
+from local.pod_harness import EACH_LEVEL, FULL, PYTHON, Place, PodRun, Pods, at
 from tfjob.local import pod_exec
 
 
@@ -89,3 +90,27 @@ def test_it_ends_with_the_pod(pods: Pods, pod: PodRun) -> None:
         if inside.poll() is None:
             os.killpg(inside.pid, signal.SIGKILL)
             inside.wait()
+
+
+@at([Place(level, "root") for level in ("full", "addresses", "ports")])
+def test_it_is_held_to_the_limits_of_the_container(pods: Pods) -> None:
+    pod = pods.launch(pods.container("sleep", "60", memory=64 << 20, cpu=0.5, limits="cgroup"))
+    pod.until_running()
+    code, out = run(pods, pod, "cat", "/proc/self/cgroup")
+    groups = {line.split(":")[2].rpartition("/")[2] for line in out.decode().splitlines()}
+    assert code == 0
+    assert f"tfjob-{pod.uid}-main-0" in groups
+    assert run(pods, pod, PYTHON, "-c", "b = b'x' * (300 << 20)")[0] == 137
+
+
+@at([Place("addresses", "root"), Place("ports", "root")])
+def test_it_ends_with_its_container_even_if_the_container_starts_again(pods: Pods) -> None:
+    """As on a cluster; a command that lived on would keep the control group of the container's first run."""
+    container = pods.container("sh", "-c", "sleep 1; exit 1", memory=64 << 20, limits="cgroup")
+    pod = pods.launch(container, restartPolicy="OnFailure")
+    pod.until_running()
+    began = time.monotonic()
+    assert run(pods, pod, "sleep", "60")[0] == 137
+    assert time.monotonic() - began < 30
+    pod.until(lambda: pod.find(pod.status(), "main")["restartCount"] > 0)
+    assert not list(Path("/sys/fs/cgroup").rglob(f"tfjob-{pod.uid}-main-0"))

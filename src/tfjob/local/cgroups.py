@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import time
+
+from . import processes
 
 _PREFIX = "tfjob-"
 _PERIOD = 100_000  # microseconds of the CPU quota
@@ -37,6 +40,13 @@ class Cgroup:
             return 0
         return _number(f"{self.memory}/memory.peak") or _number(f"{self.memory}/memory.max_usage_in_bytes")
 
+    def kill(self) -> None:
+        """Kill what is left in the groups: a command that `exec` put there is nobody's child here."""
+        for path in self.join_files:
+            for pid in map(int, _words(path)):
+                if pid:  # 0 is a process of a pid namespace that we do not see
+                    processes.kill(pid, signal.SIGKILL)
+
     def remove(self, patience: float = 2.0) -> bool:
         """Remove the groups once their last process is gone; False when they stay busy for `patience` seconds."""
         deadline = time.monotonic() + patience
@@ -60,6 +70,17 @@ def sweep(uid: str) -> list[str]:
     parents = {base for controller in ("memory", "cpu") for _, base in _bases(controller)}
     left = [f"{base}/{name}" for base in parents for name in os.listdir(base) if name.startswith(f"{_PREFIX}{uid}-")]
     return [os.path.basename(path) for path in left if _remove(path, 0.0)]
+
+
+def join_files_of(pid: int | str) -> list[str]:
+    """The files into which a process writes "0" to enter the groups that `create` made and `pid` is in."""
+    places = {
+        _directory(mount_point, root, path)
+        for controller in ("memory", "cpu")
+        for _, mount_point, root, path in _hierarchies(controller, pid)
+        if os.path.basename(path).startswith(_PREFIX)
+    }
+    return [f"{place}/cgroup.procs" for place in sorted(places)]
 
 
 def group_name(uid: str, container: str, attempt: int) -> str:
@@ -104,8 +125,7 @@ def _bases(controller: str) -> list[tuple[int, str]]:
     """(version, directory) of the groups in which we may try to make ours: our own and those above it."""
     found = []
     for version, mount_point, root, path in _hierarchies(controller):
-        relative = path[len(root.rstrip("/")) :] if path.startswith(root) else "/"
-        directory = os.path.normpath(f"{mount_point}/{relative}")
+        directory = _directory(mount_point, root, path)
         while directory.startswith(mount_point):
             if os.path.isdir(directory):
                 found.append((version, directory))
@@ -113,12 +133,18 @@ def _bases(controller: str) -> list[tuple[int, str]]:
     return found
 
 
-def _hierarchies(controller: str) -> list[tuple[int, str, str, str]]:
-    """(version, mount point, root of the mount, our own group) where `controller` lives."""
+def _directory(mount_point: str, root: str, path: str) -> str:
+    """Where a group is to be found, if only the part of the tree below `root` is mounted."""
+    relative = path[len(root.rstrip("/")) :] if path.startswith(root) else "/"
+    return os.path.normpath(f"{mount_point}/{relative}")
+
+
+def _hierarchies(controller: str, pid: int | str = "self") -> list[tuple[int, str, str, str]]:
+    """(version, mount point, root of the mount, the group of `pid`) where `controller` lives."""
     try:
         with open("/proc/self/mountinfo") as file:
             mounts = [line.split() for line in file]
-        with open("/proc/self/cgroup") as file:
+        with open(f"/proc/{pid}/cgroup") as file:
             groups = [line.rstrip("\n").split(":", 2) for line in file]
     except FileNotFoundError:
         return []

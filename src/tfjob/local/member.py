@@ -295,6 +295,7 @@ class Member:
         if run.group:
             oom = oom or run.group.oom_kills() > 0
             self.peak_memory = max(self.peak_memory, run.group.peak())
+            run.group.kill()
             run.group.remove()
         status = run.wait_status
         if status is None:
@@ -388,10 +389,6 @@ def _policy(kind: str, is_sidecar: bool, pod_policy: str) -> str:
     if is_sidecar:
         return "Always"
     return "OnFailure" if kind == "init" and pod_policy == "Always" else pod_policy
-
-
-def _first_reason(pod: PodProcess) -> str:
-    return "PodInitializing" if pod.spec["initContainers"] else "ContainerCreating"
 
 
 def _fresh_file(path: str) -> None:

@@ -1,4 +1,4 @@
-"""A command inside a running container: its namespaces, its environment, its working folder, the caller's terminal."""
+"""A command inside a running container: its namespaces, limits, environment, working folder; the caller's terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import termios
 import tty
 from contextlib import contextmanager
 
-from . import lifecycle, pod_files, processes, supervisor, syscalls
+from . import cgroups, lifecycle, pod_files, processes, supervisor, syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def helper() -> NoReturn:
         with open(f"/proc/{pid}/environ", "rb") as file:
             pairs = [entry.partition(b"=") for entry in file.read().split(b"\0") if entry]
         folder = os.readlink(f"/proc/{pid}/cwd")
+        groups = _open_groups(pid)
         _enter_namespaces(pid)
     except OSError as error:
         sys.exit(f"tfjob: cannot enter the container: {error.strerror or error}")
@@ -76,10 +77,33 @@ def helper() -> NoReturn:
     if child == 0:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        _enter_groups(groups)
         _become(command, folder, {key: value for key, _, value in pairs})
     signal.signal(signal.SIGTERM, lambda *_: processes.kill(child, signal.SIGTERM))
     _, status = os.waitpid(child, 0)
     os._exit(lifecycle.exit_code(status))
+
+
+def _open_groups(pid: str) -> list[int]:
+    """The doors of the container's control groups, which are not to be seen from inside of it."""
+    try:
+        return [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in cgroups.join_files_of(pid)]
+    except OSError as error:
+        _tell_no_limits(error)
+        return []
+
+
+def _enter_groups(groups: list[int]) -> None:
+    try:
+        for group in groups:
+            os.write(group, b"0")
+    except OSError as error:  # version 2 also asks the group that both sides share
+        _tell_no_limits(error)
+
+
+def _tell_no_limits(error: OSError) -> None:
+    sys.stderr.write(f"tfjob: the container's limits do not hold this command: {error.strerror}\n")
+    sys.stderr.flush()
 
 
 def _enter_namespaces(pid: str) -> None:
