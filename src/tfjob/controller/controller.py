@@ -12,9 +12,10 @@ from time import monotonic
 from msgspec.structs import replace
 
 from tfjob.api.objects import Pod, PodGroup, Service
-from tfjob.api.types import KIND, TFJob
+from tfjob.api.types import KIND, TFJob, TFJobStatus
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, InvalidJob, Key, Refused
 from tfjob.controller.observer import ERROR, REQUEUE_AFTER, SUCCESS, Observer, Unobserved
+from tfjob.controller.passes import a_pass
 from tfjob.controller.queue import WorkQueue
 from tfjob.controller.refusals import Refusals
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News, Update
@@ -57,6 +58,13 @@ class Controller:
         finally:
             self.queue.close()
 
+    async def drain(self, seconds: float) -> None:
+        """Begins no further pass, and gives those under way some time to end."""
+        self.queue.pause()
+        until = monotonic() + seconds
+        while self.queue.working_seconds() and monotonic() < until:
+            await asyncio.sleep(0.01)
+
     async def reconcile(self, key: Key) -> datetime | None:
         """One pass over one job; returns when to look again though nothing changes."""
         try:
@@ -69,7 +77,9 @@ class Controller:
                 return None
             decision = plan(job, await self._observe(key, job), self.clock(), self.settings)
         if decision.status != job.status:
+            before = job.status
             job = await self.cluster.update_status(replace(job, status=decision.status))
+            self._tell(key, before, job.status)
         for news in decision.news:
             self.cluster.publish(job, news)
         self._refusals.keep(key, decision.actions)
@@ -86,7 +96,8 @@ class Controller:
             key = await self.queue.get()
             begun, result = monotonic(), ERROR
             try:
-                again_at = await self.reconcile(key)
+                with a_pass(key):
+                    again_at = await self.reconcile(key)
             except Conflict:
                 self.queue.retry(key)
             except Exception:
@@ -139,6 +150,7 @@ class Controller:
                 self.cluster.publish(job, News(f"SuccessfulDelete{kind}", f"Deleted {_spelt(kind)}: {name}"))
             case DeleteJob():
                 await self.cluster.delete(KIND, key, job.metadata.uid)
+                self.observer.job_deleted(key)
 
     async def _create(self, key: Key, job: TFJob, child: Pod | Service | PodGroup) -> None:
         kind, name = _spelt(child.kind), child.metadata.name
@@ -155,6 +167,12 @@ class Controller:
             self._refusals.drop(key, child)
             if not isinstance(child, PodGroup):  # of which v1.9 says nothing
                 self.cluster.publish(job, News(f"SuccessfulCreate{child.kind}", f"Created {kind}: {name}"))
+
+    def _tell(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
+        """Lets those who measure and those who read logs know what became of a job."""
+        self.observer.status_changed(key, before, after)
+        if (before.state, before.reason) != (after.state, after.reason):
+            logger.info("%s", after.state, extra={"reason": after.reason, "details": after.message})
 
     def _refuse(self, key: Key, job: TFJob, child: Pod | Service | PodGroup, reason: str, message: str) -> None:
         """Tries again later; the words of a new refusal reach the status at once."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tfjob.api.types import TFJobStatus
+from tfjob.controller.cluster import Key
+
 SUCCESS, REQUEUE_AFTER, ERROR = "success", "requeue_after", "error"
 """How a pass ends, in controller-runtime's words."""
 
@@ -26,6 +29,12 @@ class Observer(Protocol):
     def reconciled(self, result: str, seconds: float) -> None:
         """A pass ended: success, requeue_after or error."""
 
+    def status_changed(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
+        """A status was written."""
+
+    def job_deleted(self, key: Key) -> None:
+        """A finished job was removed because its time to live was over."""
+
 
 class Unobserved:
     """Nobody measures."""
@@ -43,4 +52,10 @@ class Unobserved:
         """Not counted."""
 
     def reconciled(self, result: str, seconds: float) -> None:
+        """Not counted."""
+
+    def status_changed(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
+        """Not counted."""
+
+    def job_deleted(self, key: Key) -> None:
         """Not counted."""

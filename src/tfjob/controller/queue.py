@@ -24,6 +24,7 @@ class WorkQueue:
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
         self._wake = asyncio.Event()
+        self._paused = False
 
     def add(self, key: Key) -> None:
         """Asks for a pass over `key` as soon as possible."""
@@ -61,7 +62,7 @@ class WorkQueue:
 
     async def get(self) -> Key:
         """The next key; it is nobody else's until `done`."""
-        while not self._ready:
+        while self._paused or not self._ready:
             self._wake.clear()
             await self._wake.wait()
         key = self._ready.popleft()
@@ -86,6 +87,10 @@ class WorkQueue:
     def _ring(self, key: Key) -> None:
         del self._timers[key]
         self.add(key)
+
+    def pause(self) -> None:
+        """Hands out no further key."""
+        self._paused = True
 
     def close(self) -> None:
         """Cancels what was asked for later."""
