@@ -16,9 +16,21 @@ REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--long` runs the full matrix; without it the tests marked `long` are not there at all."""
+    parser.addoption("--long", action="store_true", help="every example at every level, with real TensorFlow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: part of the full matrix, which CI does not run (pytest --long)")
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What needs root is left out without it; what shares a process when tests run in several is told so."""
+    if not config.getoption("--long"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     for item in items:
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(pytest.mark.skip(reason="needs root"))

@@ -10,21 +10,9 @@ from pathlib import Path
 import pytest
 
 from installed import Installed
+from training.examples import EXAMPLES, accuracy, run_example
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
-
-
-def run_example(tool: Installed, home: Path, name: str, file: str = "tfjob.yaml") -> list[str]:
-    """Runs one example and returns what it printed."""
-    done = tool.tfjob(home, "run", str(EXAMPLES / name / file), timeout=200)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
-
-
-def accuracy(lines: list[str]) -> float:
-    """The test accuracy that the chief printed last."""
-    return float(next(line for line in reversed(lines) if " test accuracy " in line and "step" not in line).split()[-1])
 
 
 def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import yaml
 
 from installed import Installed
 from running import Running, status, workload_pid
+from training.examples import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
 COLLECTIVE = """

@@ -1,0 +1,37 @@
+"""TensorFlow for users other than the one who runs the tests."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from installed import SYSTEM_PYTHON, open_to_everyone
+from training.examples import EXAMPLES
+
+
+@pytest.fixture(scope="session")
+def everyones_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtualenv with TensorFlow where everybody can read it, for the system's interpreter."""
+    folder = tmp_path_factory.mktemp("tensorflow")
+    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    packages = folder / "packages"
+    # Links instead of copies where the file system allows it: it is more than a gigabyte.
+    if subprocess.run(["cp", "-rl", sysconfig.get_path("purelib"), str(packages)], check=False).returncode:
+        shutil.copytree(sysconfig.get_path("purelib"), packages, dirs_exist_ok=True)
+    (paths,) = (folder / "venv").glob("lib/python3.*/site-packages")
+    (paths / "packages.pth").write_text(f"{packages}\n")
+    open_to_everyone(folder)
+    return folder / "venv"
+
+
+@pytest.fixture(scope="session")
+def everyones_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the examples that everybody can read."""
+    folder = tmp_path_factory.mktemp("examples") / "examples"
+    shutil.copytree(EXAMPLES, folder)
+    open_to_everyone(folder)
+    return folder
