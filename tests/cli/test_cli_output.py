@@ -38,6 +38,7 @@ STATELESS = {
     "convert-v1": (0, "convert", "old.yaml"),
     "convert-v1beta1": (0, "convert", "hello.yaml", "--to", "v1beta1"),
     "convert-v1alpha1": (0, "convert", "hello.yaml", "--to", "kubeflow.org/v1alpha1"),
+    "operator-without-image": (2, "operator", "manifests"),
     "dry-run-ports": (0, "run", "--dry-run", "everything.yaml", "-p", "steps=3", "--level", "ports", "--no-limits"),
 }
 
@@ -59,7 +60,9 @@ def test_the_help_of_a_command_is_its_golden_text(empty: CommandLine, command: s
     empty.golden(f"help-{command}", in_process(command, "--help"), exact=True)
 
 
-@pytest.mark.parametrize("words", [("volume", "ls"), ("volume", "delete"), ("explain", "restarts")])
+@pytest.mark.parametrize(
+    "words", [("volume", "ls"), ("volume", "delete"), ("explain", "restarts"), ("operator", "manifests")]
+)
 def test_the_help_of_a_command_of_a_group_is_its_golden_text(empty: CommandLine, words: tuple[str, str]) -> None:
     empty.golden("-".join(("help", *words)), in_process(*words, "--help"), exact=True)
 

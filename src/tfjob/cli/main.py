@@ -37,6 +37,7 @@ COMMANDS = {
     "explain": Entry("explain", "Explain how tfjob decides."),
     "doctor": Entry("doctor", "Show what this machine can do, and how to improve it."),
     "volume": Entry("volume", "List or delete the claims kept on this machine."),
+    "operator": Entry("operator", "Install, remove or run the operator on Kubernetes."),
 }
 
 
