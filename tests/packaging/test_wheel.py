@@ -89,6 +89,18 @@ def test_an_ordinary_user_runs_a_job_with_the_installed_wheel(installed_wheel: I
         assert stat.S_IMODE((home / name).stat().st_mode) == 0o700, name
 
 
+@pytest.mark.parametrize(("module", "extra"), [("aiohttp", "kube"), ("prometheus_client", "operator")])
+def test_the_wheel_alone_tells_how_to_install_what_a_command_lacks(
+    installed_wheel: Installed, virtualenv: Path, module: str, extra: str
+) -> None:
+    """An extra that is really not there, in a virtualenv that has nothing else."""
+    program = f"from tfjob.cli.outcome import guarded; guarded(lambda **_: __import__({module!r}))"
+    python = str(virtualenv / "bin" / "python")
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"{python} -m pip install 'tfjob[{extra}]'\n")
+
+
 def test_the_wheel_has_the_package_its_types_and_its_licence_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

@@ -74,6 +74,7 @@ def explained(error: Exception) -> Stop | None:
     import sqlite3
 
     from tfjob.api.problems import InvalidManifest
+    from tfjob.cli import extras
     from tfjob.local.database import StoreError
     from tfjob.local.pod_exec import NotRunningError
     from tfjob.local.refusal import Refusal
@@ -90,6 +91,8 @@ def explained(error: Exception) -> Stop | None:
             return Stop(BAD_INPUT, error.message, error.hint)
         case NotRunningError():
             return Stop(NOT_FOUND, str(error))
+        case ModuleNotFoundError():
+            return extras.missing(error)
         case StoreError():
             return Stop(BAD_INPUT, str(error))
         case sqlite3.Error():
