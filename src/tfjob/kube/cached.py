@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tfjob.api import v1
 from tfjob.api.defaults import with_defaults
-from tfjob.api.objects import Model, ObjectMeta, Pod, PodStatus, Service
+from tfjob.api.objects import Model, ObjectMeta, Pod, PodGroup, PodStatus, Service
 from tfjob.api.problems import Problem
 from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
@@ -76,6 +76,7 @@ class _WireNode(Model, frozen=True):
 _jobs = msgspec.json.Decoder(_WireJob)
 _pods = msgspec.json.Decoder(_WirePod)
 _services = msgspec.json.Decoder(_WireService)
+_pod_groups = msgspec.json.Decoder(PodGroup)
 _nodes = msgspec.json.Decoder(_WireNode)
 _specs = msgspec.json.Decoder(TFJobSpec)
 _statuses = msgspec.json.Decoder(TFJobStatus)
@@ -99,6 +100,12 @@ def decode_pod(encoded: bytes | msgspec.Raw) -> Pod:
 def decode_service(encoded: bytes | msgspec.Raw) -> Service:
     """A service for the cache: that it exists is all that matters."""
     return Service(metadata=_trimmed(_services.decode(encoded).metadata))
+
+
+def decode_pod_group(encoded: bytes | msgspec.Raw) -> PodGroup:
+    """A pod group for the cache, whole: it is small, and compared with what it should be."""
+    group = _pod_groups.decode(encoded)
+    return replace(group, metadata=_trimmed(group.metadata))
 
 
 def decode_node(encoded: bytes | msgspec.Raw) -> Node:

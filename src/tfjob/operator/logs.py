@@ -1,0 +1,63 @@
+"""The operator's log: a JSON object a line for machines, or plain lines for people; each pass names its job."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tfjob.controller.passes import current_pass
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def configure(*, json: bool, level: int = logging.INFO) -> None:
+    """Sends every record to stderr in the chosen form."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if json else PlainFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+
+def fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What a record says beside its message: the pass that it is about, and what the caller added."""
+    found: dict[str, Any] = {}
+    at_work = current_pass()
+    if at_work is not None:
+        found = {"namespace": at_work.key.namespace, "job": at_work.key.name, "reconcileID": at_work.id}
+    found.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+    return found
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a record, with the field names that controller-runtime's logs have."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        line: dict[str, Any] = {
+            "ts": _stamp(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+            **fields(record),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+class PlainFormatter(logging.Formatter):
+    """A line a record for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time, level, message, and the rest as name=value."""
+        rest = "".join(f" {name}={value}" for name, value in fields(record).items())
+        text = f"{_stamp(record)} {record.levelname:<7} {record.getMessage()}{rest}"
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,57 @@
+"""What the operator's command line sets; names and defaults are training-operator's where it has the setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tfjob.plan.children import Settings
+
+LEASE_NAME = "tf-operator"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens; port 0 means that it is off."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """`:8080`, `127.0.0.1:8080`, `[::1]:8080`, or `0` for off. Raises ValueError."""
+        if text == "0":
+            return cls("", 0)
+        host, separator, port = text.rpartition(":")
+        if not separator or not port.isdecimal() or not 0 < int(port) < 2**16:
+            raise ValueError(f"{text!r} is no address: write HOST:PORT, :PORT, or 0 for off")
+        return cls(host.strip("[]"), int(port))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How one operator process works."""
+
+    namespace: str = ""
+    workers: int = 8
+    leader_elect: bool = False
+    lease_namespace: str = ""
+    identity: str = ""
+    metrics: Address = Address("", 8080)
+    health: Address = Address("", 8081)
+    webhook: Address = Address("", 0)
+    gang_scheduler: str = ""
+    cluster_domain: str = ""
+    pending_grace: timedelta = timedelta(minutes=5)
+    last_lines: bool = True
+    json_logs: bool = True
+
+    @property
+    def settings(self) -> Settings:
+        """What the plan needs to know of them."""
+        return Settings(
+            cluster_domain=self.cluster_domain,
+            pending_grace=self.pending_grace,
+            last_lines=self.last_lines,
+            gang_scheduler=self.gang_scheduler,
+        )

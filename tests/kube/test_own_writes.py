@@ -1,0 +1,115 @@
+"""What a pass sees between a write and its echo in the caches."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tfjob.api.objects import ObjectMeta, Pod, Service
+from tfjob.kube.cached import CachedJob
+from tfjob.kube.own_writes import ECHO_SECONDS, OwnWrites
+
+JOB = "job-uid"
+
+
+def pod(uid: str, *, deleted: bool = False) -> Pod:
+    stamp = datetime(2026, 1, 1, tzinfo=UTC) if deleted else None
+    return Pod(metadata=ObjectMeta(name=f"pod-{uid}", namespace="n", uid=uid, deletion_timestamp=stamp))
+
+
+def job(version: int, uid: str = JOB) -> CachedJob:
+    return CachedJob(ObjectMeta(name="j", namespace="n", uid=uid, resource_version=str(version)), b"{}", b"{}")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def names(writes: OwnWrites, *cached: Pod) -> list[str]:
+    return [child.metadata.uid for child in writes.children(Pod, JOB, cached)]
+
+
+def test_a_created_child_counts_before_the_cache_shows_it_and_once_when_it_does() -> None:
+    writes = OwnWrites()
+    writes.created(JOB, pod("a"))
+    assert names(writes) == ["a"]
+    assert names(writes, pod("a")) == ["a"]
+    writes.seen(JOB, None, pod("a"))
+    assert names(writes, pod("a")) == ["a"]
+    assert names(writes) == []
+
+
+def test_a_created_child_is_of_its_kind_alone() -> None:
+    writes = OwnWrites()
+    writes.created(JOB, pod("a"))
+    assert writes.children(Service, JOB, ()) == []
+    assert writes.children(Pod, "another job", ()) == []
+
+
+def test_a_child_that_ended_before_the_answer_came_does_not_come_back() -> None:
+    """The watch can be quicker than the answer to the request that made the child."""
+    writes = OwnWrites()
+    writes.seen(JOB, None, pod("a"))
+    writes.seen(JOB, pod("a"), None)
+    writes.created(JOB, pod("a"))
+    assert names(writes) == []
+
+
+def test_a_deleted_child_is_going_before_the_cache_says_so() -> None:
+    writes = OwnWrites()
+    writes.deleted("a")
+    (child,) = writes.children(Pod, JOB, [pod("a")])
+    assert child.metadata.deletion_timestamp is not None
+
+
+def test_a_deletion_is_forgotten_when_the_cache_shows_it() -> None:
+    writes = OwnWrites()
+    writes.deleted("a")
+    writes.seen(JOB, pod("a"), pod("a", deleted=True))
+    assert writes.children(Pod, JOB, [pod("a")])[0].metadata.deletion_timestamp is None
+
+
+def test_a_child_that_never_shows_is_given_up_and_its_job_looked_at_again() -> None:
+    clock = Clock()
+    writes = OwnWrites(clock)
+    writes.created(JOB, pod("a"))
+    clock.now = ECHO_SECONDS - 1
+    assert list(writes.expired()) == []
+    clock.now = ECHO_SECONDS + 1
+    assert list(writes.expired()) == [JOB]
+    assert names(writes) == []
+
+
+def test_a_written_status_counts_until_the_cache_has_it_and_its_echo_is_no_news() -> None:
+    writes = OwnWrites()
+    writes.written(job(7), job(5))
+    assert writes.job(job(5)) == job(7)
+    assert writes.seen_job(job(7).key, job(7))
+    assert writes.job(job(5)) == job(5)
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_echo"),
+    [
+        pytest.param(job(6), True, id="an older version is on its way to us since before our write"),
+        pytest.param(job(7), True, id="our own version"),
+        pytest.param(job(8), False, id="a newer version is somebody else's"),
+        pytest.param(None, False, id="the job is gone"),
+        pytest.param(job(3, uid="next"), False, id="another job has the name"),
+    ],
+)
+def test_only_what_others_wrote_is_news(shown: CachedJob | None, is_echo: bool) -> None:
+    writes = OwnWrites()
+    writes.written(job(7), job(5))
+    assert writes.seen_job(job(7).key, shown) is is_echo
+
+
+def test_a_late_answer_does_not_hide_a_newer_version() -> None:
+    """Else every later write would be refused as stale."""
+    writes = OwnWrites()
+    writes.written(job(7), job(8))
+    assert writes.job(job(8)) == job(8)

@@ -1,0 +1,54 @@
+"""What an API server's no means for a job."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tfjob.kube.errors import api_error
+from tfjob.kube.refusal import refused
+
+QUOTA = 'pods "j-worker-0" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4'
+SECURITY = 'pods "j-worker-0" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'
+RIGHTS = 'pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods" in API group "" in the ...'
+WEBHOOK = 'admission webhook "policy.example.com" denied the request: images must come from our registry'
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "expected"),
+    [
+        (422, "Invalid", "spec.containers[0].image: Required value", "Invalid"),
+        (400, "BadRequest", "Pod in version v1 cannot be handled as a Pod: json: cannot unmarshal", "Invalid"),
+        (413, "RequestEntityTooLarge", "limit is 3145728", "Invalid"),
+        (403, "Forbidden", QUOTA, "QuotaExceeded"),
+        (403, "Forbidden", SECURITY, "Denied"),
+        (403, "Forbidden", RIGHTS, "Forbidden"),
+        (400, "", WEBHOOK, "Denied"),
+        (403, "Forbidden", WEBHOOK, "Denied"),
+        (404, "NotFound", 'namespaces "gone" not found', "NamespaceNotFound"),
+    ],
+)
+def test_a_no_about_the_child_is_a_refusal_with_a_reason(code: int, reason: str, message: str, expected: str) -> None:
+    body = msgspec.json.encode({"kind": "Status", "code": code, "reason": reason, "message": message})
+    refusal = refused(api_error(code, body))
+    assert refusal is not None
+    assert (refusal.reason, refusal.message) == (expected, message)
+
+
+def test_a_namespace_that_is_going_is_told_by_its_cause() -> None:
+    body = msgspec.json.encode(
+        {
+            "code": 403,
+            "reason": "Forbidden",
+            "message": 'pods "x" is forbidden: namespace n is being terminated',
+            "details": {"causes": [{"reason": "NamespaceTerminating", "message": "namespace n is being terminated"}]},
+        }
+    )
+    refusal = refused(api_error(403, body))
+    assert refusal is not None
+    assert refusal.reason == "NamespaceTerminating"
+
+
+@pytest.mark.parametrize("code", [401, 409, 429, 500, 503, 504])
+def test_an_answer_that_says_nothing_about_the_child_is_none(code: int) -> None:
+    assert refused(api_error(code, b"{}")) is None
