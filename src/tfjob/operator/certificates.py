@@ -1,0 +1,105 @@
+"""The webhook's certificates: made in memory, trusted through the webhook configuration, never written to a disk.
+
+Each operator process signs a certificate of its own and adds it to the bundle of those that the API server trusts;
+the key never leaves the process. docs/decisions/0009 says why.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+LIFETIME = timedelta(days=30)
+RENEW_BEFORE = LIFETIME / 3
+"""So long before its end a certificate is replaced."""
+SKEW = timedelta(hours=1)
+"""How far the clocks of the operator and the API server may be apart."""
+MOST_TRUSTED = 8
+"""Certificates in the bundle: those of all replicas, and of some that have just gone."""
+_SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tf-job-operator webhook")])
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate that is its own authority, with its key, both as PEM."""
+
+    certificate: bytes
+    key: bytes
+    expires: datetime
+
+    def wears_out(self, now: datetime) -> bool:
+        """Whether it is time for the next one."""
+        return now >= self.expires - RENEW_BEFORE
+
+
+def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -> Certificate:
+    """A new certificate for a server that is called by these host names."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(_SUBJECT)
+        .issuer_name(_SUBJECT)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectAlternativeName([_host(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, SHA256())
+    )
+    return Certificate(
+        certificate.public_bytes(Encoding.PEM),
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        now + lifetime,
+    )
+
+
+def trusted(bundle: bytes, own: Iterable[bytes], now: datetime) -> bytes:
+    """The bundle with our own certificates in it, without those that have expired, and with no more than a few."""
+    mine = [x509.load_pem_x509_certificate(pem) for pem in own]
+    others = [one for one in _read(bundle) if one not in mine and one.not_valid_after_utc > now]
+    newest = sorted(others, key=_age)[-max(0, MOST_TRUSTED - len(mine)) :]
+    # In one order, whoever writes: two replicas must not rewrite each other's bundle for ever.
+    return b"".join(one.public_bytes(Encoding.PEM) for one in sorted([*newest, *mine], key=_age))
+
+
+def load(context: ssl.SSLContext, certificate: Certificate) -> None:
+    """Serves it to every connection from now on; those that are open go on with what they have."""
+    # OpenSSL reads files only; this one is in memory, so that a read-only disk will do and no key is ever on one.
+    descriptor = os.memfd_create("webhook", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, certificate.certificate + certificate.key)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _read(bundle: bytes) -> list[x509.Certificate]:
+    """What is in a bundle; nothing if it is none."""
+    try:
+        return [one for one in x509.load_pem_x509_certificates(bundle) if one.subject == _SUBJECT]
+    except ValueError:
+        return []
+
+
+def _age(certificate: x509.Certificate) -> tuple[datetime, int]:
+    return certificate.not_valid_before_utc, certificate.serial_number
+
+
+def _host(name: str) -> x509.GeneralName:
+    import ipaddress
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
