@@ -87,12 +87,18 @@ def for_ordinary_user(folder: Path) -> Installed:
                 shutil.copy2(source, library / top)
     package = Path(__file__).parents[1] / "src" / "tfjob"
     shutil.copytree(package, library / "tfjob", ignore=shutil.ignore_patterns("__pycache__"))
+    compile_all(library)
     open_to_everyone(folder)
     return Installed(
         (SYSTEM_PYTHON, "-m", "tfjob"),
         {"PYTHONPATH": str(library), "PATH": "/usr/local/bin:/usr/bin:/bin"},
         ORDINARY_UID,
     )
+
+
+def compile_all(folder: Path, python: str = SYSTEM_PYTHON) -> None:
+    """Compiles what lies in a folder, as an installation does: a user who may only read it would do so at each call."""
+    subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)
 
 
 def open_to_everyone(folder: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from local.pod_harness import EVERYWHERE, SRC, Place, Pods, place_param
+from installed import compile_all
+from local.pod_harness import EVERYWHERE, PYTHON, SRC, Place, Pods, place_param
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -26,6 +27,7 @@ def readable_source() -> Iterator[Path]:
     folder.chmod(0o755)
     shutil.copytree(SRC / "tfjob" / "local", folder / "tfjob" / "local", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "tfjob" / "__init__.py").touch()
+    compile_all(folder, PYTHON)
     yield folder
     shutil.rmtree(folder)
 
