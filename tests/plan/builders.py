@@ -19,6 +19,7 @@ from tfjob.api.objects import (
     ObjectMeta,
     Pod,
     PodCondition,
+    PodGroup,
     PodStatus,
     Service,
 )
@@ -223,11 +224,13 @@ def observed(
     lost_nodes: Iterable[str] = (),
     refusals: dict[tuple[str, str], Refusal] | None = None,
     with_services: bool = True,
+    pod_groups: Iterable[PodGroup] = (),
 ) -> Observed:
     """What the cluster shows."""
     return Observed(
         pods=[builder.pod for builder in pods],
         services=services(owner) if with_services else [],
+        pod_groups=list(pod_groups),
         refusals=refusals or {},
         lost_nodes=frozenset(lost_nodes),
     )
@@ -249,10 +252,11 @@ def see(
     owner: TFJob,
     pods: Iterable[PodBuilder] = (),
     second: float = 0,
+    settings: children.Settings | None = None,
     **given: Any,
 ) -> Plan:
     """A pass over the job at a second."""
-    return plan(owner, observed(owner, pods, **given), at(second))
+    return plan(owner, observed(owner, pods, **given), at(second), settings)
 
 
 def created_pods(outcome: Plan) -> list[str]:

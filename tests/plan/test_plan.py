@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,7 +37,7 @@ def suspended(owner: TFJob, suspend: bool = True) -> TFJob:
     return replace(owner, spec=replace(owner.spec, run_policy=replace(owner.spec.run_policy, suspend=suspend)))
 
 
-def quiet(owner: TFJob, outcome: Plan, pods: list[PodBuilder], second: float, **given: object) -> bool:
+def quiet(owner: TFJob, outcome: Plan, pods: list[PodBuilder], second: float, **given: Any) -> bool:
     """Whether a second look at the same things changes and does nothing."""
     again = see(after(owner, outcome), pods, second, **given)
     return again.status == after(owner, outcome).status and not again.actions and not again.news

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from tfjob.api.objects import OwnerReference
 from tfjob.api.origin import origin
 from tfjob.api.types import API_VERSION, CHIEF, KIND, MASTER, RUNTIME_ID, WORKER, TFJob
 
@@ -59,13 +60,13 @@ def has_master_role(job: TFJob, replica_type: str, index: int) -> bool:
     return replica_type == WORKER and index == 0
 
 
-def owner_reference(job: TFJob) -> dict[str, object]:
+def owner_reference(job: TFJob) -> OwnerReference:
     """The reference that makes a child go with its job."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return OwnerReference(
+        api_version=API_VERSION,
+        kind=KIND,
+        name=job.metadata.name,
+        uid=job.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?")
 _BINARY = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
-_DECIMAL = {
-    **{letter: Fraction(1, 1000**power) for power, letter in enumerate("mun", 1)},
-    **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
-}
+_WHOLE = {letter: 1000**power for power, letter in enumerate("kMGTPE", 1)}
+_DECIMAL = {**{letter: Fraction(1, 1000**power) for power, letter in enumerate("mun", 1)}, **_WHOLE}
 
 
 def parse(value: str | float) -> Fraction:
@@ -28,6 +27,17 @@ def parse(value: str | float) -> Fraction:
     elif exponent:
         amount *= Fraction(10) ** int(exponent)
     return amount
+
+
+def total(values: Sequence[str | float]) -> str:
+    """The sum as Kubernetes writes it: the largest suffix that leaves a whole number, binary if the first one is."""
+    amount = sum(map(parse, values), Fraction())
+    if amount.denominator > 1:
+        letter = next((letter for letter in "mu" if (amount / _DECIMAL[letter]).denominator == 1), "n")
+        return f"{math.ceil(amount / _DECIMAL[letter])}{letter}"
+    units = _BINARY if str(values[0]).endswith("i") else _WHOLE
+    suffix = next((suffix for suffix in reversed(units) if amount and amount % units[suffix] == 0), "")
+    return f"{amount / units[suffix] if suffix else amount}{suffix}"
 
 
 def whole(value: str | float) -> int:

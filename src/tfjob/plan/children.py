@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
-from tfjob.api.objects import ObjectMeta, OwnerReference, Pod, Service
+from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.origin import origin
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
 from tfjob.plan.attempts import ATTEMPT
+from tfjob.plan.pod_groups import pod_annotations, pod_labels, scheduler_name
 from tfjob.plan.tasks import Task, policy_of, replicas_of
 from tfjob.plan.tf_config import main_template_container, port, tf_configs
 
@@ -52,11 +51,15 @@ def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:
 def pods(job: TFJob, attempts: Sequence[tuple[Task, int]], settings: Settings) -> Iterator[Pod]:
     """The pods of many tasks, each for its attempt."""
     configs = tf_configs(job, [task for task, _ in attempts], settings.cluster_domain)
-    size = cluster_size(job)
+    size, owner, scheduler = cluster_size(job), owner_reference(job), settings.gang_scheduler
     for (task, attempt), config in zip(attempts, configs, strict=True):
         template = template_of(job, task.type)
         metadata: dict[str, Any] = template.get("metadata") or {}
-        labels = {**(metadata.get("labels") or {}), **task_labels(job, task.type, task.index)}
+        labels = {
+            **(metadata.get("labels") or {}),
+            **task_labels(job, task.type, task.index),
+            **pod_labels(job, scheduler),
+        }
         if has_master_role(job, task.type, task.index):
             labels[JOB_ROLE_LABEL] = "master"
         yield Pod(
@@ -64,8 +67,13 @@ def pods(job: TFJob, attempts: Sequence[tuple[Task, int]], settings: Settings) -
                 name=child_name(job, task.type, task.index),
                 namespace=job.metadata.namespace,
                 labels=labels,
-                annotations={**(metadata.get("annotations") or {}), ATTEMPT: str(attempt), SIZE: size},
-                owner_references=[_owner(job)],
+                annotations={
+                    **(metadata.get("annotations") or {}),
+                    **pod_annotations(job, task.type, scheduler),
+                    ATTEMPT: str(attempt),
+                    SIZE: size,
+                },
+                owner_references=[owner],
                 finalizers=list(metadata.get("finalizers") or ()),
             ),
             spec=_pod_spec(job, task, template, config, settings),
@@ -86,7 +94,7 @@ def service(job: TFJob, task: Task) -> Service:
             name=child_name(job, task.type, task.index),
             namespace=job.metadata.namespace,
             labels=labels,
-            owner_references=[_owner(job)],
+            owner_references=[owner_reference(job)],
         ),
         spec={
             "clusterIP": "None",
@@ -135,6 +143,8 @@ def _pod_spec(
     given: dict[str, Any] = template.get("spec") or {}
     main, everywhere = main_template_container(template), origin(job).tf_config_in_every_container
     spec = {**given, "restartPolicy": pod_restart_policy(job, task.type)}
+    if settings.gang_scheduler and not given.get("schedulerName"):
+        spec["schedulerName"] = scheduler_name(settings.gang_scheduler)
     for kind in ("initContainers", "containers"):
         if given.get(kind) and settings.last_lines:
             spec[kind] = [{"terminationMessagePolicy": FALLBACK, **container} for container in given[kind]]
@@ -145,7 +155,3 @@ def _pod_spec(
             for own, made in zip(given.get("containers") or (), spec.get("containers") or (), strict=True)
         ]
     return spec
-
-
-def _owner(job: TFJob) -> OwnerReference:
-    return msgspec.convert(owner_reference(job), OwnerReference)

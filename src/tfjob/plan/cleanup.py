@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tfjob.api.objects import Pod, Service
+from collections.abc import Sequence
+
+from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.types import TFJob
 from tfjob.plan.actions import Action, Delete
 from tfjob.plan.tasks import Observed
@@ -13,24 +15,25 @@ RUNNING, ALL, NONE = "Running", "All", "None"
 def cleanup(job: TFJob, observed: Observed) -> list[Action]:
     """The removals: `All` every pod, `Running` (the default) those that have not ended, `None` none.
 
-    A service goes with its pod.
+    A service goes with its pod, and a group of pods in any case: nothing is left to be scheduled.
     """
     policy = job.spec.run_policy.clean_pod_policy or RUNNING
     if policy == NONE:
-        return []
-    kept = [child for child in observed.pods if policy != ALL and child.status.phase in ("Succeeded", "Failed")]
-    return _all_but(observed, {child.metadata.name for child in kept})
+        return _removals(observed.pod_groups)
+    ended = [child for child in observed.pods if child.status.phase in ("Succeeded", "Failed")]
+    kept = {child.metadata.name for child in ended} if policy != ALL else set()
+    children: list[Pod | Service] = [*observed.pods, *observed.services]
+    return _removals([*(child for child in children if child.metadata.name not in kept), *observed.pod_groups])
 
 
 def everything(observed: Observed) -> list[Action]:
     """Removes all children, as suspending does."""
-    return _all_but(observed, set())
+    return _removals([*observed.pods, *observed.services, *observed.pod_groups])
 
 
-def _all_but(observed: Observed, kept: set[str]) -> list[Action]:
-    children: list[Pod | Service] = [*observed.pods, *observed.services]
+def _removals(children: Sequence[Pod | Service | PodGroup]) -> list[Action]:
     return [
         Delete(child.kind, child.metadata.name, child.metadata.uid)
         for child in children
-        if child.metadata.name not in kept and child.metadata.deletion_timestamp is None
+        if child.metadata.deletion_timestamp is None
     ]

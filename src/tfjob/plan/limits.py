@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from tfjob.api.types import TFJob, TFJobStatus
+from tfjob.plan.conditions import FAILED, SUCCEEDED
 
 BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
 
@@ -18,15 +19,22 @@ def deadline(job: TFJob, status: TFJobStatus) -> datetime | None:
 def expiry(job: TFJob, status: TFJobStatus) -> datetime | None:
     """When `ttlSecondsAfterFinished` removes the finished job."""
     seconds = job.spec.run_policy.ttl_seconds_after_finished
-    if seconds is None or status.completion_time is None:
-        return None
-    return status.completion_time + timedelta(seconds=seconds)
+    ended = _ended(status) if seconds is not None else None
+    return ended + timedelta(seconds=seconds) if seconds is not None and ended else None
 
 
 def over_backoff_limit(job: TFJob, status: TFJobStatus) -> bool:
     """Whether restarts in place, which happen without asking us, have used up more than `backoffLimit`."""
     limit = job.spec.run_policy.backoff_limit
     return limit is not None and status.retries > limit
+
+
+def _ended(status: TFJobStatus) -> datetime | None:
+    """When a job ended; v1.9 leaves some jobs without a completion time, but not without a condition."""
+    if status.completion_time:
+        return status.completion_time
+    ends = [one for one in status.conditions if one.type in (SUCCEEDED, FAILED) and one.status == "True"]
+    return min((one.last_transition_time for one in ends if one.last_transition_time), default=None)
 
 
 def backoff_words(job: TFJob) -> str:

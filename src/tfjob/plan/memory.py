@@ -21,6 +21,16 @@ OOM_NAMES = 64
 """How many OOM-killed replicas are remembered; to forget the oldest costs no more than one restart."""
 
 
+def is_adopted(status: TFJobStatus) -> bool:
+    """Whether training-operator v1.9 wrote a status, and we have not yet: it has conditions but no state."""
+    return bool(status.conditions) and not status.state and status.attempt == 0
+
+
+def adopted(job: TFJob) -> TFJob:
+    """A job that v1.9 began goes on as if we had: its pods, which carry no attempt, are those of the first."""
+    return replace(job, status=replace(job.status, attempt=1)) if is_adopted(job.status) else job
+
+
 def begin(job: TFJob, now: datetime) -> TFJobStatus:
     """The status with which a pass starts: created on the first, a new attempt after a suspension."""
     status = created(job, now)
@@ -31,9 +41,9 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
         listed = conditions.with_condition(
             listed, conditions.SUSPENDED, now, text, status="False", reason=conditions.RESUMED
         )
-    if status.start_time is None or status.attempt == 0 or resumed:
+    if status.attempt == 0 or resumed:
         return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None))
-    return status
+    return status if status.start_time else replace(status, start_time=now)
 
 
 def created(job: TFJob, now: datetime) -> TFJobStatus:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
-from tfjob.plan import conditions, limits, memory, success, summary
+from tfjob.plan import conditions, limits, memory, pod_groups, success, summary
 from tfjob.plan.actions import Action, DeleteJob, News
 from tfjob.plan.children import Settings
 from tfjob.plan.cleanup import cleanup, everything
@@ -24,7 +24,7 @@ from tfjob.plan.restarts import Again, Fail, Settle, decide
 from tfjob.plan.tasks import Observed, desired, main_container, members
 from tfjob.plan.verdict import limit_verdict, memory_advice, shortened, verdict
 from tfjob.plan.views import View, end_of, survey
-from tfjob.plan.waiting import waits
+from tfjob.plan.waiting import POD_GROUP_PENDING, waits
 
 EVENT_BYTES, MESSAGE_BYTES = 1000, 800
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
@@ -54,11 +54,12 @@ class Pass:
 
 def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | None = None) -> Plan:
     """Decides what one pass over a job writes and does."""
-    this = Pass(job, observed, now, settings or Settings())
     if job.metadata.deletion_timestamp or job.spec.run_policy.managed_by not in MANAGED_BY_US:
         return Plan(job.status)
     if is_finished(job.status):
-        return _after_the_end(this)
+        return _after_the_end(Pass(job, observed, now))
+    job = memory.adopted(job)
+    this = Pass(job, observed, now, settings or Settings())
     if job.status.attempt == 0 and (problems := errors(validate(job))):
         return refusal(job, problems, now)
     if job.spec.run_policy.suspend and job.status.attempt == 0:
@@ -78,10 +79,15 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
 
 
 def refusal(job: TFJob, problems: Sequence[Problem], now: datetime) -> Plan:
-    """The end of a job that cannot be run as it is written: it has failed, and nothing was made for it."""
+    """The end of a job that cannot be run as it is written: it has failed, and nothing was made for it.
+
+    What v1.9 has begun goes on without us: its rules were others.
+    """
     if is_finished(job.status):
         return Plan(job.status)
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+    if memory.is_adopted(job.status):
+        return Plan(replace(job.status, reason="InvalidSpec", message=shortened(text, MESSAGE_BYTES)))
     return _failed(Pass(job, Observed(), now), memory.created(job, now), limit_verdict("InvalidSpec", text, now))
 
 
@@ -124,15 +130,19 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
         stale = stale_pods(job, status, this.observed)
     if status != before:
         views = survey(job, status, this.observed, now)
-    reasons = waits(job, views, this.observed, stale, this.settings.pending_grace)
+    group = pod_groups.step(job, this.observed, this.settings.gang_scheduler)
+    reasons = waits(job, views, this.observed, stale, this.settings.pending_grace, group.wait)
     for wait in reasons:
         if wait.fails_at and wait.fails_at <= now:
-            cause = Verdict(replica=wait.task, reason=wait.reason, message=f"{wait.task}: {wait.message}", time=now)
+            cause = Verdict(replica=wait.task, reason=wait.reason, message=wait.text, time=now)
             return _failed(this, summary.counted(job, status, views), cause)
     status = summary.described(job, summary.counted(job, status, views), views, reasons, now)
+    if status.reason == POD_GROUP_PENDING != job.status.reason:
+        # v1.9 writes it in every pass, and so wakes itself; once is enough to show since when.
+        status = replace(status, last_reconcile_time=now)
     restart_at = status.last_restart.not_before if status.last_restart else None
     later = [deadline, restart_at, *(wait.fails_at for wait in reasons)]
-    actions = reconcile(job, status, views, this.observed, stale, now, this.settings)
+    actions = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
     return Plan(status, actions, news, _soonest(later, now))
 
 
@@ -197,13 +207,17 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 
 def _ending(this: Pass, status: TFJobStatus, news: News) -> Plan:
-    return Plan(status, cleanup(this.job, this.observed), [news], again_at=limits.expiry(this.job, status))
+    told = [news, *_group_news(this)]
+    return Plan(status, cleanup(this.job, this.observed), told, again_at=limits.expiry(this.job, status))
 
 
 def _after_the_end(this: Pass) -> Plan:
-    """A finished job: clean up what still stands, and remove the job when its time to live is over."""
+    """A finished job: clean up what still stands, and remove the job when its time to live is over.
+
+    What v1.9 finished was cleaned up by its own rules.
+    """
     status = this.job.status
-    actions: list[Action] = cleanup(this.job, this.observed)
+    actions: list[Action] = [] if memory.is_adopted(status) else cleanup(this.job, this.observed)
     expiry = limits.expiry(this.job, status)
     if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:
         actions.append(DeleteJob())
@@ -229,8 +243,12 @@ def _suspended(this: Pass, status: TFJobStatus) -> Plan:
         ready=f"0/{sum(1 for _ in desired(job))}",
         replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
     )
-    news = [News("TFJobSuspended", text)] if fresh else []
+    news = [News("TFJobSuspended", text), *_group_news(this)] if fresh else []
     return Plan(status, everything(this.observed), news)
+
+
+def _group_news(this: Pass) -> list[News]:
+    return [News("JobTerminated", "Job has been terminated. Deleting PodGroup")] if this.observed.pod_groups else []
 
 
 def _first_news(this: Pass) -> list[News]:
@@ -241,12 +259,13 @@ def _first_news(this: Pass) -> list[News]:
     if job.status.attempt:
         return []
     overwritten = "Restart policy in pod template will be overwritten by restart policy in replica spec"
-    return [
+    overruled = (
         News("SetPodTemplateRestartPolicy", f"{kind}: {overwritten}", warning=True)
         for kind, replica in job.spec.tf_replica_specs.items()
         if (own := ((replica.template or {}).get("spec") or {}).get("restartPolicy"))
         and replica.restart_policy not in (None, "", own)
-    ]
+    )
+    return [*overruled, *pod_groups.scheduler_news(job, this.settings.gang_scheduler)]
 
 
 def _restart_news(this: Pass, again: Again) -> News:

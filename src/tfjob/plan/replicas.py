@@ -11,6 +11,7 @@ from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.attempts import attempt_due, is_stale
 from tfjob.plan.children import SIZE, Settings, cluster_size, pods, service
 from tfjob.plan.gangs import gang_types
+from tfjob.plan.pod_groups import Step
 from tfjob.plan.restarts import runs_again
 from tfjob.plan.tasks import Observed, desired, members, task_of
 from tfjob.plan.views import View
@@ -24,24 +25,26 @@ def reconcile(
     stale: Sequence[Pod],
     now: datetime,
     settings: Settings,
+    group: Step,
 ) -> list[Action]:
-    """Removals of what is stale or surplus first, then what is missing.
+    """Removals of what is stale or surplus first, then what is missing, a pod group before its pods.
 
     No pod of a gang is made while one of an older attempt exists: two generations would talk to each other.
     """
-    removals = [
-        Delete("Pod", child.metadata.name, child.metadata.uid)
-        for child in stale
-        if child.metadata.deletion_timestamp is None
+    first: list[Action] = [
+        *(
+            Delete("Pod", child.metadata.name, child.metadata.uid)
+            for child in stale
+            if child.metadata.deletion_timestamp is None
+        ),
+        *_surplus_services(job, observed),
+        *group.actions,
     ]
+    if group.hold:
+        return first
     missing = _missing(job, status, views, observed, stale, now)
     made = pods(job, [(view.task, view.attempt) for view in missing], settings)
-    return [
-        *removals,
-        *_surplus_services(job, observed),
-        *(Create(child) for child in made),
-        *_missing_services(job, views, observed),
-    ]
+    return [*first, *(Create(child) for child in made), *_missing_services(job, views, observed)]
 
 
 def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]:

@@ -52,9 +52,7 @@ def described(
     else:
         status = replace(status, state="Pending", reason="Starting", message="")
     if waits and not all(view.running or view.completed for view in views):
-        first = waits[0]
-        text = f"{first.task}: {first.message}" if first.message else first.task
-        status = replace(status, reason=first.reason, message=text)
+        status = replace(status, reason=waits[0].reason, message=waits[0].text)
     return status
 
 

@@ -28,25 +28,36 @@ DOUBTFUL = frozenset(
 )
 """Somebody may still create what is missing: fail after a grace."""
 
+POD_GROUP_PENDING = "PodGroupPending"
+
 
 @dataclass(frozen=True)
 class Wait:
-    """One reason for waiting; `fails_at` is when it becomes final, None if never."""
+    """One reason for waiting; `fails_at` is when it becomes final, None if never. No task means the whole job."""
 
     task: str
     reason: str
     message: str
     fails_at: datetime | None
 
+    @property
+    def text(self) -> str:
+        """Who waits, and for what."""
+        return ": ".join(filter(None, (self.task, self.message)))
+
 
 def waits(
-    job: TFJob, views: Sequence[View], observed: Observed, leaving: Sequence[Pod], grace: timedelta
+    job: TFJob, views: Sequence[View], observed: Observed, leaving: Sequence[Pod], grace: timedelta, held: str = ""
 ) -> list[Wait]:
-    """Every reason why tasks wait, the most final one first; `leaving` are the pods whose names are not free yet."""
+    """Every reason why tasks wait, the most final one first.
+
+    `leaving` are the pods whose names are not free yet; `held` is why all pods wait for their PodGroup.
+    """
     found = [
         *(wait for view in views if view.pod and not view.completed and (wait := _of_pod(view, view.pod, grace))),
         *_refused(job, views, observed, grace),
         *_unreachable(leaving, observed.lost_nodes),
+        *([Wait("", POD_GROUP_PENDING, held, None)] if held else ()),
     ]
     return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max, wait.task))
 
@@ -77,8 +88,10 @@ def _refused(job: TFJob, views: Sequence[View], observed: Observed, grace: timed
     if not observed.refusals:
         return
     tasks = {child_name(job, view.task.type, view.task.index): view.task.name for view in views}
-    for (_, name), refusal in observed.refusals.items():
-        if name in tasks:
+    for (kind, name), refusal in observed.refusals.items():
+        if kind == "PodGroup":
+            yield _wait("", refusal.reason, refusal.message, refusal.since, grace)
+        elif name in tasks:
             yield _wait(tasks[name], refusal.reason, refusal.message, refusal.since, grace)
 
 
