@@ -1,0 +1,145 @@
+"""An API server on loopback that does what a test tells it: answers in order, delays, refusals, broken connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import msgspec
+from aiohttp import web
+
+from tfjob.kube.config import Access
+from tfjob.kube.credentials import Credential, Fixed
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request as it arrived."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class ApiServer:
+    """Gives each request the next of `answers`, lists and watches theirs; without one it never answers."""
+
+    answers: deque[Answer] = field(default_factory=deque)
+    lists: deque[Answer] = field(default_factory=deque)
+    watches: deque[Answer] = field(default_factory=deque)
+    seen: list[Seen] = field(default_factory=list)
+    port: int = 0
+
+    async def __aenter__(self) -> Self:
+        application = web.Application(client_max_size=2**24)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.0)
+        await self._runner.setup()
+        await self.listen()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def listen(self) -> None:
+        """Starts to listen, at the same port as before."""
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+        await self._site.start()
+        self.port = self._runner.addresses[-1][1]
+
+    def access(self, credential: Credential | None = None) -> Access:
+        """How to reach it."""
+        return Access(f"http://127.0.0.1:{self.port}", credential=credential or Fixed())
+
+    def asked(self) -> list[str]:
+        """What was asked, in short: `GET /api/v1/pods`, `LIST`, `WATCH@5`."""
+        return [self._short(seen) for seen in self.seen]
+
+    @staticmethod
+    def _short(seen: Seen) -> str:
+        if seen.query.get("watch") == "1":
+            return f"WATCH@{seen.query.get('resourceVersion', '')}"
+        if "limit" in seen.query:
+            return "LIST"
+        return f"{seen.method} {seen.path}"
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        text = await request.read()
+        body = msgspec.json.decode(text) if text else None
+        seen = Seen(request.method, request.path, dict(request.query), dict(request.headers), body)
+        self.seen.append(seen)
+        short = self._short(seen)
+        queue = self.watches if short.startswith("WATCH") else self.lists if short == "LIST" else self.answers
+        return await (queue.popleft() if queue else silence)(request)
+
+
+def reply(body: Any = None, code: int = 200, **headers: str) -> Answer:
+    """An answer in JSON; a header's `_` stands for `-`."""
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.Response(status=code, body=msgspec.json.encode(body), headers=fields)
+
+    return answer
+
+
+def refuse(code: int, reason: str, **headers: str) -> Answer:
+    """The answer no."""
+    return reply({"kind": "Status", "code": code, "reason": reason, "message": f"it is {reason}"}, code, **headers)
+
+
+async def abort(request: web.Request) -> web.StreamResponse:
+    """Breaks the connection."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def silence(_: web.Request) -> web.StreamResponse:
+    """Never answers."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def chunks(*parts: bytes | float | Answer) -> Answer:
+    """A stream: bytes are sent, numbers are seconds to wait, `abort` and `silence` end it badly."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for part in parts:
+            if isinstance(part, bytes):
+                await response.write(part)
+            elif isinstance(part, (int, float)):
+                await asyncio.sleep(part)
+            else:
+                await asyncio.sleep(0.02)  # what was sent before arrives before
+                return await part(request)
+        return response
+
+    return answer
+
+
+def pod(name: str, version: int, *, uid: str = "", **fields: Any) -> dict[str, Any]:
+    """A pod as an API server sends it."""
+    metadata = {"namespace": "team", "name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, **fields}
+
+
+def pods(version: int, *items: dict[str, Any], continue_: str = "") -> dict[str, Any]:
+    """A list of pods."""
+    metadata = {"resourceVersion": str(version)} | ({"continue": continue_} if continue_ else {})
+    return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": list(items)}
+
+
+def event(kind: str, thing: dict[str, Any]) -> bytes:
+    """A line of a watch."""
+    return msgspec.json.encode({"type": kind, "object": thing}) + b"\n"
