@@ -1,0 +1,28 @@
+"""Which Kubernetes is too old."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfjob.kube.server_version import OLDEST, ServerVersion, version_problem
+
+OLD = f"v{OLDEST[0]}.{OLDEST[1] - 1}.9"
+
+
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        (ServerVersion("1", "34", "v1.34.4"), None),
+        (ServerVersion("1", f"{OLDEST[1]}+", "v1.x-gke.1"), None),
+        (ServerVersion("2", "0", "v2.0.0"), None),
+        (ServerVersion(), None),
+        (
+            ServerVersion("1", str(OLDEST[1] - 1), OLD),
+            f"the cluster runs Kubernetes {OLD}, and tfjob needs {OLDEST[0]}.{OLDEST[1]} or later",
+        ),
+    ],
+)
+def test_a_kubernetes_that_is_too_old_is_named_and_one_that_cannot_be_read_is_tried(
+    version: ServerVersion, problem: str | None
+) -> None:
+    assert version_problem(version) == problem
