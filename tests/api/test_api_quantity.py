@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from tfjob.api.quantity import parse, whole
+from tfjob.api.quantity import parse, total, whole
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,27 @@ from tfjob.api.quantity import parse, whole
 )
 def test_a_quantity_is_its_exact_amount(text: str | float, amount: Fraction) -> None:
     assert parse(text) == amount
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (["500m", "500m"], "1"),
+        (["500m", 1], "1500m"),
+        (["1Gi"] * 3, "3Gi"),
+        (["512Mi"] * 3, "1536Mi"),
+        (["1Gi", "1"], "1073741825"),
+        (["1000", "1e3"], "2k"),
+        ([2, 1.5], "3500m"),
+        (["1u", "1n"], "1001n"),
+        (["0"], "0"),
+        (["0.1n"], "1n"),
+    ],
+)
+def test_a_sum_is_written_with_the_largest_suffix_that_leaves_a_whole_number(
+    values: list[str | float], text: str
+) -> None:
+    assert total(values) == text
 
 
 def test_bytes_round_up() -> None:

@@ -100,8 +100,8 @@ class MemoryCluster:
 
     def put_foreign(self, kind: str, name: str) -> None:
         """Stores an object that belongs to nobody we know."""
-        made = Pod(metadata=ObjectMeta(name=name)) if kind == "Pod" else Service(metadata=ObjectMeta(name=name))
-        self.stored[(kind, name)] = made
+        kinds: dict[str, type[Pod | Service | PodGroup]] = {"Pod": Pod, "Service": Service, "PodGroup": PodGroup}
+        self.stored[(kind, name)] = kinds[kind](metadata=ObjectMeta(name=name))
 
     def set_pod(self, name: str, status: PodStatus) -> None:
         """What a kubelet reports."""

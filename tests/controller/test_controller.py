@@ -16,7 +16,9 @@ from plan.builders import T0, job
 from tfjob.api.objects import ContainerState, ContainerStatus, ContainerTerminated, PodStatus
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.cluster import Conflict, Key, Refused
-from tfjob.controller.controller import Controller
+from tfjob.controller.controller import AT_ONCE, Controller
+from tfjob.controller.observer import Unobserved
+from tfjob.plan.children import Settings
 
 KEY = Key("default", "mnist")
 
@@ -40,7 +42,8 @@ class World:
     def __init__(self, owner: TFJob) -> None:
         self.cluster, self.clock = MemoryCluster(), Clock()
         self.cluster.put(owner)
-        self.controller = Controller(self.cluster, clock=self.clock)
+        self.settings = Settings()
+        self.restart_controller()
 
     @property
     def status(self) -> TFJobStatus:
@@ -53,7 +56,7 @@ class World:
         return again
 
     def restart_controller(self) -> None:
-        self.controller = Controller(self.cluster, clock=self.clock)
+        self.controller = Controller(self.cluster, self.settings, clock=self.clock)
 
     def runs(self, *names: str) -> None:
         for name in names or self.cluster.pods():
@@ -66,6 +69,13 @@ class World:
         container = ContainerStatus(name="tensorflow", state=ContainerState(terminated=ended))
         phase = "Failed" if code else "Succeeded"
         self.cluster.set_pod(name, PodStatus(phase=phase, container_statuses=[container]))
+
+    def scaled(self, **counts: int) -> None:
+        owner = self.cluster.jobs[KEY]
+        specs = dict(owner.spec.tf_replica_specs)
+        for kind, count in counts.items():
+            specs[kind] = replace(specs[kind], replicas=count)
+        self.cluster.put(replace(owner, spec=replace(owner.spec, tf_replica_specs=specs)))
 
     def refuses(self, error: Callable[[], Exception] | None, kind: str = "create Pod") -> None:
         def before(operation: str, name: str) -> None:
@@ -162,21 +172,24 @@ def test_a_controller_may_die_before_any_operation(crash_at: int) -> None:
         pass
 
     async def story(world: World) -> None:
-        count = 0
+        count, dead = 0, False
 
         def before(operation: str, name: str) -> None:
-            nonlocal count
+            nonlocal count, dead
             count += 1
-            if count == crash_at + 1:
+            dead = dead or count == crash_at + 1
+            if dead:
                 raise Killed
 
         world.cluster.before = before
 
         async def settle() -> None:
+            nonlocal dead
             for _ in range(4):
                 try:
                     await world.passes()
                 except Killed:
+                    dead = False
                     world.restart_controller()
 
         await settle()
@@ -278,9 +291,7 @@ def test_a_refusal_ends_with_the_wish() -> None:
         world.refuses(lambda: Refused("Denied", "by a policy"), kind="create Pod mnist-worker-1")
         await world.passes(2)
         world.runs("mnist-worker-0")
-        owner = world.cluster.jobs[KEY]
-        specs = {**owner.spec.tf_replica_specs, "Worker": replace(owner.spec.tf_replica_specs["Worker"], replicas=1)}
-        world.cluster.put(replace(owner, spec=replace(owner.spec, tf_replica_specs=specs)))
+        world.scaled(Worker=1)
         await world.passes(3)
         world.clock.wait(1000)
         world.runs()
@@ -319,6 +330,144 @@ def test_a_finished_job_is_removed_when_its_time_to_live_is_0() -> None:
     play(job(worker=1, run={"ttl_seconds_after_finished": 0}), story)
 
 
+# --- actions together -------------------------------------------------------------------------------------------------
+
+
+def slow(world: World, seconds: float = 0.01) -> list[int]:
+    """Makes every write take its time; returns how many were under way at each."""
+    under_way, genuine = [0], (world.cluster.create, world.cluster.delete)
+    now = 0
+
+    def taking_time(write: Any) -> Any:
+        async def slowly(*given: Any) -> None:
+            nonlocal now
+            now += 1
+            under_way.append(now)
+            try:
+                await asyncio.sleep(seconds)
+                await write(*given)
+            finally:
+                now -= 1
+
+        return slowly
+
+    world.cluster.create, world.cluster.delete = map(taking_time, genuine)  # type: ignore[method-assign]
+    return under_way
+
+
+def test_what_a_pass_makes_is_made_together_but_not_all_at_once() -> None:
+    async def story(world: World) -> None:
+        under_way = slow(world)
+        await world.passes()
+        assert (len(world.cluster.pods()), max(under_way)) == (100, AT_ONCE)
+
+    play(job(worker=100), story)
+
+
+def test_removals_are_over_before_anything_is_made() -> None:
+    async def story(world: World) -> None:
+        await world.passes()
+        world.runs()
+        await world.passes()
+        world.scaled(Worker=1, PS=2)
+        world.cluster.operations.clear()
+        slow(world)
+        await world.passes()
+        done = [operation.split()[0] for operation in world.cluster.operations if "status" not in operation]
+        assert done == ["delete", "delete", "create", "create"]
+
+    play(job(worker=2, ps=1), story)
+
+
+def test_a_write_that_fails_does_not_keep_the_others_from_being_done() -> None:
+    async def story(world: World) -> None:
+        slow(world)
+        world.refuses(lambda: OSError("disk full"), kind="create Pod mnist-worker-0")
+        with pytest.raises(OSError, match="disk full"):
+            await world.passes()
+        assert world.cluster.pods() == ["mnist-worker-1", "mnist-worker-2"]
+        assert len(world.cluster.stored) == 5, "the services too"
+        world.refuses(None)
+        await world.passes()
+        assert len(world.cluster.pods()) == 3
+
+    play(job(worker=3), story)
+
+
+def test_a_controller_that_is_stopped_leaves_no_write_behind() -> None:
+    async def story(world: World) -> None:
+        slow(world, seconds=0.05)
+        stopped = asyncio.create_task(world.passes())
+        await asyncio.sleep(0.01)
+        stopped.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopped
+        await asyncio.sleep(0.1)
+        assert world.cluster.stored == {}
+
+    play(job(worker=3), story)
+
+
+# --- gang schedulers --------------------------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_job_under_a_gang_scheduler() -> None:
+    async def story(world: World) -> None:
+        world.settings = Settings(gang_scheduler="volcano")
+        world.restart_controller()
+        await world.passes(2)
+        assert list(world.cluster.stored) == [("PodGroup", "mnist")]
+        assert (world.status.reason, world.said()) == ("PodGroupPending", [])
+        world.cluster.set_pod_group("mnist", "Inqueue")
+        await world.passes(2)
+        world.runs()
+        world.scaled(Worker=3)
+        world.cluster.operations.clear()
+        await world.passes(3)
+        assert world.cluster.operations.count("update PodGroup mnist") == 1
+        world.runs()
+        world.ends("mnist-worker-0", 0)
+        await world.passes(2)
+        assert world.status.state == "Succeeded"
+        assert ("PodGroup", "mnist") not in world.cluster.stored
+        assert [news.message for news in world.cluster.news if "PodGroup" in news.message] == [
+            "Job has been terminated. Deleting PodGroup",
+            "Deleted PodGroup: mnist",
+        ]
+
+    play(job(worker=2, ps=1), story)
+
+
+def test_the_pod_group_of_something_else_is_neither_used_nor_changed() -> None:
+    async def story(world: World) -> None:
+        world.settings = Settings(gang_scheduler="coscheduler")
+        world.restart_controller()
+        world.cluster.put_foreign("PodGroup", "mnist")
+        await world.passes(2)
+        assert (world.status.reason, world.cluster.pods()) == ("NameTaken", [])
+        assert world.status.message == "PodGroup mnist exists and belongs to something else"
+        del world.cluster.stored[("PodGroup", "mnist")]
+        await world.passes(2)
+        assert len(world.cluster.pods()) == 2
+
+    play(job(worker=2), story)
+
+
+def test_without_a_gang_scheduler_the_cluster_is_not_asked_for_groups() -> None:
+    async def story(world: World) -> None:
+        asked, genuine = [], world.cluster.children
+
+        async def children(kind: Any, owner: TFJob) -> list[Any]:
+            asked.append(kind.__name__)
+            return await genuine(kind, owner)
+
+        world.cluster.children = children  # type: ignore[method-assign,assignment]
+        await world.passes()
+        assert asked == ["Pod", "Service"]
+
+    play(job(worker=1), story)
+
+
 # --- the running loop -------------------------------------------------------------------------------------------------
 
 
@@ -352,6 +501,47 @@ def test_the_loop_works_through_changes_conflicts_and_failures(caplog: pytest.Lo
     play(job(worker=2), story)
     failures = [record for record in caplog.records if "failed; again in" in record.getMessage()]
     assert len(failures) == 2, "a conflict is no failure"
+
+
+class Counts(Unobserved):
+    """How passes ended, and how many retries there were."""
+
+    def __init__(self) -> None:
+        self.results: list[str] = []
+        self.retries = 0
+
+    def retried(self) -> None:
+        self.retries += 1
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.results.append(result)
+
+
+def test_an_observer_learns_how_passes_end() -> None:
+    async def story(world: World) -> None:
+        counts = Counts()
+        world.controller = Controller(world.cluster, clock=world.clock, observer=counts)
+        faults = [Conflict("mnist"), OSError("disk full")]
+
+        def before(operation: str, name: str) -> None:
+            if faults:
+                raise faults.pop()
+
+        world.cluster.before = before
+        loop = asyncio.create_task(world.controller.run())
+        await until(lambda: world.cluster.pods() != [])
+        owner = world.cluster.jobs[KEY]
+        world.cluster.put(replace(owner, spec=job(worker=1).spec))
+        world.cluster.tell(KEY)
+        await until(lambda: len(counts.results) == 4)
+        assert counts.results == ["error", "error", "requeue_after", "success"]
+        assert counts.retries == 2
+        loop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loop
+
+    play(job(worker=1, run={"active_deadline_seconds": 3600}), story)
 
 
 def test_the_loop_wakes_up_for_a_deadline_by_itself() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tfjob.controller.cluster import Key
+from tfjob.controller.observer import Unobserved
 from tfjob.controller.queue import FIRST_DELAY, LAST_DELAY, WorkQueue
 
 A, B = Key("default", "a"), Key("default", "b")
@@ -113,6 +114,51 @@ def test_failures_back_off_and_success_resets() -> None:
         assert queue.retry(B) == FIRST_DELAY, "each key has its own back-off"
         queue.forget(A)
         assert queue.retry(A) == FIRST_DELAY
+
+    in_loop(test)
+
+
+class Load(Unobserved):
+    """What a queue says about its load."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+        self.seconds: list[float] = []
+
+    def added(self, depth: int) -> None:
+        self.told.append(("added", depth))
+
+    def taken(self, depth: int, waited: float) -> None:
+        self.told.append(("taken", depth))
+        self.seconds.append(waited)
+
+    def retried(self) -> None:
+        self.told.append(("retried", 0))
+
+    def finished(self, seconds: float) -> None:
+        self.told.append(("finished", 0))
+        self.seconds.append(seconds)
+
+
+def test_an_observer_learns_how_many_keys_wait_how_long_they_wait_and_how_long_the_work_takes() -> None:
+    async def test(_: WorkQueue) -> None:
+        load = Load()
+        queue = WorkQueue(load)
+        for key in (A, A, B):
+            queue.add(key)
+        await asyncio.sleep(0.02)
+        await queue.get()
+        await asyncio.sleep(0.01)
+        assert [seconds >= 0.01 for seconds in queue.working_seconds()] == [True]
+        queue.add(A)
+        queue.done(A)
+        queue.retry(B)
+        queue.close()
+        depths = [("added", 1), ("added", 2), ("taken", 1), ("added", 2), ("finished", 0), ("retried", 0)]
+        assert load.told == depths
+        waited, worked = load.seconds
+        assert waited >= 0.02
+        assert worked >= 0.01
 
     in_loop(test)
 
