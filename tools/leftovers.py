@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -24,10 +25,12 @@ from pathlib import Path
 
 PREFIX = "tfjob-ci-"
 GRACE = 10.0
-NEWBORN = 60.0
+NEWBORN = 10.0
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 NOT_OURS = ("pytest-of-", "uv-", "__autograph_generated_file")  # what pytest, uv and a killed TensorFlow keep there
-PR_SET_CHILD_SUBREAPER = 36
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+MARK = b"TFJOB_POD="  # every process of a pod carries it
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(arguments: list[str]) -> int:
@@ -44,9 +47,11 @@ def main(arguments: list[str]) -> int:
 
 def guard(command: list[str]) -> int:
     """Runs a command; its exit code, or 1 when that was 0 and something is left."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # a run whose caller was killed ends too
     with run_folder() as folder:
-        before = machine()
+        before = machine(folder)
         code = run(command, folder)
         left = until_clean(before, folder)
         end_all(descendants(os.getpid()))
@@ -61,9 +66,14 @@ def run(command: list[str], folder: Path) -> int:
     scratch = folder / "tmp"
     scratch.mkdir()
     scratch.chmod(0o1777)
+    told: list[int] = []  # signals that came before there was anybody to pass them on to
+    for number in PASSED_ON:
+        signal.signal(number, lambda number, _: told.append(number))
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(scratch)})
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in PASSED_ON:
         signal.signal(number, lambda number, _: os.kill(child.pid, number))
+    for number in told:
+        os.kill(child.pid, number)
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == child.pid:
@@ -76,7 +86,7 @@ def until_clean(before: dict[str, set[str]], folder: Path) -> list[str]:
     deadline = time.monotonic() + GRACE
     while True:
         bury()
-        left = [f"{kind}: {one}" for kind, found in machine().items() for one in sorted(found - before[kind])]
+        left = [f"{kind}: {one}" for kind, found in machine(folder).items() for one in sorted(found - before[kind])]
         left = [one for one in left if not is_foreign(one)]
         left += [f"process: {describe(pid)}" for pid in sorted(descendants(os.getpid()))]
         left += [f"mount: {one}" for one in sorted(mounts_below(folder))]
@@ -89,10 +99,10 @@ def until_clean(before: dict[str, set[str]], folder: Path) -> list[str]:
 # What a machine has.
 
 
-def machine() -> dict[str, set[str]]:
+def machine(folder: Path) -> dict[str, set[str]]:
     """Everything of the machine that a test could change and that is not below the run's own folder."""
     return {
-        "mount": {mount for mount in mounts() if not mount.startswith(f"{tempfile.gettempdir()}/")},
+        "mount": mounts() - mounts_below(folder),
         "link": names("/sys/class/net"),
         "named network namespace": names("/run/netns"),
         "address": addresses(),
@@ -153,11 +163,26 @@ def files_left(scratch: Path) -> set[str]:
 
 
 def is_foreign(found: str) -> bool:
-    """Whether a new file or group may belong to another test run: one that is guarded itself, or is going on."""
+    """Whether a new mount, file or group may belong to another test run: one that is guarded itself, or is going on."""
     kind, _, name = found.partition(": ")
+    if kind == "mount":
+        return is_others_mount(name)
     if kind in ("cgroup", "scratch"):
         return Path(name).name.startswith(PREFIX) or bool(other_test_runs())
     return False
+
+
+def is_others_mount(mount: str) -> bool:
+    """Whether a mount is in the folder of another test run, or in a scratch folder that somebody is working in."""
+    scratch = tempfile.gettempdir()
+    inner = mount.removeprefix(f"{scratch}/")
+    if any(part.startswith((PREFIX, "pytest-of-")) for part in inner.split("/")):
+        return True
+    if inner == mount:
+        return False
+    ours = {os.getpid(), *descendants(os.getpid())}
+    others = b"\0".join(read(f"/proc/{pid}/cmdline") for pid in processes() if pid not in ours)
+    return os.fsencode(f"{scratch}/{inner.split('/')[0]}/") in others
 
 
 def other_test_runs() -> list[int]:
@@ -191,14 +216,37 @@ def descendants(ancestor: int) -> set[int]:
 
 
 def of_folder(folder: Path) -> set[int]:
-    """Processes of a run: those whose environment or arguments name its folder, and their descendants."""
-    name = os.fsencode(f"{folder}/")
+    """Processes of a run: those that name its folder, stand in it, or carry the mark of its pods; their descendants."""
+    names_it = os.fsencode(f"{folder}/")
+    marks = [MARK + uid for uid in pods_of(folder)]
     roots = {
         pid
         for pid in processes()
-        if pid != os.getpid() and (name in read(f"/proc/{pid}/environ") or name in read(f"/proc/{pid}/cmdline"))
+        if pid != os.getpid()
+        and (
+            names_it in (said := read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/cmdline") + bytes(1))
+            or any(mark + bytes(1) in said for mark in marks)
+            or os.fsencode(working_folder(pid)).startswith(names_it)
+        )
     }
     return roots.union(*(descendants(pid) for pid in roots))
+
+
+def pods_of(folder: Path) -> list[bytes]:
+    """The uids of the pods that a run has made."""
+    found = []
+    for file in folder.rglob("spec.json"):
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # its writer was killed, or it is not a pod's
+            found.append(os.fsencode(json.loads(read(str(file)))["uid"]))
+    return found
+
+
+def working_folder(pid: int) -> str:
+    """Where a process stands; nothing if it is gone."""
+    try:
+        return f"{Path(f'/proc/{pid}/cwd').readlink()}/"
+    except OSError:
+        return ""
 
 
 def end_all(pids: set[int]) -> None:
@@ -242,17 +290,34 @@ def run_folder() -> Iterator[Path]:
 
 def sweep() -> None:
     """Ends and removes every guarded run whose guard was killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(BlockingIOError, FileNotFoundError), (folder / "lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            pids = of_folder(folder)
-            print(f"sweeping {folder}: {len(pids)} processes of a run that was killed", flush=True)
+    swept = [sweep_folder(folder) for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*")]
+    deadline = time.monotonic() + (NEWBORN if any(swept) else 0.0)
+    while remove_groups() and time.monotonic() < deadline:
+        time.sleep(0.5)
+
+
+def sweep_folder(folder: Path) -> bool:
+    """Ends and removes one run, unless its guard lives."""
+    with contextlib.suppress(BlockingIOError, FileNotFoundError), (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ended: set[int] = set()
+        while pids := of_folder(folder) - ended:  # what is killed last may have started others
             end_all(pids)
-            remove(folder)
-    for group in sorted(map(Path, cgroups()), reverse=True):
+            ended |= pids
+        remove(folder)
+        print(f"swept {folder}: {len(ended)} processes of a run that was killed", flush=True)
+        return True
+    return False
+
+
+def remove_groups() -> list[Path]:
+    """Removes the empty control groups but the newest ones, which may be about to be entered; returns what stays."""
+    groups = [Path(group) for group in sorted(cgroups(), reverse=True)]
+    for group in groups:
         with contextlib.suppress(OSError):
-            if time.time() - group.stat().st_mtime > NEWBORN:  # a younger one may be about to be entered
+            if time.time() - group.stat().st_mtime > NEWBORN:
                 group.rmdir()
+    return [group for group in groups if group.exists()]
 
 
 def remove(folder: Path) -> None:

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 TOOL = Path(__file__).parents[2] / "tools" / "leftovers.py"
 QUICK = f"import sys; sys.path.insert(0, {str(TOOL.parent)!r}); import leftovers; leftovers.GRACE = 0.5"
 
@@ -30,21 +32,93 @@ def test_an_orphan_and_a_file_are_named_and_removed(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
-    running = subprocess.Popen(
-        [sys.executable, str(TOOL), "guard", "sh", "-c", "echo begun; setsid sleep 65.432"],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-    )
-    assert running.stdout is not None
-    assert running.stdout.readline() == b"begun\n"
-    time.sleep(0.2)
+    running = start_guard(tmp_path, "echo begun; setsid sleep 65.432")
     running.send_signal(signal.SIGKILL)
     running.wait()
     assert b"65.432" in every_command_line()
-    subprocess.run([sys.executable, str(TOOL), "sweep"], env={**os.environ, "TMPDIR": str(tmp_path)}, check=True)
+    sweep(tmp_path)
     assert b"65.432" not in every_command_line()
     assert list(tmp_path.iterdir()) == []
-    running.stdout.close()
+
+
+def test_a_killed_run_is_found_by_where_its_processes_stand_and_by_the_mark_of_its_pods(tmp_path: Path) -> None:
+    """A workload has an environment of its own, and its supervisor may have been killed first."""
+    orphans = (
+        'echo \'{"uid": "pod-1"}\' > $TMPDIR/spec.json; '
+        "(cd / && env -i TFJOB_POD=pod-1 setsid sleep 76.541 &); (cd $TMPDIR && env -i setsid sleep 76.542 &); "
+        "(cd / && env -i TFJOB_POD=pod-11 setsid sleep 3.543 &); echo begun; sleep 60"
+    )
+    running = start_guard(tmp_path, orphans)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    sweep(tmp_path)
+    said = every_command_line()
+    assert b"76.54" not in said
+    assert b"3.543" in said, "another run's pod is left alone"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
+    """Nobody waits for it, and the next run would have to share the machine with it."""
+    call = f"{QUICK}; sys.exit(leftovers.main(['guard', 'sh', '-c', 'echo begun; sleep 87.654']))"
+    caller = subprocess.Popen(
+        [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", sys.executable, "-c", call],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    assert caller.stdout is not None
+    assert caller.stdout.readline() == b"begun\n"
+    caller.kill()
+    caller.wait()
+    with caller.stdout as output:
+        assert b"leftovers: " in output.read(), "the guard looks round before it ends, as always"
+    assert b"87.654" not in every_command_line()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.root
+def test_a_mount_in_the_scratch_folder_of_the_machine_is_named(tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere" / "mounted"
+    place.mkdir(parents=True)
+    try:
+        done = guard(tmp_path, f"mount -t tmpfs none {place}")
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert done.returncode == 1
+    assert f"left behind: mount: {place}\n" in done.stdout
+
+
+@pytest.mark.root
+def test_a_mount_of_another_run_or_of_somebody_at_work_is_not_ours(tmp_path: Path) -> None:
+    other, busy = tmp_path / "tfjob-ci-other" / "mounted", tmp_path / "busy" / "mounted"
+    other.mkdir(parents=True)
+    busy.mkdir(parents=True)
+    somebody = subprocess.Popen(["sh", "-c", "sleep 60", f"{busy.parent}/log"])
+    try:
+        done = guard(tmp_path, f"mount -t tmpfs none {other}; mount -t tmpfs none {busy}")
+    finally:
+        subprocess.run(["umount", str(other), str(busy)], check=True)
+        somebody.kill()
+        somebody.wait()
+    assert (done.returncode, done.stdout) == (0, "leftovers: 0\n")
+
+
+def start_guard(folder: Path, script: str) -> subprocess.Popen[bytes]:
+    """A guarded run that goes on; the script must say "begun"."""
+    running = subprocess.Popen(
+        [sys.executable, str(TOOL), "guard", "sh", "-c", script],
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+    )
+    assert running.stdout is not None
+    with running.stdout as output:
+        assert output.readline() == b"begun\n"
+    time.sleep(0.2)
+    return running
+
+
+def sweep(folder: Path) -> None:
+    subprocess.run([sys.executable, str(TOOL), "sweep"], env={**os.environ, "TMPDIR": str(folder)}, check=True)
 
 
 def guard(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
