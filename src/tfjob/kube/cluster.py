@@ -1,0 +1,274 @@
+"""A Kubernetes API server as the controller's cluster: read from caches, written with fences.
+
+Status is fenced by the version that was read, a deletion by the uid that was seen, a creation by its name; `OwnWrites`
+covers the time until the caches show what was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from tfjob.api.names import JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL
+from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.types import API_VERSION, KIND, TFJob
+from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
+from tfjob.kube import errors
+from tfjob.kube.cached import (
+    CachedJob,
+    Node,
+    decode_job,
+    decode_node,
+    decode_pod,
+    decode_pod_group,
+    decode_service,
+    job_of,
+)
+from tfjob.kube.client import Client
+from tfjob.kube.event_log import EventLog
+from tfjob.kube.own_writes import OwnWrites
+from tfjob.kube.reflector import Reflector
+from tfjob.kube.refusal import refused
+from tfjob.kube.resources import NODES, PODGROUPS, PODS, SERVICES, TFJOBS, Resource
+from tfjob.kube.store import Store
+from tfjob.plan.actions import News
+
+AnyChild = Pod | Service | PodGroup
+OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
+SWEEP_SECONDS = 30.0
+
+
+class KubeCluster:
+    """The jobs of all namespaces, or of one, and their children.
+
+    `watch_nodes` needs a right that no Role can give; without it a lost node is noticed when its pods are evicted.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        event_log: EventLog,
+        *,
+        namespace: str = "",
+        pod_groups: Resource | None = None,
+        watch_nodes: bool = True,
+    ) -> None:
+        self.client = client
+        self.event_log = event_log
+        self._resources = {KIND: TFJOBS, "Pod": PODS, "Service": SERVICES, "PodGroup": pod_groups or PODGROUPS}
+        self._writes = OwnWrites()
+        self._changed: deque[Key] = deque()
+        self._wake = asyncio.Event()
+        self._lost_nodes: frozenset[str] = frozenset()
+        self.jobs: Store[CachedJob] = Store(on_change=self._job_changed)
+        self.pods: Store[Pod] = Store(index=_owner, on_change=self._child_changed)
+        self.services: Store[Service] = Store(index=_owner, on_change=self._child_changed)
+        self.pod_groups: Store[PodGroup] = Store(index=_owner, on_change=self._child_changed)
+        self.nodes: Store[Node] = Store(on_change=self._node_changed)
+        self._stores: dict[type, Store[Any]] = {Pod: self.pods, Service: self.services, PodGroup: self.pod_groups}
+        self.reflectors: list[Reflector[Any]] = [
+            Reflector(client, TFJOBS, decode_job, self.jobs, namespace),
+            Reflector(client, PODS, decode_pod, self.pods, namespace, OURS),
+            Reflector(client, SERVICES, decode_service, self.services, namespace, OURS),
+        ]
+        if pod_groups is not None:
+            self.reflectors.append(Reflector(client, pod_groups, decode_pod_group, self.pod_groups, namespace))
+        if watch_nodes:
+            self.reflectors.append(Reflector(client, NODES, decode_node, self.nodes))
+
+    async def follow(self) -> None:
+        """Keeps the caches up to date until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self.reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(self._sweep())
+
+    async def synced(self) -> None:
+        """Waits until every cache holds what the API server had when it was asked first."""
+        for reflector in self.reflectors:
+            await reflector.synced.wait()
+
+    # --- the controller's door ----------------------------------------------------------------------------------
+
+    async def changes(self) -> AsyncIterator[Key]:
+        """Keys of jobs that changed, or whose children did; the queue behind it makes one of many."""
+        while True:
+            while self._changed:
+                yield self._changed.popleft()
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def job(self, key: Key) -> TFJob | None:
+        """The job as the cache shows it, or as we last wrote it."""
+        cached = self.jobs.get(key.namespace, key.name)
+        return None if cached is None else job_of(self._writes.job(cached))
+
+    async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
+        """The children that belong to this very job, by uid: a job of the same name before it had others."""
+        owner = job.metadata.uid
+        return self._writes.children(kind, owner, self._stores[kind].by_index(owner))
+
+    async def create(self, child: AnyChild) -> None:
+        """Makes a child and remembers it until its cache shows it."""
+        try:
+            answer = await self.client.create(self._resources[child.kind], child.metadata.namespace, child)
+        except errors.AlreadyExists:
+            raise AlreadyExists(child.metadata.name, ours=await self._is_ours(child)) from None
+        except errors.ApiError as error:
+            refusal = refused(error)
+            if refusal is None:
+                raise
+            raise refusal from error
+        made = _decode(child, answer)
+        if self._shown(made) is None:
+            self._writes.created(_owner(made) or "", made)
+
+    async def update(self, child: PodGroup) -> None:
+        """Writes a group's spec over the version that was read."""
+        try:
+            await self.client.update(self._resources[child.kind], child.metadata.namespace, child.metadata.name, child)
+        except (errors.Conflict, errors.NotFound) as error:
+            raise Conflict(str(error)) from None
+
+    async def delete(self, kind: str, key: Key, uid: str) -> None:
+        """Removes an object if it is still the one that was seen."""
+        try:
+            # The garbage collector removes what belongs to a job; a child has nothing below it.
+            await self.client.delete(self._resources[kind], key.namespace, key.name, uid=uid, propagation="Background")
+        except (errors.NotFound, errors.Conflict):
+            return  # gone, or another object has its name by now
+        if kind != KIND:
+            self._writes.deleted(uid)
+
+    async def update_status(self, job: TFJob) -> TFJob:
+        """Writes the status over the version that was read."""
+        metadata = job.metadata
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {
+                "name": metadata.name,
+                "namespace": metadata.namespace,
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+            },
+            "status": job.status,
+        }
+        try:
+            answer = await self.client.update_status(TFJOBS, metadata.namespace, metadata.name, body)
+        except (errors.Conflict, errors.NotFound) as error:
+            raise Conflict(str(error)) from None
+        written = decode_job(answer)
+        self._writes.written(written, self.jobs.get(metadata.namespace, metadata.name))
+        return replace(job, metadata=written.metadata)
+
+    async def lost_nodes(self) -> frozenset[str]:
+        """Machines that do not answer."""
+        return self._lost_nodes
+
+    def publish(self, job: TFJob, news: News) -> None:
+        """Leaves news to the event log."""
+        self.event_log.add(job, news)
+
+    # --- what the caches tell -----------------------------------------------------------------------------------
+
+    def _job_changed(self, before: CachedJob | None, after: CachedJob | None) -> None:
+        known = after or before
+        assert known is not None
+        if not self._writes.seen_job(known.key, after):
+            self._touch(known.key)
+
+    def _child_changed(self, before: AnyChild | None, after: AnyChild | None) -> None:
+        known = after or before
+        assert known is not None
+        self._writes.seen(_owner(known) or "", before, after)
+        if before is None or after is None or _differ(before, after):
+            # By name and not by owner: the end of an earlier job's child is what the next of that name waits for.
+            name = known.metadata.labels.get(JOB_NAME_LABEL) or _owner_name(known)
+            if name:
+                self._touch(Key(known.metadata.namespace, name))
+
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        if before is not None and after is not None and before.ready == after.ready:
+            return
+        known = after or before
+        assert known is not None
+        name = known.metadata.name
+        lost = self._lost_nodes - {name}
+        self._lost_nodes = lost | {name} if after is not None and not after.ready else lost
+        for pod in self.pods.all():
+            if pod.spec.get("nodeName") == name:
+                self._touch(Key(pod.metadata.namespace, pod.metadata.labels.get(JOB_NAME_LABEL, "")))
+
+    def _touch(self, key: Key) -> None:
+        self._changed.append(key)
+        self._wake.set()
+
+    async def _sweep(self) -> None:
+        """Looks again at jobs whose children never showed."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            owners = set(self._writes.expired())
+            if owners:
+                for job in self.jobs.all():
+                    if job.metadata.uid in owners:
+                        self._touch(job.key)
+
+    # --- by kind ------------------------------------------------------------------------------------------------
+
+    async def _is_ours(self, child: AnyChild) -> bool:
+        """Whether the object that has the name belongs to the same job; asked of the server, not of a cache."""
+        path = self._resources[child.kind].object_path(child.metadata.namespace, child.metadata.name)
+        try:
+            answer = await self.client.request("GET", path)
+        except errors.NotFound:
+            return True  # gone again: the next pass makes it
+        found = _decode(child, answer)
+        ours = _owner(found) == _owner(child)
+        if ours and self._shown(found) is None:
+            self._writes.created(_owner(found) or "", found)
+        return ours
+
+    def _shown(self, child: AnyChild) -> AnyChild | None:
+        """The very child that a cache shows already, if it does."""
+        shown = self._stores[type(child)].get(child.metadata.namespace, child.metadata.name)
+        return shown if shown is not None and shown.metadata.uid == child.metadata.uid else None
+
+
+def _owner(child: AnyChild) -> str | None:
+    """The uid of the job that a child belongs to."""
+    return next((owner.uid for owner in child.metadata.owner_references if owner.controller), None)
+
+
+def _owner_name(child: AnyChild) -> str | None:
+    return next((owner.name for owner in child.metadata.owner_references if owner.kind == KIND), None)
+
+
+def _decode(like: AnyChild, answer: bytes) -> AnyChild:
+    match like:
+        case Pod():
+            return decode_pod(answer)
+        case Service():
+            return decode_service(answer)
+        case PodGroup():
+            return decode_pod_group(answer)
+
+
+def _differ(before: AnyChild, after: AnyChild) -> bool:
+    """Whether a change can matter; a pod's labels and versions change without its state."""
+    if isinstance(before, Pod) and isinstance(after, Pod) and before.status != after.status:
+        return True
+    if (
+        isinstance(before, PodGroup)
+        and isinstance(after, PodGroup)
+        and (before.status, before.spec) != (after.status, after.spec)
+    ):
+        return True
+    return (before.metadata.uid, before.metadata.deletion_timestamp) != (
+        after.metadata.uid,
+        after.metadata.deletion_timestamp,
+    )
