@@ -75,6 +75,7 @@ def explained(error: Exception) -> Stop | None:
 
     from tfjob.api.problems import InvalidManifest
     from tfjob.cli import extras
+    from tfjob.kube.errors import KubeError
     from tfjob.local.database import StoreError
     from tfjob.local.pod_exec import NotRunningError
     from tfjob.local.refusal import Refusal
@@ -93,6 +94,8 @@ def explained(error: Exception) -> Stop | None:
             return Stop(NOT_FOUND, str(error))
         case ModuleNotFoundError():
             return extras.missing(error)
+        case KubeError():
+            return Stop(BAD_INPUT, error.message, error.hint)
         case StoreError():
             return Stop(BAD_INPUT, str(error))
         case sqlite3.Error():
