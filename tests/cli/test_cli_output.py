@@ -61,7 +61,15 @@ def test_the_help_of_a_command_is_its_golden_text(empty: CommandLine, command: s
 
 
 @pytest.mark.parametrize(
-    "words", [("volume", "ls"), ("volume", "delete"), ("explain", "restarts"), ("operator", "manifests")]
+    "words",
+    [
+        ("volume", "ls"),
+        ("volume", "delete"),
+        ("explain", "restarts"),
+        ("operator", "manifests"),
+        ("operator", "install"),
+        ("operator", "uninstall"),
+    ],
 )
 def test_the_help_of_a_command_of_a_group_is_its_golden_text(empty: CommandLine, words: tuple[str, str]) -> None:
     empty.golden("-".join(("help", *words)), in_process(*words, "--help"), exact=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tfjob.cli import outcome
 from tfjob.cli.context import valid_namespace
+from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
+    from tfjob.operator.installation import Installation
     from tfjob.operator.manifests import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -21,8 +25,7 @@ def operator() -> None:
     """Install, remove or run the operator, which runs TFJobs on Kubernetes."""
 
 
-_SETTINGS = (
-    click.option("--image", default="", metavar="IMAGE", help="The operator's image; none is published yet."),
+_PLACE = (
     click.option(
         "-n",
         "--namespace",
@@ -37,6 +40,10 @@ _SETTINGS = (
         is_flag=True,
         help="Look after that namespace alone: a Role instead of a ClusterRole, no webhook, no CRD.",
     ),
+)
+_SETTINGS = (
+    click.option("--image", default="", metavar="IMAGE", help="The operator's image; none is published yet."),
+    *_PLACE,
     click.option(
         "--replicas",
         type=click.IntRange(1, 5),
@@ -60,17 +67,23 @@ _SETTINGS = (
     ),
 )
 """What an installation may choose."""
+_CONTEXT = click.option(
+    "--context", default=None, metavar="NAME", help="The context of the kubeconfig; unset: the current one."
+)
 
 
-def _settings_options(command: Command) -> Command:
-    for option in reversed(_SETTINGS):
-        command = option(command)
-    return command
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 @operator.command()
 @click.option("--crd-only", is_flag=True, help="Only the CustomResourceDefinition.")
-@_settings_options
+@_with(*_SETTINGS)
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
 )
@@ -95,6 +108,83 @@ def manifests(crd_only: bool, output: str, **options: Any) -> None:
             return True
 
     click.echo(yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=120), nl=False)
+
+
+@operator.command()
+@_with(*_SETTINGS, _CONTEXT)
+@click.option("--take-over", is_flag=True, help="Make an operator that handles TFJobs leave them to this one.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the operator is ready.")
+@click.option(
+    "--timeout", default="2m", show_default=True, metavar="SPAN", callback=time_span, help="How long to wait."
+)
+def install(context: str | None, take_over: bool, wait: bool, timeout: timedelta, **options: Any) -> None:
+    """Put the operator on a cluster, or bring it up to date.
+
+    It is refused while another operator handles TFJobs; the message has the commands that hand over.
+    """
+    settings = _settings(**options)
+
+    async def work(installation: Installation) -> None:
+        await installation.install(take_over=take_over)
+        if wait:
+            await installation.wait_until_ready(timeout.total_seconds())
+            click.echo("the operator is ready")
+
+    _on_cluster(context, settings, work)
+
+
+@operator.command()
+@_with(*_PLACE, _CONTEXT)
+@click.option(
+    "--purge", is_flag=True, help="Also the CRD with every TFJob of the cluster, the namespace, roles of users."
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed for --purge where there is no terminal to ask on.")
+def uninstall(context: str | None, purge: bool, yes: bool, namespace: str, namespace_only: bool) -> None:
+    """Remove the operator. Jobs, their pods and the CRD stay; --purge lists what else goes before it asks."""
+    from tfjob.operator.manifests import Settings
+
+    async def work(installation: Installation) -> None:
+        objects: list[dict[str, Any]] = []
+        if purge:
+            objects, jobs = await installation.purged()
+            _confirm_purge(objects, jobs, yes)
+        await installation.uninstall()
+        await installation.purge(objects)
+
+    _on_cluster(context, Settings(image="", namespace=namespace, one_namespace=namespace_only), work)
+
+
+def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) -> None:
+    names = [f"{one['kind']} {one['metadata']['name']}" for one in objects] + [f"TFJob {job}" for job in jobs]
+    click.echo("\n  ".join(("--purge also deletes, with everything in them:", *names)) if names else "nothing to purge")
+    if not names or yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise outcome.Stop(
+            outcome.BAD_INPUT,
+            f"--purge deletes {len(jobs)} jobs for good" if jobs else "--purge deletes for good",
+            "Say that you mean it: tfjob operator uninstall --purge --yes",
+        )
+    click.confirm("Delete all this?", abort=True, err=True)
+
+
+def _on_cluster(
+    context: str | None, settings: Settings, work: Callable[[Installation], Coroutine[Any, Any, None]]
+) -> None:
+    """Does the work on the cluster of a context, saying each step."""
+    import asyncio
+
+    from tfjob.kube import config
+    from tfjob.kube.client import Client
+    from tfjob.operator.installation import Installation
+
+    access = config.load(context)
+
+    async def connected() -> None:
+        async with Client(access) as client:
+            await work(Installation(client, settings, click.echo))
+
+    asyncio.run(connected())
 
 
 def _settings(
