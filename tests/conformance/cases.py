@@ -6,22 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-Status = dict[str, Any]
+from conformance.checks import (
+    Outcome,
+    both,
+    bounded,
+    failed,
+    said,
+    said_times,
+    sooner_than,
+    succeeded,
+    task_restarts,
+)
+
 Manifest = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a case left: the job as `status -o json` shows it, and the lines of each replica, newest attempt last."""
-
-    exit_code: int
-    job: dict[str, Any]
-    lines: dict[str, list[str]]
-    seconds: float
-
-    @property
-    def status(self) -> Status:
-        return self.job["status"]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -64,74 +61,6 @@ MOUNT: dict[str, Any] = {"volumeMounts": [{"name": "shared", "mountPath": "/shar
 def remembering(*steps: str, **fields: Any) -> dict[str, Any]:
     """A replica that can tell its first attempt from the next."""
     return replica(*steps, volumes=[SHARED], **MOUNT, **fields)
-
-
-def succeeded(rule: str, restarts: int = 0) -> Callable[[Outcome], None]:
-    def check(outcome: Outcome) -> None:
-        assert outcome.exit_code == 0, outcome
-        assert outcome.job["state"] == "Succeeded"
-        assert outcome.job["message"] == rule
-        assert outcome.job["restarts"] == restarts, outcome.job
-        assert outcome.status["conditions"][-1]["type"] == "Succeeded"
-
-    return check
-
-
-def failed(replica_name: str, exit_code: int | None, *, signal: str = "", reason: str = "", last: str = "") -> Any:
-    def check(outcome: Outcome) -> None:
-        assert outcome.exit_code == 1, outcome
-        failure = outcome.job["failure"]
-        assert failure.get("replica", "") == replica_name, failure
-        assert failure.get("exitCode") == exit_code, failure
-        assert failure.get("signal", "") == signal, failure
-        if reason:
-            assert reason in (failure["reason"], outcome.job["reason"]), outcome.job
-        if last:
-            assert failure["lastLines"][-1] == last, failure
-
-    return check
-
-
-def both(*checks: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
-    def check(outcome: Outcome) -> None:
-        for one in checks:
-            one(outcome)
-
-    return check
-
-
-def said(replica_name: str, line: str) -> Callable[[Outcome], None]:
-    def check(outcome: Outcome) -> None:
-        assert line in outcome.lines.get(replica_name, []), outcome.lines
-
-    return check
-
-
-def said_times(replica_name: str, line: str, times: int) -> Callable[[Outcome], None]:
-    def check(outcome: Outcome) -> None:
-        assert outcome.lines.get(replica_name, []).count(line) == times, outcome.lines
-
-    return check
-
-
-def sooner_than(seconds: float) -> Callable[[Outcome], None]:
-    def check(outcome: Outcome) -> None:
-        assert outcome.seconds < seconds, f"took {outcome.seconds:.1f} s"
-
-    return check
-
-
-def task_restarts(**expected: int) -> Callable[[Outcome], None]:
-    def check(outcome: Outcome) -> None:
-        wanted = {name.replace("_", "-"): count for name, count in expected.items()}
-        assert outcome.status.get("taskRestarts", {}) == wanted, outcome.status
-
-    return check
-
-
-def bounded(outcome: Outcome) -> None:
-    assert outcome.job["reason"] == "BackoffLimitExceeded", outcome.job
-    assert outcome.job["restarts"] == 1, outcome.job
 
 
 FILES = """

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conformance.cases import CASES, Case, Outcome
+from conformance.cases import CASES, Case
+from conformance.checks import Outcome
 from installed import Installed
 
 AT_ONCE = 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,6 +88,21 @@ def take_lock(pod_dir: str) -> int | None:
         os.close(fd)
         return None
     return fd
+
+
+def take_lock_unless_launched(pod_dir: str) -> int | None:
+    """The lock's fd, None when the pod has or had a supervisor already."""
+    deadline = time.monotonic() + 2
+    while not os.path.exists(f"{pod_dir}/supervisor.json"):
+        lock = take_lock(pod_dir)
+        if lock is not None:
+            if os.path.exists(f"{pod_dir}/supervisor.json"):
+                return None
+            return lock
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.005)  # somebody only looks whether it is held
+    return None
 
 
 def is_locked(path: str) -> bool:

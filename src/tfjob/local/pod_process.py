@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets) -> NoReturn:
-    lock = _lock_unless_launched(pod_dir)
+    lock = pod_files.take_lock_unless_launched(pod_dir)
     if lock is None:
         _answer("ready")
         os._exit(0)
@@ -77,21 +77,6 @@ def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets) -> NoReturn:
     _answer("ready")
     pod.run()
     os._exit(0)
-
-
-def _lock_unless_launched(pod_dir: str) -> int | None:
-    """The lock's fd, None when the pod has or had a supervisor already."""
-    deadline = time.monotonic() + 2
-    while not os.path.exists(f"{pod_dir}/supervisor.json"):
-        lock = pod_files.take_lock(pod_dir)
-        if lock is not None:
-            if os.path.exists(f"{pod_dir}/supervisor.json"):
-                return None
-            return lock
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(0.005)  # somebody only looks whether it is held
-    return None
 
 
 def _identity(host_pid: int) -> dict[str, object]:
