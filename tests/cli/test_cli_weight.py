@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from command_line import MANIFESTS
 from tfjob.api import manifest
-from tfjob.local.driving import STOPPED, suspended
 from tfjob.local.home import Home, boot_id
 from tfjob.local.store import open_store
+from tfjob.plan.suspension import STOPPED, suspended
 
 MOST_DISTRIBUTIONS = 10
 MOST_SECONDS = 0.100

@@ -12,8 +12,9 @@ from tfjob.cli import outcome
 from tfjob.cli.context import state
 from tfjob.cli.display import Display, show_troubles
 from tfjob.cli.report import ending
-from tfjob.cli.shapes import print_list, run_shape
+from tfjob.cli.shapes import job_shape, print_list
 from tfjob.cli.starting import start_all
+from tfjob.local.console import record
 from tfjob.local.driver import Driver
 from tfjob.local.home import Home
 from tfjob.local.store import open_store
@@ -26,18 +27,19 @@ def attach(wanted: Sequence[Submission], output: str) -> int:
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
         asyncio.run(drive_all(home, started, quiet=output == "json"))
-        ended = [run for run in (store.run(one.run.job.metadata.uid) for one in started) if run is not None]
+        left = (store.run(one.run.job.metadata.uid) for one in started)
+        ended = [record(run) for run in left if run is not None]
     if output == "json":
-        print_list("Job", [run_shape(run) for run in ended])
+        print_list("Job", [job_shape(one) for one in ended])
     else:
-        for run in ended:
-            click.echo(ending(run))
-        for one in started:
-            if one.run.id not in {run.id for run in ended}:
-                click.echo(f"{one.run.job.metadata.name} was deleted")
-    if not all(is_finished(run.job.status) for run in ended):
+        for one in ended:
+            click.echo(ending(one))
+        for begun in started:
+            if begun.run.id not in {one.id for one in ended}:
+                click.echo(f"{begun.run.name} was deleted")
+    if not all(is_finished(one.job.status) for one in ended):
         return outcome.INTERRUPTED
-    succeeded = all(run.job.status.state == "Succeeded" for run in ended) and len(ended) == len(started)
+    succeeded = all(one.job.status.state == "Succeeded" for one in ended) and len(ended) == len(started)
     return outcome.SUCCEEDED if succeeded else outcome.FAILED
 
 

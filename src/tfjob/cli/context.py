@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,8 +12,9 @@ import click
 from tfjob.cli import outcome
 
 if TYPE_CHECKING:
+    from tfjob.controller.console import Console
     from tfjob.local.home import Home
-    from tfjob.local.store import Run, Store
+    from tfjob.local.store import Store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -79,21 +80,10 @@ def state(*, write: bool) -> Iterator[tuple[Home, Store]]:
         store.close()
 
 
-def find_run(home: Home, store: Store, name: str, namespace: str) -> Run:
-    """The run that `name` means, after seeing to it that it is driven if it should be."""
-    from tfjob.local import runs
+@contextmanager
+def console(namespace: str, *, write: bool) -> Iterator[Console]:
+    """The jobs of one namespace; `write` says whether the command will change something."""
+    from tfjob.local.console import LocalConsole
 
-    run = runs.find(store, name, namespace)
-    keep_going(home, store, run)
-    return runs.find(store, run.id, namespace)
-
-
-def keep_going(home: Home, store: Store, run: Run) -> None:
-    """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
-    import sqlite3
-
-    from tfjob.local.driving import ensure_driven
-
-    if store.writable:
-        with suppress(OSError, sqlite3.Error):
-            ensure_driven(home, store, run)
+    with state(write=write) as (folder, store):
+        yield LocalConsole(folder, store, namespace)

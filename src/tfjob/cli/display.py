@@ -11,7 +11,8 @@ import click
 
 from tfjob.api.objects import Pod
 from tfjob.cli.outcome import discard_stdout
-from tfjob.local.log_view import Follower, Line, Source
+from tfjob.controller.console import Line
+from tfjob.local.log_view import Follower, Source
 from tfjob.local.pod_folder import pod_folder
 from tfjob.plan.tasks import desired, task_of
 

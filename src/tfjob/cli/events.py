@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.context import find_run, namespace_option, output_option, state
+from tfjob.cli.context import console, namespace_option, output_option
 
 
 @click.command()
@@ -16,9 +16,8 @@ def events(job: str, namespace: str, output: str) -> None:
     from tfjob.cli.shapes import event_shape, print_list
     from tfjob.cli.tables import clock, table
 
-    with state(write=False) as (home, store):
-        run = find_run(home, store, job, namespace)
-        found = [event for _, event in store.events(run.job.metadata.uid)]
+    with console(namespace, write=False) as there:
+        found = there.events(there.find(job))
     if output == "json":
         print_list("Event", [event_shape(event) for event in found])
         return

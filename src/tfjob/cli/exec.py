@@ -7,7 +7,7 @@ import sys
 import click
 
 from tfjob.cli import outcome
-from tfjob.cli.context import find_run, namespace_option, state
+from tfjob.cli.context import console, namespace_option
 
 
 class Exec(click.Command):
@@ -36,26 +36,22 @@ def exec_(job: str, replica: str, container: str, namespace: str, command: tuple
 
     It sees the replica's files, names and environment. The exit code is the command's.
     """
-    from tfjob.api.objects import Pod
     from tfjob.api.types import CONTAINER_NAME
-    from tfjob.local.pod_exec import exec_in
-    from tfjob.local.pod_folder import pod_folder
-    from tfjob.plan.tasks import task_of
 
-    with state(write=False) as (home, store):
-        run = find_run(home, store, job, namespace)
-        pods = {task.name: pod for pod in store.children(Pod, run.job.metadata.uid) if (task := task_of(pod))}
     replica, _, named = replica.partition("/")
-    pod = pods.get(replica)
-    if pod is None or pod.status.phase != "Running":
-        running = ", ".join(sorted(name for name, child in pods.items() if child.status.phase == "Running"))
-        raise outcome.Stop(
-            outcome.NOT_FOUND, f"{run.id} has no running replica {replica}", f"Running: {running or 'none'}."
-        )
-    names = [entry["name"] for entry in pod.spec["containers"]]
-    chosen = container or named or (CONTAINER_NAME if CONTAINER_NAME in names else names[0])
-    if chosen not in names:
-        raise outcome.Stop(outcome.NOT_FOUND, f"{replica} has no container {chosen}", f"It has {', '.join(names)}.")
-    sys.stdout.flush()
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    return exec_in(pod_folder(run.folder, pod), chosen, list(command), tty=terminal)
+    with console(namespace, write=False) as there:
+        record = there.find(job)
+        running = there.running(record)
+        if replica not in running:
+            raise outcome.Stop(
+                outcome.NOT_FOUND,
+                f"{record.id} has no running replica {replica}",
+                f"Running: {', '.join(sorted(running)) or 'none'}.",
+            )
+        names = running[replica]
+        chosen = container or named or (CONTAINER_NAME if CONTAINER_NAME in names else names[0])
+        if chosen not in names:
+            raise outcome.Stop(outcome.NOT_FOUND, f"{replica} has no container {chosen}", f"It has {', '.join(names)}.")
+        sys.stdout.flush()
+        return there.execute(record, replica, chosen, command, tty=terminal)

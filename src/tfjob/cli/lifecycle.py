@@ -1,22 +1,18 @@
-"""`tfjob stop`, `suspend`, `resume` and `scale`: changes of a job's spec, which its driver carries out."""
+"""`tfjob stop`, `suspend`, `resume` and `scale`: changes of a job's spec, which its controller carries out."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
 from tfjob.cli import outcome
-from tfjob.cli.context import find_run, namespace_option, output_option, state
+from tfjob.cli.context import console, namespace_option, output_option
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob
-    from tfjob.local.home import Home
-    from tfjob.local.store import Run, Store
-
-POLL_SECONDS = 0.1
+    from tfjob.controller.console import Record
 
 
 @click.command()
@@ -48,21 +44,13 @@ def resume(job: str, namespace: str, output: str) -> None:
 
     A new attempt starts; programs that keep checkpoints go on from the last one.
     """
-    from tfjob.local.driving import is_driven, resumed, start_background
-    from tfjob.local.home import boot_id
-
-    with state(write=True) as (home, store):
-        run = _unfinished(find_run(home, store, job, namespace))
-        if not run.job.spec.run_policy.suspend:
+    with console(namespace, write=True) as there:
+        record = _unfinished(there.find(job))
+        if not record.job.spec.run_policy.suspend:
             raise outcome.Stop(
-                outcome.BAD_INPUT, f"{run.id} is not suspended: it is {run.job.status.state or 'Pending'}"
+                outcome.BAD_INPUT, f"{record.id} is not suspended: it is {record.job.status.state or 'Pending'}"
             )
-        while is_driven(run):  # what it was doing before must have come to rest
-            time.sleep(POLL_SECONDS)
-        store.set_attached(run.job.metadata.uid, attached=False, boot=boot_id())
-        store.update_job(run.job.metadata.uid, resumed)
-        start_background(home, run)
-        _show(store, run, output, f"{run.job.metadata.name} continues in the background")
+        _show(there.resume(record), output, f"{record.name} continues in the background")
 
 
 @click.command()
@@ -78,15 +66,14 @@ def scale(job: str, counts: tuple[str, ...], namespace: str, output: str) -> Non
     """
     from tfjob.api.validation import validate
 
-    with state(write=True) as (home, store):
-        run = _unfinished(find_run(home, store, job, namespace))
-        wanted = scaled(run.job, counts)
+    with console(namespace, write=True) as there:
+        record = _unfinished(there.find(job))
+        wanted = scaled(record.job, counts)
         faults = [problem for problem in validate(wanted) if not problem.warning]
         if faults:
             raise outcome.Stop(outcome.BAD_INPUT, "\n".join(str(problem) for problem in faults))
-        store.update_job(run.job.metadata.uid, lambda stored: scaled(stored, counts))
-        find_run(home, store, run.id, namespace)
-        _show(store, run, output, f"{run.job.metadata.name} scaled to {' '.join(counts)}")
+        record = there.change(record, lambda stored: scaled(stored, counts))
+        _show(record, output, f"{record.name} scaled to {' '.join(counts)}")
 
 
 def scaled(job: TFJob, counts: tuple[str, ...]) -> TFJob:
@@ -104,42 +91,31 @@ def scaled(job: TFJob, counts: tuple[str, ...]) -> TFJob:
 
 
 def _suspend(job: str, namespace: str, reason: str, output: str, *, wait: bool) -> None:
-    from tfjob.local.driving import suspended
+    from tfjob.plan.suspension import suspended
 
-    with state(write=True) as (home, store):
-        run = _unfinished(find_run(home, store, job, namespace))
-        store.update_job(run.job.metadata.uid, lambda stored: suspended(stored, reason))
+    with console(namespace, write=True) as there:
+        record = there.change(_unfinished(there.find(job)), lambda stored: suspended(stored, reason))
         if wait:
-            _until_rest(home, store, run)
-        name, done = run.job.metadata.name, "is suspended" if wait else "is being suspended"
-        _show(store, run, output, f"{name} {done}; continue it with: tfjob resume {name}")
+            there.rest(record)
+            record = there.again(record) or record
+        name, done = record.name, "is suspended" if wait else "is being suspended"
+        _show(record, output, f"{name} {done}; continue it with: tfjob resume {name}{record.options}")
 
 
-def _until_rest(home: Home, store: Store, run: Run) -> None:
-    from tfjob.local.driving import ensure_driven, is_settled
-
-    uid = run.job.metadata.uid
-    while not is_settled(store, uid):
-        present = store.run(uid)
-        if present is not None:
-            ensure_driven(home, store, present)
-        time.sleep(POLL_SECONDS)
-
-
-def _unfinished(run: Run) -> Run:
+def _unfinished(record: Record) -> Record:
     from tfjob.plan.plan import is_finished
 
-    if not run.current:
-        raise outcome.Stop(outcome.BAD_INPUT, f"{run.id} is a record: its job is gone")
-    if is_finished(run.job.status):
-        raise outcome.Stop(outcome.BAD_INPUT, f"{run.id} has ended: it is {run.job.status.state}")
-    return run
+    if not record.current:
+        raise outcome.Stop(outcome.BAD_INPUT, f"{record.id} is a record: its job is gone")
+    if is_finished(record.job.status):
+        raise outcome.Stop(outcome.BAD_INPUT, f"{record.id} has ended: it is {record.job.status.state}")
+    return record
 
 
-def _show(store: Store, run: Run, output: str, text: str) -> None:
-    from tfjob.cli.shapes import print_json, run_shape
+def _show(record: Record, output: str, text: str) -> None:
+    from tfjob.cli.shapes import job_shape, print_json
 
     if output == "json":
-        print_json("Job", run_shape(store.run(run.job.metadata.uid) or run))
+        print_json("Job", job_shape(record))
     else:
         click.echo(text)

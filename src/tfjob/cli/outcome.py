@@ -75,11 +75,11 @@ def explained(error: Exception) -> Stop | None:
 
     from tfjob.api.problems import InvalidManifest
     from tfjob.cli import extras
+    from tfjob.controller.console import NotFound
     from tfjob.kube.errors import KubeError
     from tfjob.local.database import StoreError
     from tfjob.local.pod_exec import NotRunningError
     from tfjob.local.refusal import Refusal
-    from tfjob.local.runs import NotFound
 
     match error:
         case Stop():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.context import keep_going, namespace_option, output_option, state
+from tfjob.cli.context import console, namespace_option, output_option
 
 
 @click.command()
@@ -14,16 +14,11 @@ from tfjob.cli.context import keep_going, namespace_option, output_option, state
 @output_option
 def ps(everything: bool, all_namespaces: bool, namespace: str, output: str) -> None:
     """List jobs, the newest last."""
-    from tfjob.cli.shapes import print_list, run_shape
+    from tfjob.cli.shapes import job_shape, print_list
     from tfjob.cli.tables import age, table
-    from tfjob.local import runs
 
-    with state(write=False) as (home, store):
-        found = runs.listed(store, None if all_namespaces else namespace, everything=everything)
-        for run in found:
-            keep_going(home, store, run)
-        found = runs.listed(store, None if all_namespaces else namespace, everything=everything)
-        shapes = [run_shape(run) for run in found]
+    with console(namespace, write=False) as there:
+        shapes = [job_shape(record) for record in there.jobs(everything=everything, all_namespaces=all_namespaces)]
     if output == "json":
         print_list("Job", shapes)
         return

@@ -5,23 +5,21 @@ from __future__ import annotations
 import click
 
 from tfjob.api.types import Verdict
-from tfjob.cli.shapes import shown_state
 from tfjob.cli.tables import took
-from tfjob.local.store import Run
+from tfjob.controller.console import Record
 
 
-def ending(run: Run) -> str:
+def ending(record: Record) -> str:
     """The last lines of an attached run: its end, and the verdict if it failed."""
-    status, name = run.job.status, run.job.metadata.name
-    time = took(run.created, status.completion_time)
+    status, name = record.job.status, record.name
+    time = took(record.created, status.completion_time)
     if status.state == "Succeeded":
         restarts = f", {status.restarts} restart{'s' if status.restarts > 1 else ''}" if status.restarts else ""
         return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}"
     if status.state == "Failed" and status.failure:
         return click.style(f"{name} failed", fg="red") + f" after {time}: " + verdict(status.failure, status.reason)
-    state, reason = shown_state(run)
-    because = f" ({reason})" if reason not in ("", state) else ""
-    return f"{name} is {state}{because}; continue it with: tfjob resume {name}"
+    because = f" ({record.reason})" if record.reason not in ("", record.state) else ""
+    return f"{name} is {record.state}{because}; continue it with: tfjob resume {name}{record.options}"
 
 
 def verdict(failure: Verdict, reason: str = "") -> str:
@@ -34,15 +32,15 @@ def verdict(failure: Verdict, reason: str = "") -> str:
     return f"{failure.message}{attempt}{why}{said}"
 
 
-def next_commands(run: Run) -> str:
+def next_commands(record: Record) -> str:
     """What a user may want after a job went to the background."""
-    name = run.job.metadata.name
+    name = record.name
     commands = {
-        f"tfjob logs {name} -f": "its logs",
-        f"tfjob status {name}": "how it stands",
-        f"tfjob wait {name}": "until it ends",
-        f"tfjob stop {name}": "stop it",
+        f"tfjob logs {name} -f{record.options}": "its logs",
+        f"tfjob status {name}{record.options}": "how it stands",
+        f"tfjob wait {name}{record.options}": "until it ends",
+        f"tfjob stop {name}{record.options}": "stop it",
     }
     width = max(map(len, commands))
     lines = (f"  {command:<{width}}   {words}" for command, words in commands.items())
-    return "\n".join([f"{click.style(name, bold=True)} runs in the background as {run.id}", *lines])
+    return "\n".join([f"{click.style(name, bold=True)} runs in the background as {record.id}", *lines])

@@ -9,14 +9,10 @@ import click
 import msgspec
 
 from tfjob.api.types import API_VERSION, ORIGIN
-from tfjob.local.driving import INTERRUPTED, is_interrupted
-from tfjob.plan.conditions import SUSPENDED
-from tfjob.plan.plan import SUSPEND_REASON, is_finished
 
 if TYPE_CHECKING:
+    from tfjob.controller.console import Event, Line, Record, Replica
     from tfjob.local.claims import Claim
-    from tfjob.local.log_view import Line
-    from tfjob.local.store import Event, Run
     from tfjob.plan.restarts import Row
 
 OUTPUT_VERSION = "tfjob/v1"
@@ -34,39 +30,42 @@ def print_list(kind: str, items: Sequence[dict[str, Any]]) -> None:
     print_json(f"{kind}List", {"items": items})
 
 
-def run_shape(run: Run) -> dict[str, Any]:
-    """A run in short: the row of `ps`."""
-    status = run.job.status
-    state, reason = shown_state(run)
+def job_shape(record: Record) -> dict[str, Any]:
+    """A job in short: the row of `ps`."""
+    job, status = record.job, record.job.status
     return {
-        "name": run.job.metadata.name,
-        "id": run.id,
-        "namespace": run.job.metadata.namespace,
-        "uid": run.job.metadata.uid,
-        "writtenFor": run.job.metadata.annotations.get(ORIGIN, API_VERSION),
-        "state": state,
-        "reason": reason,
+        "name": record.name,
+        "id": record.id,
+        "namespace": job.metadata.namespace,
+        "uid": record.uid,
+        "writtenFor": job.metadata.annotations.get(ORIGIN, API_VERSION),
+        "state": record.state,
+        "reason": record.reason,
         "message": status.message,
         "ready": status.ready,
         "restarts": status.restarts,
         "attempt": status.attempt,
-        "created": run.created,
+        "created": record.created,
         "started": status.start_time,
         "completed": status.completion_time,
-        "current": run.current,
-        "attached": run.attached,
-        "folder": str(run.folder),
+        "current": record.current,
+        "attached": record.attached,
+        "folder": record.folder,
         "failure": status.failure,
     }
 
 
-def shown_state(run: Run) -> tuple[str, str]:
-    """State and reason as people should see them: a run that was cut off is suspended, whatever it last wrote."""
-    if is_interrupted(run):
-        return SUSPENDED, INTERRUPTED
-    if run.job.spec.run_policy.suspend and not is_finished(run.job.status):
-        return SUSPENDED, run.job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
-    return run.job.status.state or "Pending", run.job.status.reason
+def replica_shape(replica: Replica) -> dict[str, Any]:
+    """A replica in `status`."""
+    return {
+        "name": replica.name,
+        "phase": replica.phase,
+        "attempts": replica.attempts,
+        "restarts": replica.restarts,
+        "exitCode": replica.exit_code,
+        "address": replica.address,
+        "resources": replica.resources,
+    }
 
 
 def event_shape(event: Event) -> dict[str, Any]:

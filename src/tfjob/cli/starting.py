@@ -126,17 +126,19 @@ def show(wanted: Sequence[Submission], output: str) -> int:
 def detach(wanted: Sequence[Submission], output: str) -> int:
     """Starts every job in the background and says how to go on."""
     from tfjob.cli.report import next_commands
-    from tfjob.cli.shapes import print_list, run_shape
+    from tfjob.cli.shapes import job_shape, print_list
+    from tfjob.local.console import record
     from tfjob.local.driving import start_background
 
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=False)
-        for one in started:
-            start_background(home, one.run, one.lock)
+        records = [record(begun.run) for begun in started]
+        for begun in started:
+            start_background(home, begun.run, begun.lock)
     if output == "json":
-        print_list("Job", [run_shape(one.run) for one in started])
-    for one in started if output == "text" else ():
-        click.echo(next_commands(one.run))
+        print_list("Job", [job_shape(one) for one in records])
+    for one in records if output == "text" else ():
+        click.echo(next_commands(one))
     return outcome.SUCCEEDED
 
 

@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.context import find_run, namespace_option, output_option, state
+from tfjob.cli.context import console, namespace_option, output_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tfjob.api.objects import Pod, PodStatus
-    from tfjob.local.pod_history import PodRecord
-    from tfjob.local.store import Run, Store
+    from tfjob.controller.console import Record, Replica
 
 
 @click.command()
@@ -24,82 +20,33 @@ def status(job: str, namespace: str, output: str) -> None:
     """Show one job: its state and why, its replicas, where its files are."""
     import msgspec
 
-    from tfjob.cli.shapes import print_json, run_shape
+    from tfjob.cli.shapes import job_shape, print_json, replica_shape
 
-    with state(write=False) as (home, store):
-        run = find_run(home, store, job, namespace)
-        replicas = replica_shapes(store, run)
+    with console(namespace, write=False) as there:
+        record = there.find(job)
+        replicas = there.replicas(record)
     if output == "json":
-        content = {**run_shape(run), "replicas": replicas, "status": msgspec.to_builtins(run.job.status)}
+        shapes = [replica_shape(replica) for replica in replicas]
+        content = {**job_shape(record), "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
         print_json("JobStatus", content)
         return
-    click.echo(_text(run, replicas))
+    click.echo(_text(record, replicas))
 
 
-def replica_shapes(store: Store, run: Run) -> list[dict[str, Any]]:
-    """Every replica that the job asks for, with its pod's state if it has one."""
-    from tfjob.api.names import child_name
-    from tfjob.api.objects import Pod
-    from tfjob.local.pod_history import history
-    from tfjob.plan.tasks import desired, main_container, task_of
-
-    pods = {task_of(pod): pod for pod in store.children(Pod, run.job.metadata.uid)}
-    past = history(run.folder)
-    shapes = []
-    for task in desired(run.job):
-        pod = pods.get(task)
-        left = past.get(child_name(run.job, task.type, task.index), [])
-        last = _newest(run, pod, left)
-        container = main_container(Pod(status=last)) if last else None
-        ended = container.state.terminated if container else None
-        shapes.append(
-            {
-                "name": task.name,
-                "phase": last.phase or "Pending" if last else "-",
-                "attempts": len(left),
-                "restarts": run.job.status.task_restarts.get(task.name, 0),
-                "exitCode": ended.exit_code if ended else None,
-                "address": pod.status.pod_ip if pod else "",
-                "resources": _resources(pod) if pod else {},
-            }
-        )
-    return shapes
-
-
-def _newest(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> PodStatus | None:
-    """How a replica stands: as its supervisor wrote it, which is sooner than the driver reads it."""
-    from tfjob.local.pod_folder import pod_folder
-
-    written = left[-1].status if left else None
-    if pod is None:
-        return written
-    over = pod.status.phase in ("Succeeded", "Failed")
-    return pod.status if over or not written or left[-1].folder != pod_folder(run.folder, pod) else written
-
-
-def _resources(pod: Any) -> dict[str, Any]:
-    """Requests and limits of the main container, as the manifest has them."""
-    containers = pod.spec.get("containers") or [{}]
-    resources: dict[str, Any] = containers[0].get("resources") or {}
-    return resources
-
-
-def _text(run: Run, replicas: list[dict[str, Any]]) -> str:
+def _text(record: Record, replicas: list[Replica]) -> str:
     from tfjob.cli.report import verdict
-    from tfjob.cli.shapes import shown_state
     from tfjob.cli.tables import age, clock, table, took
 
-    status = run.job.status
-    name, reason = shown_state(run)
-    because = f" ({reason})" if reason not in ("", name) else ""
+    status = record.job.status
+    because = f" ({record.reason})" if record.reason not in ("", record.state) else ""
     message = f": {status.message}" if status.message and not status.failure else ""
-    since = status.start_time or run.created
+    since = status.start_time or record.created
     ago = f"took {took(since, status.completion_time)}" if status.completion_time else f"{age(since)} ago"
     lines = [
-        f"{click.style(run.id, bold=True)}  {name}{because}{message}",
+        f"{click.style(record.id, bold=True)}  {record.state}{because}{message}",
         f"  started    {clock(since)} UTC, {ago}",
         f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {status.attempt}",
-        f"  files      {run.folder}",
+        f"  files      {record.folder}",
     ]
     if status.failure:
         lines.append(f"  why        {verdict(status.failure, status.reason)}")
@@ -108,14 +55,14 @@ def _text(run: Run, replicas: list[dict[str, Any]]) -> str:
         lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
     rows = [
         [
-            f"  {shape['name']}",
-            shape["phase"],
-            str(shape["attempts"]),
-            "-" if shape["exitCode"] is None else str(shape["exitCode"]),
-            shape["address"] or "-",
-            _asked(shape["resources"]),
+            f"  {replica.name}",
+            replica.phase,
+            str(replica.attempts),
+            "-" if replica.exit_code is None else str(replica.exit_code),
+            replica.address or "-",
+            _asked(replica.resources),
         ]
-        for shape in replicas
+        for replica in replicas
     ]
     return "\n".join(
         [*lines, "", table(["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", "ADDRESS", "REQUESTS/LIMITS"], rows)]

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import click
 
-from tfjob.cli.context import find_run, namespace_option, output_option, state
+from tfjob.cli.context import console, namespace_option, output_option
 from tfjob.cli.durations import time_span
 
-POLL_SECONDS = 0.1
+LONGEST_PAUSE = 60.0
 
 
 @click.command()
@@ -34,24 +34,29 @@ def wait(job: str, wanted: str, timeout: timedelta | None, namespace: str, outpu
     """
     from tfjob.cli import outcome
     from tfjob.cli.report import ending
-    from tfjob.cli.shapes import print_json, run_shape, shown_state
+    from tfjob.cli.shapes import job_shape, print_json
+    from tfjob.controller.console import NotFound
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
-    with state(write=False) as (home, store):
-        run = find_run(home, store, job, namespace)
+    with console(namespace, write=False) as there:
+        record = there.find(job)
         while True:
-            now = shown_state(run)[0].lower()
+            now = record.state.lower()
             over = now in ("succeeded", "failed")
             if over or now == wanted or (now == "suspended" and wanted == "finished"):
                 break
-            if deadline is not None and time.monotonic() >= deadline:
-                raise outcome.Stop(outcome.TIMEOUT, f"{run.id} is still {shown_state(run)[0]}, not {wanted}")
-            time.sleep(POLL_SECONDS)
-            run = find_run(home, store, run.id, namespace)
+            left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise outcome.Stop(outcome.TIMEOUT, f"{record.id} is still {record.state}, not {wanted}")
+            there.pause(record, min(left, LONGEST_PAUSE))
+            found = there.again(record)
+            if found is None:
+                raise NotFound(f"{record.id} was deleted meanwhile")
+            record = found
     if output == "json":
-        print_json("Job", run_shape(run))
+        print_json("Job", job_shape(record))
     elif over or now == "suspended":
-        click.echo(ending(run))
+        click.echo(ending(record))
     else:
-        click.echo(f"{run.job.metadata.name} is {shown_state(run)[0]}")
+        click.echo(f"{record.name} is {record.state}")
     return outcome.SUCCEEDED if now == (wanted if wanted != "finished" else "succeeded") else outcome.FAILED

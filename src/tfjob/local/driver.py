@@ -24,7 +24,7 @@ from tfjob.api.objects import Pod
 from tfjob.controller.controller import Controller
 from tfjob.local import supervisor
 from tfjob.local.cluster import LocalCluster
-from tfjob.local.driving import STOPPED, is_settled, suspended, take_right
+from tfjob.local.driving import is_settled, take_right
 from tfjob.local.home import Home, boot_id
 from tfjob.local.kubelet import Kubelet
 from tfjob.local.machine import machine_of
@@ -35,6 +35,7 @@ from tfjob.local.store import Run, Store, open_store
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
 from tfjob.plan.plan import is_finished
+from tfjob.plan.suspension import STOPPED, suspended
 
 logger = logging.getLogger(__name__)
 

@@ -13,19 +13,16 @@ import sys
 import time
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from tfjob.api.objects import Pod, Service
-from tfjob.api.types import TFJob
 from tfjob.local import pod_files
 from tfjob.local.home import Home, boot_id
 from tfjob.local.store import Run, Store
 from tfjob.plan.cleanup import cleanup
 from tfjob.plan.conditions import SUSPENDED
-from tfjob.plan.plan import SUSPEND_REASON, is_finished
+from tfjob.plan.plan import is_finished
+from tfjob.plan.suspension import INTERRUPTED, suspended
 from tfjob.plan.tasks import Observed
 
-STOPPED, INTERRUPTED = "Stopped", "Interrupted"
 LOCK = "controller.lock"
 PATIENCE_SECONDS = 0.5
 STEP_SECONDS = 0.01
@@ -113,23 +110,3 @@ def take_right(folder: Path) -> int | None:
             time.sleep(STEP_SECONDS)
         else:
             return descriptor
-
-
-def suspended(job: TFJob, reason: str) -> TFJob:
-    """The job with `suspend` set, and why."""
-    annotations = {**job.metadata.annotations, SUSPEND_REASON: reason}
-    return replace(
-        job,
-        metadata=replace(job.metadata, annotations=annotations),
-        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)),
-    )
-
-
-def resumed(job: TFJob) -> TFJob:
-    """The job with `suspend` cleared."""
-    annotations = {key: value for key, value in job.metadata.annotations.items() if key != SUSPEND_REASON}
-    return replace(
-        job,
-        metadata=replace(job.metadata, annotations=annotations),
-        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=False)),
-    )

@@ -19,8 +19,9 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
+from tfjob.controller.console import Line
+from tfjob.controller.log_text import readable, visible
 from tfjob.local.log_files import LogFiles
-from tfjob.local.log_text import readable, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,16 +32,6 @@ LONGEST = 64 * 1024
 """Bytes of text in one Line; a longer line comes in several, all but the last with `more`."""
 
 _CHUNK = 1024 * 1024
-
-
-class Line(NamedTuple):
-    """One line of output; a `notice` is not the program's but says that something is missing here."""
-
-    time: datetime
-    replica: str
-    text: str
-    more: bool = False
-    notice: bool = False
 
 
 class Source(NamedTuple):

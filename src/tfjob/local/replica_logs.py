@@ -37,12 +37,6 @@ def earlier_sources(run: Run, replica: str | None) -> list[Earlier]:
     return found
 
 
-def replica_names(run: Run) -> list[str]:
-    """Every replica that the job asks for or has logs of."""
-    asked = [task.name for task in desired(run.job)]
-    return list(dict.fromkeys([*asked, *(source.replica for source in sources_of(run, None))]))
-
-
 def _pods(run: Run, replica: str | None) -> Iterator[tuple[str, list[PodRecord]]]:
     labels = _labels(run)
     for name, records in history(run.folder).items():

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Conflict, Key
+from tfjob.controller.console import Event
 from tfjob.local import addresses, database
 from tfjob.local.database import StoreError
 
@@ -39,26 +40,19 @@ class Run:
     created: datetime
 
     @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.metadata.name
+
+    @property
     def id(self) -> str:
         """The name that stays with this run when the job's name is used again: `mnist.1`."""
-        return f"{self.job.metadata.name}.{self.number}"
+        return f"{self.name}.{self.number}"
 
     @property
     def key(self) -> Key:
         """The job's key."""
         return Key(self.job.metadata.namespace, self.job.metadata.name)
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to a job; equal news in a row are counted."""
-
-    time: datetime
-    last: datetime
-    count: int
-    warning: bool
-    reason: str
-    message: str
 
 
 class Store:

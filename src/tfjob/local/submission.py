@@ -13,7 +13,7 @@ import msgspec
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Key
 from tfjob.local.claims import Claims
-from tfjob.local.driving import INTERRUPTED, STOPPED, is_driven, is_interrupted, take_right
+from tfjob.local.driving import is_driven, is_interrupted, take_right
 from tfjob.local.home import Home, boot_id, write_whole
 from tfjob.local.images import chosen_interpreter
 from tfjob.local.network import Network
@@ -24,6 +24,7 @@ from tfjob.local.runs import end_leftovers, is_expired, remove
 from tfjob.local.secrets import Secrets
 from tfjob.local.store import Run, Store
 from tfjob.plan.plan import SUSPEND_REASON, is_finished
+from tfjob.plan.suspension import INTERRUPTED, STOPPED
 
 
 class NameInUse(Refusal):

@@ -1,0 +1,149 @@
+"""The door for people: what commands need of a cluster beside the controller; a laptop and Kubernetes both offer it.
+
+    with context.console(on, namespace, write=False) as console:
+        record = console.find("mnist")
+        for line in console.logs(record, LogQuery(tail=10)): ...
+
+A console belongs to one namespace. Its methods wait for their answers, so that commands need no event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from tfjob.api.types import TFJob
+
+
+@dataclass(frozen=True)
+class Record:
+    """A job with what its console knows of it; it may be all that is left of the job (`current` is false then).
+
+    `state` and `reason` are as people should see them. `folder` is where its record lies on this machine, if anywhere,
+    and `options` is what a command line needs beside the job's name to mean this job.
+    """
+
+    job: TFJob
+    id: str
+    state: str
+    reason: str
+    created: datetime
+    current: bool = True
+    attached: bool = False
+    folder: str = ""
+    options: str = ""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.metadata.name
+
+    @property
+    def uid(self) -> str:
+        """What tells it from another job of its name."""
+        return self.job.metadata.uid
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A task that a job asks for, with the state of its pod if it ever had one."""
+
+    name: str
+    phase: str = "-"
+    attempts: int = 0
+    restarts: int = 0
+    exit_code: int | None = None
+    address: str = ""
+    resources: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a job; equal news in a row are counted."""
+
+    time: datetime
+    last: datetime
+    count: int
+    warning: bool
+    reason: str
+    message: str
+
+
+class Line(NamedTuple):
+    """One line of output; a `notice` is not the program's but says that something is missing here."""
+
+    time: datetime
+    replica: str
+    text: str
+    more: bool = False
+    notice: bool = False
+
+
+@dataclass(frozen=True)
+class LogQuery:
+    """Which lines: of all replicas, of one (`worker-0`), or of one of its containers (`worker-0/sidecar`)."""
+
+    replica: str | None = None
+    tail: int | None = None
+    since: datetime | None = None
+    previous: bool = False
+    follow: bool = False
+
+
+class NotFound(Exception):
+    """No job, replica or container answers to a name; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Console(Protocol):
+    """What commands need. `namespace` is the one that names are looked for in."""
+
+    namespace: str
+
+    def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
+        """The jobs, the newest last; with `everything` also the records of jobs that are gone."""
+
+    def find(self, name: str) -> Record:
+        """The job that a name, a unique beginning of it, an id or `@latest` means. Raises NotFound."""
+
+    def again(self, record: Record) -> Record | None:
+        """The same job as it is now; None when it is gone."""
+
+    def pause(self, record: Record, seconds: float) -> None:
+        """Waits until the job may have changed, at most so long."""
+
+    def replicas(self, record: Record) -> list[Replica]:
+        """Every replica that the job asks for."""
+
+    def events(self, record: Record) -> list[Event]:
+        """What happened to the job, in order."""
+
+    def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
+        """How the lines of the containers that `replica` means are called: those that have, or had, a log."""
+
+    def logs(self, record: Record, query: LogQuery) -> Iterator[Line]:
+        """Lines by time."""
+
+    def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
+        """Edits the job; the edit is made again if somebody else was faster."""
+
+    def rest(self, record: Record) -> None:
+        """Waits until nothing of a suspended job runs any longer."""
+
+    def resume(self, record: Record) -> Record:
+        """Lets a suspended job go on."""
+
+    def delete(self, record: Record) -> None:
+        """Ends the job if it lives and removes what it left; returns when it is gone."""
+
+    def running(self, record: Record) -> dict[str, list[str]]:
+        """The replicas that run now, each with its containers."""
+
+    def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
+        """Runs a command in a container with this process's input and output; returns its exit code."""

@@ -1,0 +1,201 @@
+"""This machine's jobs as the commands see them: the store, the logs on disk, and who drives a run."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from heapq import merge
+
+from msgspec.structs import replace
+
+from tfjob.api.objects import Pod
+from tfjob.api.types import TFJob
+from tfjob.controller.console import Event, Line, LogQuery, Record, Replica
+from tfjob.local import replica_logs, runs
+from tfjob.local.driving import ensure_driven, is_driven, is_interrupted, is_settled, start_background
+from tfjob.local.home import Home, boot_id
+from tfjob.local.log_view import POLL, Follower, read
+from tfjob.local.store import Run, Store
+from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.plan import SUSPEND_REASON, is_finished
+from tfjob.plan.suspension import INTERRUPTED, resumed
+from tfjob.plan.tasks import task_of
+
+STEP_SECONDS = 0.1
+LOOK_SECONDS = 0.5
+"""How often a follower looks for new attempts, and whether somebody drives the job."""
+
+
+class LocalConsole:
+    """The jobs of one state folder."""
+
+    def __init__(self, home: Home, store: Store, namespace: str) -> None:
+        self.home = home
+        self.store = store
+        self.namespace = namespace
+
+    def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
+        """The runs whose name means them, or all."""
+        namespace = None if all_namespaces else self.namespace
+        for run in runs.listed(self.store, namespace, everything=everything):
+            self._keep_going(run)
+        return [record(run) for run in runs.listed(self.store, namespace, everything=everything)]
+
+    def find(self, name: str) -> Record:
+        """The run that `name` means, after seeing to it that it is driven if it should be."""
+        run = runs.find(self.store, name, self.namespace)
+        self._keep_going(run)
+        return record(runs.find(self.store, run.id, self.namespace))
+
+    def again(self, record_: Record) -> Record | None:
+        """The same run as it is now, driven if it should be."""
+        run = self.store.run(record_.uid)
+        if run is not None:
+            self._keep_going(run)
+            run = self.store.run(record_.uid)
+        return None if run is None else record(run)
+
+    def pause(self, record_: Record, seconds: float) -> None:
+        """Looks at a file are cheap: a short sleep."""
+        time.sleep(min(seconds, STEP_SECONDS))
+
+    def replicas(self, record_: Record) -> list[Replica]:
+        """Every replica, as its pod or what is left of it tells."""
+        from tfjob.local.replica_states import replicas
+
+        return replicas(self.store, self._run(record_))
+
+    def events(self, record_: Record) -> list[Event]:
+        """What its drivers told."""
+        return [event for _, event in self.store.events(record_.uid)]
+
+    def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
+        """Of those containers that ever started."""
+        return [source.replica for source in replica_logs.sources_of(self._run(record_), replica)]
+
+    def logs(self, record_: Record, query: LogQuery) -> Iterator[Line]:
+        """What lies on disk, now or while it grows."""
+        run = self._run(record_)
+        if query.follow:
+            return self._followed(run, query)
+        if not query.previous:
+            return read(replica_logs.sources_of(run, query.replica), tail=query.tail, since=query.since)
+        earlier = replica_logs.earlier_sources(run, query.replica)
+        both = (
+            read(
+                [one.source for one in earlier if one.in_place is way], tail=query.tail, since=query.since, previous=way
+            )
+            for way in (True, False)
+        )
+        return merge(*both, key=lambda line: line.time)
+
+    def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
+        """Edits the stored job and sees to it that somebody carries it out."""
+        self.store.update_job(record_.uid, change)
+        return self.again(record_) or record_
+
+    def rest(self, record_: Record) -> None:
+        """Waits for the pods to end, driving the run if nobody does."""
+        self._drive_until_settled(record_.uid)
+
+    def resume(self, record_: Record) -> Record:
+        """Starts the run in the background."""
+        run = self._run(record_)
+        while is_driven(run):  # what it was doing before must have come to rest
+            time.sleep(STEP_SECONDS)
+        self.store.set_attached(record_.uid, attached=False, boot=boot_id())
+        self.store.update_job(record_.uid, resumed)
+        start_background(self.home, run)
+        return self.again(record_) or record_
+
+    def delete(self, record_: Record) -> None:
+        """Ends the run if it lives, then removes its record and its logs."""
+        run = self._run(record_)
+        if run.current and not is_settled(self.store, record_.uid):
+            self.store.update_job(record_.uid, _doomed)
+            self._drive_until_settled(record_.uid)
+        while is_driven(run):
+            time.sleep(STEP_SECONDS)
+        runs.remove(self.store, run)
+
+    def running(self, record_: Record) -> dict[str, list[str]]:
+        """By replica, the names of its containers."""
+        return {
+            task.name: [container["name"] for container in pod.spec["containers"]]
+            for pod in self.store.children(Pod, record_.uid)
+            if (task := task_of(pod)) and pod.status.phase == "Running"
+        }
+
+    def execute(self, record_: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
+        """Enters the container."""
+        from tfjob.local.pod_exec import exec_in
+        from tfjob.local.pod_folder import pod_folder
+
+        run = self._run(record_)
+        pods = {task.name: pod for pod in self.store.children(Pod, record_.uid) if (task := task_of(pod))}
+        return exec_in(pod_folder(run.folder, pods[replica]), container, list(command), tty=tty)
+
+    def _run(self, record_: Record) -> Run:
+        run = self.store.run(record_.uid)
+        # Somebody may remove it while we look; then this name is as good as any other that is gone.
+        return run or runs.find(self.store, record_.id, self.namespace)
+
+    def _keep_going(self, run: Run) -> None:
+        """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
+        if self.store.writable:
+            with suppress(OSError, sqlite3.Error):
+                ensure_driven(self.home, self.store, run)
+
+    def _drive_until_settled(self, uid: str) -> None:
+        while not is_settled(self.store, uid):
+            present = self.store.run(uid)
+            if present is not None:
+                ensure_driven(self.home, self.store, present)
+            time.sleep(STEP_SECONDS)
+
+    def _followed(self, run: Run, query: LogQuery) -> Iterator[Line]:
+        uid = run.job.metadata.uid
+        sources = replica_logs.sources_of(run, query.replica)
+        with Follower(sources, tail=query.tail, since=query.since) as follower:
+            next_look = 0.0
+            while True:
+                over = is_settled(self.store, uid)
+                if over or time.monotonic() >= next_look:
+                    next_look = time.monotonic() + LOOK_SECONDS
+                    for source in replica_logs.sources_of(run, query.replica):
+                        follower.add(source)
+                    present = self.store.run(uid)
+                    if present is not None:
+                        self._keep_going(present)
+                yield from follower.poll()
+                if over:
+                    break
+                time.sleep(POLL)
+            yield from follower.finish()
+
+
+def record(run: Run) -> Record:
+    """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
+    state, reason = run.job.status.state or "Pending", run.job.status.reason
+    if is_interrupted(run):
+        state, reason = SUSPENDED, INTERRUPTED
+    elif run.job.spec.run_policy.suspend and not is_finished(run.job.status):
+        state, reason = SUSPENDED, run.job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
+    return Record(
+        job=run.job,
+        id=run.id,
+        state=state,
+        reason=reason,
+        created=run.created,
+        current=run.current,
+        attached=run.attached,
+        folder=str(run.folder),
+    )
+
+
+def _doomed(job: TFJob) -> TFJob:
+    when = datetime.now(UTC).replace(microsecond=0)
+    return replace(job, metadata=replace(job.metadata, deletion_timestamp=when))

@@ -1,0 +1,55 @@
+"""How every replica of a run stands, from its pod or from what its pods left on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfjob.api.names import child_name
+from tfjob.api.objects import Pod, PodStatus
+from tfjob.controller.console import Replica
+from tfjob.local.pod_folder import pod_folder
+from tfjob.local.pod_history import PodRecord, history
+from tfjob.local.store import Run, Store
+from tfjob.plan.tasks import desired, main_container, task_of
+
+
+def replicas(store: Store, run: Run) -> list[Replica]:
+    """Every replica that the job asks for, with its pod's state if it has one."""
+    pods = {task_of(pod): pod for pod in store.children(Pod, run.job.metadata.uid)}
+    past = history(run.folder)
+    found = []
+    for task in desired(run.job):
+        pod = pods.get(task)
+        left = past.get(child_name(run.job, task.type, task.index), [])
+        last = _newest(run, pod, left)
+        container = main_container(Pod(status=last)) if last else None
+        ended = container.state.terminated if container else None
+        found.append(
+            Replica(
+                name=task.name,
+                phase=last.phase or "Pending" if last else "-",
+                attempts=len(left),
+                restarts=run.job.status.task_restarts.get(task.name, 0),
+                exit_code=ended.exit_code if ended else None,
+                address=pod.status.pod_ip if pod else "",
+                resources=_resources(pod) if pod else {},
+            )
+        )
+    return found
+
+
+def _newest(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> PodStatus | None:
+    """How a replica stands: as its supervisor wrote it, which is sooner than the driver reads it."""
+    written = left[-1].status if left else None
+    if pod is None:
+        return written
+    over = pod.status.phase in ("Succeeded", "Failed")
+    return pod.status if over or not written or left[-1].folder != pod_folder(run.folder, pod) else written
+
+
+def _resources(pod: Pod) -> dict[str, Any]:
+    """Requests and limits of the main container, as the manifest has them."""
+    containers = pod.spec.get("containers") or [{}]
+    resources: dict[str, Any] = containers[0].get("resources") or {}
+    return resources

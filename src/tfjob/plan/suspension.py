@@ -1,0 +1,30 @@
+"""Suspending a job and letting it go on: the edits of its spec, and why somebody made them."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tfjob.api.types import TFJob
+from tfjob.plan.plan import SUSPEND_REASON
+
+STOPPED, INTERRUPTED = "Stopped", "Interrupted"
+
+
+def suspended(job: TFJob, reason: str) -> TFJob:
+    """The job with `suspend` set, and why."""
+    annotations = {**job.metadata.annotations, SUSPEND_REASON: reason}
+    return replace(
+        job,
+        metadata=replace(job.metadata, annotations=annotations),
+        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)),
+    )
+
+
+def resumed(job: TFJob) -> TFJob:
+    """The job with `suspend` cleared."""
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key != SUSPEND_REASON}
+    return replace(
+        job,
+        metadata=replace(job.metadata, annotations=annotations),
+        spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=False)),
+    )
