@@ -17,11 +17,13 @@ from tfjob.api.objects import (
     ContainerStatus,
     ContainerTerminated,
     Pod,
+    PodGroup,
+    PodGroupStatus,
     PodStatus,
     Service,
 )
 from tfjob.api.types import PS, TFJob, TFJobStatus
-from tfjob.plan.actions import Action, Create, Delete
+from tfjob.plan.actions import Action, Create, Delete, Update
 from tfjob.plan.attempts import attempt_due, made_for
 from tfjob.plan.gangs import gang_types
 from tfjob.plan.plan import Plan, is_finished, plan
@@ -45,6 +47,7 @@ INVARIANTS = {
     "limit": "backoffLimit is never exceeded",
     "record first": "a failure is written down before its pod is deleted",
     "ends": "when all programs exit 0 the job ends, woken by nothing but its plan",
+    "group first": "no pod is made before the gang scheduler has admitted its group",
 }
 
 
@@ -70,6 +73,8 @@ class ModelCluster:
     decide: Decide = plan
     only: str | None = None
     now: datetime = T0
+    gang_scheduled: bool = False
+    group: PodGroup | None = None
     pods: dict[str, Pod] = field(default_factory=dict)
     services: dict[str, Service] = field(default_factory=dict)
     births: dict[str, Birth] = field(default_factory=dict)
@@ -117,7 +122,8 @@ class ModelCluster:
     def _observe(self, lagging: bool) -> Observed:
         if not lagging:
             self.last_seen = list(self.pods.values())
-        return Observed(pods=list(self.last_seen), services=list(self.services.values()))
+        groups = [self.group] if self.group else []
+        return Observed(pods=list(self.last_seen), services=list(self.services.values()), pod_groups=groups)
 
     def _check_repeatable(self, seen: Observed, outcome: Plan) -> None:
         """A pass that died right after its status write is repeated and decides the same."""
@@ -166,8 +172,14 @@ class ModelCluster:
                 self._create(child)
             case Create(child=Service() as child):
                 self.services.setdefault(child.metadata.name, child)
+            case Create(child=PodGroup() as child):
+                self.group = self.group or child
+            case Update(child):
+                self.group = replace(child, status=self.group.status) if self.group else None
             case Delete("Pod", name, uid):
                 self._delete(name, uid)
+            case Delete("PodGroup", _, _):
+                self.group = None
             case Delete(_, name, _):
                 self.services.pop(name, None)
 
@@ -177,6 +189,8 @@ class ModelCluster:
         task = task_of(child)
         assert task is not None
         self.must("final", not is_finished(self.job.status), "a pod is made afterwards")
+        if self.gang_scheduled:
+            self.must("group first", self.group and self.group.status.phase, task.name)
         birth = self._birth(task)
         self.must("done stays done", self.done.get(task) != birth, task.name)
         types = gang_types(self.job)
@@ -275,6 +289,11 @@ class ModelCluster:
         )
         self.pods[name] = replace(pod, status=replace(pod.status, phase=phase, container_statuses=[container]))
 
+    def admit(self) -> None:
+        """The gang scheduler lets the pods of the group come."""
+        if self.group is not None:
+            self.group = replace(self.group, status=PodGroupStatus(phase="Inqueue"))
+
     # --- the user and the clock ---------------------------------------------------------------------------------
 
     def suspend(self, suspend: bool) -> None:
@@ -290,6 +309,14 @@ class ModelCluster:
         self._edit(replace(self.job, spec=replace(self.job.spec, tf_replica_specs=specs)))
         for task in old - set(desired(self.job)):
             self.scalings[task] += 1
+
+    def left_by_v1_9(self) -> None:
+        """All that we wrote is forgotten, as if training-operator v1.9 had run the job until now."""
+        times = {"last_update_time": self.now, "last_transition_time": self.now}
+        conditions = [replace(condition, **times) for condition in self.job.status.conditions]
+        self.job = replace(self.job, status=TFJobStatus(conditions=conditions, start_time=self.job.status.start_time))
+        for name, pod in self.pods.items():
+            self.pods[name] = replace(pod, metadata=replace(pod.metadata, annotations={}))
 
     def wait(self, seconds: float) -> None:
         """Time passes."""
@@ -315,7 +342,8 @@ class ModelCluster:
         self.must("ends", False, str(self.job.status))
 
     def _kubelets_work(self) -> bool:
-        worked = False
+        worked = self.group is not None and not self.group.status.phase
+        self.admit()
         for name, pod in list(self.pods.items()):
             kind, main = self.births[pod.metadata.uid].task.type, main_container(pod)
             if pod.metadata.deletion_timestamp:

@@ -22,6 +22,7 @@ from plan.model_cluster import INVARIANTS, Decide, ModelCluster, Violated, is_al
 from tfjob.api.types import TFJob
 from tfjob.plan import attempts, memory, replicas
 from tfjob.plan.actions import Action, Create, Delete
+from tfjob.plan.children import Settings
 from tfjob.plan.plan import Plan, is_finished, plan
 from tfjob.plan.tasks import Observed
 
@@ -60,6 +61,9 @@ class Machine(RuleBasedStateMachine):
         shape = data.draw(st.sampled_from(self.shapes))
         run = {"backoff_limit": limit, "clean_pod_policy": clean}
         self.cluster = ModelCluster(job(**shape, run=run), type(self).decide, self.only)
+        self.arrive()
+
+    def arrive(self) -> None:
         self.cluster.come_to_rest()
 
     @rule(data=st.data())
@@ -183,6 +187,48 @@ def test_whatever_happens_the_invariants_hold_and_the_job_ends() -> None:
     run_state_machine_as_test(Machine, settings=BOUNDED)
 
 
+class TakenOver(Machine):
+    """A job that training-operator v1.9 has begun."""
+
+    def arrive(self) -> None:
+        self.cluster.come_to_rest()
+        for name in self.pending():
+            self.cluster.start(name)
+        self.cluster.come_to_rest()
+        self.cluster.left_by_v1_9()
+        before = dict(self.cluster.pods)
+        self.cluster.come_to_rest()
+        assert self.cluster.pods == before, "taking a job over touches no pod"
+
+
+def test_whatever_happens_to_a_job_of_v1_9_the_invariants_hold_and_the_job_ends() -> None:
+    run_state_machine_as_test(TakenOver, settings=BOUNDED)
+
+
+def under_volcano(owner: TFJob, seen: Observed, now: datetime) -> Plan:
+    return plan(owner, seen, now, Settings(gang_scheduler="volcano"))
+
+
+class Ganged(Machine):
+    """A job whose pods a gang scheduler starts together."""
+
+    decide = staticmethod(under_volcano)
+
+    def arrive(self) -> None:
+        self.cluster.gang_scheduled = True
+        super().arrive()
+
+    def possible(self) -> list[Event]:
+        return [*super().possible(), *[self.admitted] * 8]
+
+    def admitted(self, data: st.DataObject) -> None:
+        self.cluster.admit()
+
+
+def test_whatever_happens_under_a_gang_scheduler_the_invariants_hold_and_the_job_ends() -> None:
+    run_state_machine_as_test(Ganged, settings=BOUNDED)
+
+
 # --- plans with a fault -----------------------------------------------------------------------------------------------
 
 
@@ -295,13 +341,19 @@ def test_the_machine_finds_a_policy_that_lets_a_gang_restart_its_evaluator(monke
     hunt(plan, "bystanders", [{"chief": 1, "worker": 2, "evaluator": 1}])
 
 
+def test_the_machine_finds_a_plan_that_does_not_wait_for_the_gang_scheduler() -> None:
+    hunt(plan, "group first", kind=Ganged)
+
+
 def test_every_invariant_has_a_fault_that_it_finds() -> None:
-    assert {*FAULTY_PLANS.values(), "one generation", "bystanders"} == INVARIANTS.keys()
+    assert {*FAULTY_PLANS.values(), "one generation", "bystanders", "group first"} == INVARIANTS.keys()
 
 
-def hunt(faulty: Decide, invariant: str, shapes: Sequence[dict[str, Any]] = SHAPES) -> None:
+def hunt(
+    faulty: Decide, invariant: str, shapes: Sequence[dict[str, Any]] = SHAPES, kind: type[Machine] = Machine
+) -> None:
     """Runs the machine, with one invariant alone, on a faulty plan."""
-    machine = type("Hunted", (Machine,), {"decide": staticmethod(faulty), "only": invariant, "shapes": shapes})
+    machine = type("Hunted", (kind,), {"decide": staticmethod(faulty), "only": invariant, "shapes": shapes})
     with pytest.raises(Violated, match=re.escape(INVARIANTS[invariant])):
         run_state_machine_as_test(machine, settings=HUNT)
 

@@ -20,8 +20,12 @@ RUNTIME_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 def child_name(job: TFJob, replica_type: str, index: int) -> str:
     """The name of the pod and of the service of one task."""
-    return origin(job).child_name.format(
-        job=job.metadata.name, type=replica_type.lower(), index=index, runtime=runtime_id(job)
+    habits = origin(job)
+    return habits.child_name.format(
+        job=job.metadata.name,
+        type=replica_type.lower(),
+        index=index,
+        runtime=runtime_id(job) if habits.has_runtime_id else "",
     )
 
 

@@ -5,7 +5,7 @@ A pod carries the attempt it was made for. Restarts in place add to it, restarts
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, TFJobStatus
@@ -33,13 +33,22 @@ def restarts_in_place(pod: Pod) -> int:
 
 
 def attempt_due(job: TFJob, status: TFJobStatus, task: Task) -> int:
-    """The attempt that a task should be on.
+    """The attempt that a task should be on."""
+    return attempts_due(job, status)(task)
+
+
+def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
+    """The attempt that each task should be on.
 
     A gang's attempts do not concern a task beside it: an evaluator goes on while the gang starts again.
     """
-    types = gang_types(job)
-    shared = max(status.attempt, 1) if not types or task.type in types else 1
-    return shared + status.task_restarts.get(task.name, 0)
+    types, together, restarts = gang_types(job), max(status.attempt, 1), status.task_restarts
+
+    def due(task: Task) -> int:
+        shared = together if not types or task.type in types else 1
+        return shared + restarts.get(task.name, 0) if restarts else shared
+
+    return due
 
 
 def is_stale(pod: Pod, task: Task, due: int, started: Set[Task]) -> bool:

@@ -56,20 +56,22 @@ def created(job: TFJob, now: datetime) -> TFJobStatus:
 
 def remember(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime) -> TFJobStatus:
     """Adds what this pass sees for the first time: pods that exist, tasks that are done, restarts in place."""
-    wanted = set(desired(job))
+    wanted = frozenset(desired(job))
     started, completed = members(status.started), members(status.completed_indexes)
-    restarts = dict(status.task_restarts)
-    for task in (started | completed) - wanted:
-        # If the job is scaled up again, the pod that still terminates must not be taken for the new one.
-        restarts[task.name] = restarts.get(task.name, 0) + 1
-    status = replace(
-        status,
-        started=ranges((started & wanted) | {view.task for view in views if view.pod}),
-        completed_indexes=ranges(
-            (completed & wanted) | {view.task for view in views if view.end and view.end.succeeded}
-        ),
-        task_restarts=restarts,
-    )
+    seen = {view.task for view in views if view.pod}
+    done = {view.task for view in views if view.end and view.end.succeeded}
+    surplus = (started | completed) - wanted
+    if surplus or not (seen <= started and done <= completed):
+        restarts = dict(status.task_restarts)
+        for task in surplus:
+            # If the job is scaled up again, the pod that still terminates must not be taken for the new one.
+            restarts[task.name] = restarts.get(task.name, 0) + 1
+        status = replace(
+            status,
+            started=ranges((started & wanted) | seen),
+            completed_indexes=ranges((completed & wanted) | done),
+            task_restarts=restarts,
+        )
     return _restarted_in_place(job, status, views, now)
 
 

@@ -240,7 +240,7 @@ def _suspended(this: Pass, status: TFJobStatus) -> Plan:
         state=conditions.SUSPENDED,
         reason=job.metadata.annotations.get(SUSPEND_REASON, conditions.SUSPENDED),
         message="",
-        ready=f"0/{sum(1 for _ in desired(job))}",
+        ready=f"0/{len(desired(job))}",
         replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
     )
     news = [News("TFJobSuspended", text), *_group_news(this)] if fresh else []

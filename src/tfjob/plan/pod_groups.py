@@ -77,7 +77,7 @@ def pod_annotations(job: TFJob, replica_type: str, scheduler: str) -> dict[str, 
 def pod_group(job: TFJob, scheduler: str) -> PodGroup:
     """The group of a job: how many of its pods, and how much for them, must fit at once."""
     policy = job.spec.run_policy.scheduling_policy or SchedulingPolicy()
-    members = sum(1 for _ in desired(job)) if policy.min_available is None else policy.min_available
+    members = len(desired(job)) if policy.min_available is None else policy.min_available
     given = {name: _text(value) for name, value in policy.min_resources.items()}
     spec: dict[str, Any] = {"minMember": members, "minResources": given or _resources(job, members)}
     if is_volcano(scheduler):
@@ -130,7 +130,7 @@ def _resources(job: TFJob, members: int) -> dict[str, str]:
     over the whole cluster, so the order is that of the types; it matters only if `minAvailable` leaves pods out.
     """
     amounts: dict[str, list[Any]] = {}
-    for task, _ in zip(desired(job), range(members), strict=False):
+    for task in desired(job)[:members]:
         template = job.spec.tf_replica_specs[task.type].template or {}
         for container in (template.get("spec") or {}).get("containers") or ():
             resources = container.get("resources") or {}

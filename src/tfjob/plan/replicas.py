@@ -8,7 +8,7 @@ from datetime import datetime
 from tfjob.api.objects import Pod
 from tfjob.api.types import PARALLELISM, TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete
-from tfjob.plan.attempts import attempt_due, is_stale
+from tfjob.plan.attempts import attempts_due, is_stale
 from tfjob.plan.children import SIZE, Settings, cluster_size, pods, service
 from tfjob.plan.gangs import gang_types
 from tfjob.plan.pod_groups import Step
@@ -51,13 +51,13 @@ def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]
     """Pods that must go: of an older attempt, or of a task that is no longer desired."""
     wanted, started = set(desired(job)), members(status.started)
     # What a finished task leaves behind stays, so that its logs can be read.
-    kept = members(status.completed_indexes)
+    kept, due = members(status.completed_indexes), attempts_due(job, status)
 
     def must_go(child: Pod) -> bool:
         task = task_of(child)
         if task is None or task not in wanted:
             return True
-        return task not in kept and is_stale(child, task, attempt_due(job, status, task), started)
+        return task not in kept and is_stale(child, task, due(task), started)
 
     return [child for child in observed.pods if must_go(child)]
 

@@ -24,7 +24,7 @@ def rule_met(job: TFJob, completed: Set[Task]) -> str | None:
         if replicas_of(job, replica_type):
             return _all(job, replica_type, completed)
     if not replicas_of(job, WORKER):
-        tasks = list(desired(job))
+        tasks = desired(job)
         return "every replica exited 0" if tasks and all(task in completed for task in tasks) else None
     if job.spec.success_policy != ALL_WORKERS and Task(WORKER, 0) in completed:
         return "worker-0 exited 0"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
+
+from msgspec import Struct
 
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
 from tfjob.api.objects import ContainerStatus, Pod, PodGroup, Service
@@ -14,8 +17,7 @@ from tfjob.plan import indexes
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Task:
+class Task(Struct, frozen=True, order=True, cache_hash=True):
     """One replica of a job."""
 
     type: str
@@ -47,11 +49,9 @@ class Observed:
     lost_nodes: frozenset[str] = frozenset()
 
 
-def desired(job: TFJob) -> Iterator[Task]:
+def desired(job: TFJob) -> tuple[Task, ...]:
     """Every task that the spec asks for, in v1.9's order of types."""
-    for replica_type in REPLICA_TYPES:
-        for index in range(replicas_of(job, replica_type)):
-            yield Task(replica_type, index)
+    return _tasks(tuple(replicas_of(job, replica_type) for replica_type in REPLICA_TYPES))
 
 
 def replicas_of(job: TFJob, replica_type: str) -> int:
@@ -78,20 +78,22 @@ def policy_of(job: TFJob, replica_type: str) -> str:
 
 def task_of(child: Pod | Service) -> Task | None:
     """The task that a pod or service belongs to, by its labels."""
-    replica_type = CANONICAL_TYPE.get(child.metadata.labels.get(REPLICA_TYPE_LABEL, ""))
-    index = child.metadata.labels.get(REPLICA_INDEX_LABEL, "")
-    return Task(replica_type, int(index)) if replica_type and index.isdigit() else None
+    labels = child.metadata.labels
+    return _labelled(labels.get(REPLICA_TYPE_LABEL, ""), labels.get(REPLICA_INDEX_LABEL, ""))
 
 
 def main_container(pod: Pod) -> ContainerStatus | None:
     """The container whose end is the task's end: the one called tensorflow, else the first."""
     statuses = pod.status.container_statuses
-    return next((status for status in statuses if status.name == CONTAINER_NAME), statuses[0] if statuses else None)
+    for status in statuses:
+        if status.name == CONTAINER_NAME:
+            return status
+    return statuses[0] if statuses else None
 
 
-def members(ranges: Mapping[str, str]) -> set[Task]:
+def members(ranges: Mapping[str, str]) -> frozenset[Task]:
     """The tasks that a status field such as `started` names."""
-    return {Task(replica_type, index) for replica_type, text in ranges.items() for index in indexes.parse(text)}
+    return frozenset().union(*(_members(replica_type, text) for replica_type, text in ranges.items()))
 
 
 def ranges(tasks: Iterable[Task]) -> dict[str, str]:
@@ -100,3 +102,23 @@ def ranges(tasks: Iterable[Task]) -> dict[str, str]:
     for task in tasks:
         by_type.setdefault(task.type, set()).add(task.index)
     return {replica_type: indexes.render(by_type[replica_type]) for replica_type in sorted(by_type)}
+
+
+# A pass asks for the same few tasks many times, and the next pass again.
+
+
+@lru_cache(maxsize=64)
+def _tasks(counts: tuple[int, ...]) -> tuple[Task, ...]:
+    types = zip(REPLICA_TYPES, counts, strict=True)
+    return tuple(Task(replica_type, index) for replica_type, count in types for index in range(count))
+
+
+@lru_cache(maxsize=4096)
+def _labelled(replica_type: str, index: str) -> Task | None:
+    known = CANONICAL_TYPE.get(replica_type)
+    return Task(known, int(index)) if known and index.isdigit() else None
+
+
+@lru_cache(maxsize=256)
+def _members(replica_type: str, text: str) -> frozenset[Task]:
+    return frozenset(Task(replica_type, index) for index in indexes.parse(text))

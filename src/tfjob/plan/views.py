@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.plan.attempts import attempt_due, is_stale
+from tfjob.plan.attempts import attempts_due, is_stale
 from tfjob.plan.tasks import Observed, Task, desired, main_container, members, task_of
 
 POD_LOST, POD_DELETED, NODE_NOT_READY = "PodLost", "PodDeleted", "NodeNotReady"
@@ -67,9 +67,10 @@ def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -
     """How every desired task stands, in the light of what the status remembers."""
     pods = {task: pod for pod in observed.pods if (task := task_of(pod)) is not None}
     started, completed = members(status.started), members(status.completed_indexes)
+    due_of = attempts_due(job, status)
     views = []
     for task in desired(job):
-        pod, due, end = pods.get(task), attempt_due(job, status, task), None
+        pod, due, end = pods.get(task), due_of(task), None
         if task in completed:
             views.append(View(task, due, pod, completed=True))
             continue
