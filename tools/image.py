@@ -1,0 +1,216 @@
+"""Makes the operator's image from this interpreter and its packages: no container engine, no registry, no network.
+
+    uv run python tools/image.py --output dist/image                  the root file system and an OCI archive
+    ctr -n k8s.io images import dist/image/tf-job-operator.tar        a node's containerd takes it
+    docker build -t REGISTRY/tf-job-operator:TAG -f Dockerfile dist/image
+
+The image holds the interpreter, its standard library, the packages of `tfjob[operator]` as they are installed here,
+the shared libraries that all of these need, and nothing else: no shell, no package manager.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+import oci_archive
+
+from tfjob import __version__
+
+PROJECT = Path(__file__).parent.parent
+USER_ID = 65532
+PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+INTERPRETER = "/usr/local/bin/python"
+PACKAGES = "/app"
+LEFT_OUT = (
+    "__pycache__",
+    "distutils",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "site-packages",
+    "dist-packages",
+    "test",
+    "tests",
+    "tkinter",
+    "turtledemo",
+    "config-*",
+    "_curses*",
+    "_dbm*",
+    "_gdbm*",
+    "_test*",
+    "_tkinter*",
+    "_xxtestfuzz*",
+    "nis.*",
+    "readline*",
+    "xxlimited*",
+    "_ctypes_test*",
+    "*.a",
+)
+"""Parts of a Python installation that no operator needs."""
+FILES = {
+    "etc/passwd": f"operator:x:{USER_ID}:{USER_ID}::/:/nonexistent\n",
+    "etc/group": f"operator:x:{USER_ID}:\n",
+    "etc/nsswitch.conf": "hosts: files dns\n",
+}
+CONFIG = {
+    "User": f"{USER_ID}:{USER_ID}",
+    "Env": [
+        "PATH=/usr/local/bin",
+        f"PYTHONPATH={PACKAGES}",
+        "PYTHONUNBUFFERED=1",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "LANG=C.UTF-8",
+    ],
+    "Entrypoint": [INTERPRETER, "-m", "tfjob"],
+    "WorkingDir": "/",
+}
+"""How the image runs; the Dockerfile says the same."""
+
+
+def main() -> None:
+    """Writes OUTPUT/rootfs, OUTPUT/rootfs.tar and OUTPUT/tf-job-operator.tar."""
+    parser = argparse.ArgumentParser(description="Make the operator's image.")
+    parser.add_argument("--output", type=Path, default=Path("dist/image"), help="the folder to write into")
+    parser.add_argument("--name", default=f"localhost/tf-job-operator:{__version__}", help="the image's name")
+    options = parser.parse_args()
+    root = options.output / "rootfs"
+    shutil.rmtree(root, ignore_errors=True)
+    root_file_system(root)
+    layer = oci_archive.layer_of(root)
+    (options.output / "rootfs.tar").write_bytes(layer)
+    archive = options.output / "tf-job-operator.tar"
+    digest = oci_archive.write(archive, options.name, layer, CONFIG)
+    megabytes = len(layer) / 1e6, archive.stat().st_size / 1e6
+    print(f"{options.name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
+
+
+def root_file_system(root: Path) -> None:
+    """Fills a new folder with all that the image holds."""
+    copy_interpreter(root)
+    copy_packages(root / PACKAGES.lstrip("/"))
+    copy_libraries(root)
+    for name, text in FILES.items():
+        write(root / name, text)
+    (root / "tmp").mkdir(mode=0o1777)
+    for folder in (root / "usr/local/lib", root / PACKAGES.lstrip("/")):
+        # By content: a file system that is read-only and has no times must not make it compile again.
+        compileall.compile_dir(
+            str(folder),
+            stripdir=str(root),
+            prependdir="/",
+            quiet=2,
+            workers=0,
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )
+
+
+def copy_interpreter(root: Path) -> None:
+    """The program and its standard library; it finds the latter beside itself, wherever both are."""
+    program = root / INTERPRETER.lstrip("/")
+    program.parent.mkdir(parents=True)
+    shutil.copy(Path(sys.executable).resolve(), program)
+    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    for source in {sysconfig.get_path(name, vars=base) for name in ("stdlib", "platstdlib")}:
+        library = root / "usr/local/lib" / PYTHON
+        shutil.copytree(source, library, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True)
+
+
+def copy_packages(target: Path) -> None:
+    """`tfjob` as it is in this project, and the packages that it needs as they are installed here."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "src" / "tfjob", target / "tfjob", ignore=ignored)
+    for package in sorted(needed("tfjob", frozenset({"operator"})) - {"tfjob"}):
+        for source, name in files_of(distribution(package)):
+            destination = target / name
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, destination)
+
+
+def needed(name: str, extras: frozenset[str]) -> set[str]:
+    """A distribution and all that it needs; one that is not installed is for another platform."""
+    found: set[str] = set()
+    asked: set[tuple[str, frozenset[str]]] = set()
+    todo = [(name, extras)]
+    while todo:
+        one, wanted = todo.pop()
+        if (one, wanted) in asked:
+            continue
+        asked.add((one, wanted))
+        try:
+            requirements = distribution(one).requires or []
+        except PackageNotFoundError:
+            continue
+        found.add(one)
+        todo += list(applying(requirements, wanted))
+    return found
+
+
+def applying(requirements: Iterable[str], wanted: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Name and extras of the requirements that hold with these extras."""
+    for line in requirements:
+        requirement, _, marker = line.partition(";")
+        conditions = re.findall(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
+        if conditions and not wanted & set(conditions):
+            continue
+        match = re.match(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?", requirement)
+        assert match is not None, line
+        extras = frozenset(extra.strip() for extra in (match[2] or "").split(",") if extra.strip())
+        yield re.sub(r"[-_.]+", "-", match[1]).lower(), extras
+
+
+def files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
+    """The files of an installed package, and their place below the folder of packages; its commands stay here."""
+    for file in package.files or []:
+        if not file.parts[0].startswith("..") and "__pycache__" not in file.parts:
+            yield Path(str(file.locate())), str(file)
+
+
+def copy_libraries(root: Path) -> None:
+    """Every shared library that a program or extension of the image needs, and the loader."""
+    programs = [root / INTERPRETER.lstrip("/"), *root.rglob("*.so"), *root.rglob("*.so.*")]
+    libraries: dict[str, Path] = {}
+    for program in programs:
+        libraries |= linked(program)
+    system = next(path.parent for name, path in libraries.items() if name == "libc.so.6")
+    for name, path in libraries.items():
+        if path.is_relative_to(root.resolve()):
+            continue
+        # The loader has a fixed place; the others go where libc is, which is searched without a cache.
+        destination = root / str(path if name.startswith("/") else system / name).lstrip("/")
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path.resolve(), destination)
+
+
+def linked(program: Path) -> dict[str, Path]:
+    """The libraries that a program needs, by name; the loader by its path."""
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
+    found: dict[str, Path] = {}
+    for line in done.stdout.splitlines():
+        if match := re.match(r"\s*(\S+) => (/\S+) \(", line):
+            found[match[1]] = Path(match[2])
+        elif match := re.match(r"\s*(/\S+) \(", line):
+            found[match[1]] = Path(match[1])
+        elif "not found" in line:
+            raise SystemExit(f"{program}: {line.strip()}")
+    return found
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a file, and its folder if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
