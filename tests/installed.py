@@ -55,8 +55,10 @@ class Installed:
         )
 
     def environment(self, home: Path) -> dict[str, str]:
-        """A plain environment with a state folder of its own."""
-        return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TFJOB_HOME": str(home), **self.env}
+        """A plain environment with a state folder of its own; what a killed TensorFlow leaves goes to our TMPDIR."""
+        plain = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TFJOB_HOME": str(home)}
+        scratch = {"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {}
+        return {**plain, **scratch, **self.env}
 
     def make_folder(self, path: Path) -> Path:
         """A folder that this user of the tool owns."""
