@@ -47,8 +47,9 @@ def step(job: TFJob, observed: Observed, scheduler: str) -> Step:
         return Step([Create(pod_group(job, scheduler))], hold=True)
     if present.metadata.deletion_timestamp is not None:
         return Step(hold=True, wait=f"the old PodGroup {name} is being deleted")
-    spec = _changed(present.spec, pod_group(job, scheduler).spec)
-    actions = [] if spec is None else [Update(replace(present, spec=spec))]
+    wanted = pod_group(job, scheduler)
+    spec = _changed(present.spec, wanted.spec)
+    actions = [] if spec is None else [Update(replace(present, api_version=wanted.api_version, spec=spec))]
     if is_volcano(scheduler) and present.status.phase in ("", "Pending"):
         return Step(actions, hold=True, wait=f"{VOLCANO} has not admitted PodGroup {name} yet")
     return Step(actions)
