@@ -1,7 +1,7 @@
 """The webhook's certificates: made in memory, trusted through the webhook configuration, never written to a disk.
 
 Each operator process signs a certificate of its own and adds it to the bundle of those that the API server trusts;
-the key never leaves the process. docs/decisions/0009 says why.
+the key never leaves the process. docs/decisions/0008 says why.
 """
 
 from __future__ import annotations
