@@ -52,6 +52,13 @@ def test_a_status_that_is_not_ours_says_nothing() -> None:
     assert job.status.conditions == []
 
 
+def test_a_job_that_ended_under_somebody_elses_status_has_ended() -> None:
+    """Else it would run again."""
+    conditions = [{"type": "Succeeded", "status": "True"}, {"type": 1}]
+    job = job_of(decode_job(encoded_job({"tfReplicaSpecs": WORKER}, status={"attempt": "x", "conditions": conditions})))
+    assert [condition.type for condition in job.status.conditions] == ["Succeeded"]
+
+
 def test_a_pod_keeps_of_its_spec_what_decisions_read() -> None:
     spec = {"nodeName": "a", "restartPolicy": "Never", "containers": [CONTAINER], "volumes": [{"name": "v"}]}
     pod = decode_pod(msgspec.json.encode({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": "Running"}}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from tfjob.api import v1
 from tfjob.api.defaults import with_defaults
 from tfjob.api.objects import Model, ObjectMeta, Pod, PodGroup, PodStatus, Service
 from tfjob.api.problems import Problem
-from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobSpec, TFJobStatus
+from tfjob.api.types import API_VERSION, KIND, Condition, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
 
 UNREAD_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
@@ -122,17 +123,26 @@ def job_of(cached: CachedJob) -> TFJob:
 
     The API server checks specs against our schema, but a job may be older than it, or the schema somebody else's.
     """
-    try:
-        status = _statuses.decode(cached.status)
-    except msgspec.ValidationError:
-        status = TFJobStatus()  # somebody else's status says nothing to us
-    shell = TFJob(metadata=cached.metadata, status=status)
+    shell = TFJob(metadata=cached.metadata, status=_status(cached.status))
     try:
         return with_defaults(replace(shell, spec=_specs.decode(cached.spec)))
     except (msgspec.ValidationError, AttributeError, TypeError) as error:
         manifest = {"apiVersion": API_VERSION, "kind": KIND, "spec": msgspec.json.decode(cached.spec)}
         problems = v1.schema().check(manifest, KIND).problems
         raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
+
+
+def _status(encoded: bytes) -> TFJobStatus:
+    """A status; of one that is not ours the conditions, so that what has ended does not begin again."""
+    try:
+        return _statuses.decode(encoded)
+    except msgspec.ValidationError:
+        found = msgspec.json.decode(encoded)
+    conditions = []
+    for condition in found.get("conditions") or () if isinstance(found, dict) else ():
+        with suppress(msgspec.ValidationError):
+            conditions.append(msgspec.convert(condition, Condition))
+    return TFJobStatus(conditions=conditions)
 
 
 def _trimmed(metadata: ObjectMeta) -> ObjectMeta:

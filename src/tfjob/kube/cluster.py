@@ -129,8 +129,13 @@ class KubeCluster:
 
     async def update(self, child: PodGroup) -> None:
         """Writes a group's spec over the version that was read."""
+        metadata = child.metadata
+        changes = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+            {"op": "replace", "path": "/spec", "value": child.spec},
+        ]
         try:
-            await self.client.update(self._resources[child.kind], child.metadata.namespace, child.metadata.name, child)
+            await self.client.patch(self._resources[child.kind], metadata.namespace, metadata.name, changes, "json")
         except (errors.Conflict, errors.NotFound) as error:
             raise Conflict(str(error)) from None
 
