@@ -41,7 +41,7 @@ class ApiServer:
     async def __aenter__(self) -> Self:
         application = web.Application(client_max_size=2**24)
         application.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.0)
+        self._runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
         await self._runner.setup()
         await self.listen()
         return self
@@ -54,6 +54,10 @@ class ApiServer:
         self._site = web.TCPSite(self._runner, "127.0.0.1", self.port)
         await self._site.start()
         self.port = self._runner.addresses[-1][1]
+
+    async def stop_listening(self) -> None:
+        """Refuses connections from now on."""
+        await self._site.stop()
 
     def access(self, credential: Credential | None = None) -> Access:
         """How to reach it."""

@@ -275,18 +275,12 @@ class Client:
 
         Raises ApiError or Unreachable on the way in; what happens while the answer is read is aiohttp's to say.
         """
-        await self._authorize()
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle)
-        started = time.perf_counter()
-        try:
-            response = await self._session.get(
-                self._url(path, params), timeout=timeout, allow_redirects=False, server_hostname=self._server_name
-            )
-        except _NO_ANSWER as error:
-            self._observed("GET", 0, started)
-            raise self._unreachable(error) from None
+        response = await self._opened(self._url(path, params), timeout)
+        if response.status == 401 and await self._renewed():
+            response.close()
+            response = await self._opened(self._url(path, params), timeout)
         async with response:
-            self._observed("GET", response.status, started)
             if response.status != 200:
                 raise await _refusal(response)
             yield response
@@ -332,6 +326,19 @@ class Client:
         if 200 <= response.status < 300:
             return answer
         return api_error(response.status, answer, response.headers.get("Retry-After", ""))
+
+    async def _opened(self, url: URL, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        await self._authorize()
+        started = time.perf_counter()
+        try:
+            response = await self._session.get(
+                url, timeout=timeout, allow_redirects=False, server_hostname=self._server_name
+            )
+        except _NO_ANSWER as error:
+            self._observed("GET", 0, started)
+            raise self._unreachable(error) from None
+        self._observed("GET", response.status, started)
+        return response
 
     async def _bear(self, error: KubeError, method: str, tries: int) -> None:
         """Waits until the same request makes sense again; raises the error when it does not."""

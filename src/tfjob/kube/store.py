@@ -1,0 +1,121 @@
+"""The objects of one kind as they were last seen, found by name and by one index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+
+class Metadata(Protocol):
+    """What a store needs to know of an object."""
+
+    @property
+    def namespace(self) -> str:
+        """Empty for what belongs to the whole cluster."""
+
+    @property
+    def name(self) -> str:
+        """Unique in its namespace at one time."""
+
+    @property
+    def uid(self) -> str:
+        """Unique for ever."""
+
+    @property
+    def resource_version(self) -> str:
+        """Another one after each change."""
+
+
+class Stored(Protocol):
+    """An object with its metadata."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Which object this is, and which version of it."""
+
+
+T = TypeVar("T", bound=Stored)
+
+
+class Store(Generic[T]):
+    """Objects by name; `index` says under which key each is found besides, None for under none.
+
+    `on_change(old, new)` is called after each change: old is None for an object that is new, new is None for one that
+    is gone. An object that was replaced by another of its name goes first and comes then.
+    """
+
+    def __init__(
+        self,
+        index: Callable[[T], Hashable | None] | None = None,
+        on_change: Callable[[T | None, T | None], None] | None = None,
+    ) -> None:
+        self.on_change = on_change
+        self._index = index
+        self._items: dict[Name, T] = {}
+        self._groups: dict[Hashable, dict[Name, T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """The object of that name."""
+        return self._items.get((namespace, name))
+
+    def by_index(self, key: Hashable) -> list[T]:
+        """The objects under a key of the index."""
+        group = self._groups.get(key)
+        return list(group.values()) if group else []
+
+    def all(self) -> list[T]:
+        """Every object."""
+        return list(self._items.values())
+
+    def put(self, item: T) -> None:
+        """An object as it is now."""
+        metadata = item.metadata
+        name = (metadata.namespace, metadata.name)
+        old = self._items.get(name)
+        if old is not None:
+            if old.metadata.resource_version == metadata.resource_version:
+                return
+            if old.metadata.uid != metadata.uid:
+                self.remove(*name)
+                old = None
+        self._items[name] = item
+        if self._index is not None:
+            key = self._index(item)
+            if old is not None and (before := self._index(old)) != key:
+                self._ungroup(before, name)
+            if key is not None:
+                self._groups.setdefault(key, {})[name] = item
+        if self.on_change is not None:
+            self.on_change(old, item)
+
+    def remove(self, namespace: str, name: str, last: T | None = None) -> None:
+        """An object is gone; `last` is how it was at its end, which may be newer than what was stored."""
+        item = self._items.pop((namespace, name), None)
+        if item is None:
+            return
+        if self._index is not None:
+            self._ungroup(self._index(item), (namespace, name))
+        if self.on_change is not None:
+            self.on_change(last or item, None)
+
+    def replace(self, items: Iterable[T], kept: Collection[Name] = ()) -> None:
+        """All the objects there are now; those of `kept` exist too, but nothing newer is known of them."""
+        there = set(kept)
+        for item in items:
+            there.add((item.metadata.namespace, item.metadata.name))
+            self.put(item)
+        for name in [name for name in self._items if name not in there]:
+            self.remove(*name)
+
+    def _ungroup(self, key: Hashable | None, name: Name) -> None:
+        group = self._groups.get(key)
+        if group is not None:
+            group.pop(name, None)
+            if not group:
+                del self._groups[key]
