@@ -10,6 +10,8 @@ import pytest
 
 from installed import Installed, for_ordinary_user, own
 
+pytest_plugins = ["clusters"]
+
 REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
 """Set in CI: whatever a test needs must be there, so a skip is a failure."""
 

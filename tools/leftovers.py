@@ -30,6 +30,7 @@ SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 NOT_OURS = ("pytest-of-", "uv-", "__autograph_generated_file")  # what pytest, uv and a killed TensorFlow keep there
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MARK = b"TFJOB_POD="  # every process of a pod carries it
+CLUSTER_LINK = "tfjobdc"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -110,6 +111,7 @@ def machine(folder: Path) -> dict[str, set[str]]:
         "cgroup": cgroups(),
         "user": lines("/etc/passwd") | lines("/etc/group") | lines("/etc/subuid"),
         "scratch": {f"{folder}/{name}" for folder in SCRATCH for name in names(folder) if "tfjob" in name},
+        "development cluster": names(clusters_folder()),
         "state folder": {f"{folder}/{name}" for folder in state_folders() for name in names(folder)},
     }
 
@@ -141,14 +143,19 @@ def routes() -> set[str]:
 
 
 def cgroups() -> set[str]:
-    """Control groups of ours, version 1 and 2, that hold no process (one with processes is at work)."""
+    """Control groups of ours, version 1 and 2, that are not at work: neither they nor those below hold a process."""
     roots = {fields[4] for fields in map(str.split, lines("/proc/self/mountinfo")) if "cgroup" in fields[8:10][0]}
     found = set()
     for root in roots:
         for folder, below, _ in os.walk(root):
             ours = [f"{folder}/{name}" for name in below if "tfjob" in name]
-            found.update(group for group in ours if not lines(f"{group}/cgroup.procs"))
+            found.update(group for group in ours if not any(lines(f"{one}/cgroup.procs") for one in groups_in(group)))
     return found
+
+
+def groups_in(group: str) -> list[str]:
+    """A control group and those below, the innermost first."""
+    return [folder for folder, _, _ in os.walk(group, topdown=False)]
 
 
 def state_folders() -> list[str]:
@@ -157,19 +164,31 @@ def state_folders() -> list[str]:
     return [f"{home}/.local/state/tfjob/runs/default", f"{home}/.local/state/tfjob", f"{home}/.config/tfjob"]
 
 
+def clusters_folder() -> str:
+    """Where development clusters have their folders."""
+    return f"{os.environ.get('XDG_STATE_HOME') or Path.home() / '.local/state'}/tfjob-devcluster"
+
+
 def files_left(scratch: Path) -> set[str]:
     """What tests did not remove from their TMPDIR."""
     return {f"{scratch}/{name}" for name in names(str(scratch)) if not name.startswith(NOT_OURS)}
 
 
 def is_foreign(found: str) -> bool:
-    """Whether a new mount, file or group may belong to another test run: one that is guarded itself, or is going on."""
+    """Whether something new may belong to another test run: one that is guarded itself, or is going on."""
     kind, _, name = found.partition(": ")
     if kind == "mount":
         return is_others_mount(name)
     if kind in ("cgroup", "scratch"):
         return Path(name).name.startswith(PREFIX) or bool(other_test_runs())
+    if kind == "development cluster" or (kind in ("link", "route", "address") and is_cluster_network(name)):
+        return bool(other_test_runs())
     return False
+
+
+def is_cluster_network(found: str) -> bool:
+    """Whether a link, route or address is that of a development cluster."""
+    return CLUSTER_LINK in found or (found.startswith("10.2") and found.endswith((".0.0", ".0.1", ".0.255")))
 
 
 def is_others_mount(mount: str) -> bool:
@@ -289,8 +308,9 @@ def run_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Ends and removes every guarded run whose guard was killed."""
+    """Ends and removes every guarded run whose guard was killed, and the clusters of test runs that were."""
     swept = [sweep_folder(folder) for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*")]
+    subprocess.run([sys.executable, "-m", "devcluster", "sweep"], cwd=Path(__file__).parents[1], check=False)
     deadline = time.monotonic() + (NEWBORN if any(swept) else 0.0)
     while remove_groups() and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -316,7 +336,8 @@ def remove_groups() -> list[Path]:
     for group in groups:
         with contextlib.suppress(OSError):
             if time.time() - group.stat().st_mtime > NEWBORN:
-                group.rmdir()
+                for one in groups_in(str(group)):
+                    Path(one).rmdir()
     return [group for group in groups if group.exists()]
 
 

@@ -1,0 +1,85 @@
+"""Builds programs from Go modules, each once for its version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from devcluster import golang, versions
+from devcluster.cache import Stopwatch, built, say, scratch
+from devcluster.errors import Refused
+from devcluster.parts import Part
+
+SOURCES = Path(__file__).parent / "go"
+
+
+def programs(parts: Iterable[Part]) -> dict[str, Path]:
+    """Name -> path of every program of these parts, built if they are not yet."""
+    found = {}
+    for part in parts:
+        folder = binaries(part)
+        found.update({name: folder / name for name in (part.name, *part.links)})
+    return found
+
+
+def binaries(part: Part) -> Path:
+    """The folder with a part's programs."""
+    key = hashlib.sha256(f"{part}{_source(part)}".encode()).hexdigest()[:8]
+    return built(f"{part.name}-{part.version}-{key}", lambda folder: _build(part, folder)) / "bin"
+
+
+def _source(part: Part) -> str:
+    return "" if part.package else (SOURCES / f"{part.name}.go").read_text()
+
+
+def _build(part: Part, folder: Path) -> None:
+    watch = Stopwatch()
+    say(f"{part.name} {part.version}: building with Go ({part.duration} the first time) ...")
+    go, env = golang.go(), golang.environment()
+    if part.unlisted:
+        env["GONOSUMDB"] = "*"
+    with scratch() as name:
+        place = Path(name)
+        (place / "go.mod").write_text(_go_mod(part, go, env))
+        if part.package:
+            _run([go, "get", f"{part.package}@v{part.version}"], place, env, part)
+        else:
+            (place / "main.go").write_text(_source(part))
+            _run([go, "mod", "tidy"], place, env, part)
+        flags = " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in part.stamps)])
+        output = folder / "bin" / part.name
+        command = [go, "build", "-trimpath", "-ldflags", flags, "-o", str(output), part.package or "."]
+        _run(command, place, env, part)
+    for link in part.links:
+        (folder / "bin" / link).symlink_to(part.name)
+    say(f"{part.name} {part.version}: built in {watch}")
+
+
+def _go_mod(part: Part, go: str, env: dict[str, str]) -> str:
+    """A module of our own that needs the part's module."""
+    language = ".".join(map(str, versions.GO_MINIMUM))
+    lines = [f"module devcluster/{part.name}", "", f"go {language}", ""]
+    if part.module and not part.package:
+        lines.append(f"require {part.module} v{part.version}")
+    if part.staging:
+        download = [go, "mod", "download", "-json", f"{part.module}@v{part.version}"]
+        text = Path(json.loads(_run(download, SOURCES, env, part))["GoMod"]).read_text()
+        lines += [f"replace {name} => {name} v{part.staging}" for name in staged_modules(text)]
+    return "\n".join(lines) + "\n"
+
+
+def staged_modules(go_mod: str) -> list[str]:
+    """The modules that a go.mod replaces by folders below ./staging; others must name their published version."""
+    return re.findall(r"^\s*(?:replace\s+)?(\S+)\s+=>\s+\./staging/", go_mod, re.MULTILINE)
+
+
+def _run(command: list[str], place: Path, env: dict[str, str], part: Part) -> str:
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        end = "\n".join(done.stderr.strip().splitlines()[-15:])
+        raise Refused(f"{part.name} {part.version} does not build: `{' '.join(command)}` says:\n{end}")
+    return done.stdout

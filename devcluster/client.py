@@ -1,0 +1,74 @@
+"""A handle on a running cluster, for commands and tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class KubectlFailed(Exception):
+    """kubectl ended with an error; the text is what it said."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """A cluster as one talks to it."""
+
+    kubeconfig: Path
+    programs: Path
+    """The folder with kubectl."""
+    audit_log: Path | None = None
+    """Where the API server notes every write; None for a cluster that is not ours."""
+
+    def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 60) -> str:
+        """Runs kubectl to its end and returns what it printed."""
+        done = subprocess.run(
+            [str(self.programs / "kubectl"), *words],
+            env=self.environment(),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if done.returncode:
+            raise KubectlFailed(f"kubectl {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def get(self, *words: str) -> Any:
+        """`kubectl get ... -o json`, decoded."""
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def apply(self, *objects: dict[str, Any], namespace: str = "") -> str:
+        """Applies objects."""
+        items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        place = ("-n", namespace) if namespace else ()
+        return self.kubectl("apply", "-f", "-", *place, stdin=json.dumps(items))
+
+    def namespace(self, prefix: str = "test") -> str:
+        """A new namespace with a name of its own."""
+        name = f"{prefix}-{secrets.token_hex(4)}"
+        self.kubectl("create", "namespace", name)
+        return name
+
+    def delete_namespace(self, name: str, *, wait: bool = False) -> None:
+        """Deletes a namespace with all in it; its pods get no grace."""
+        self.kubectl("delete", "pods", "--all", "-n", name, "--grace-period=0", "--force", "--wait=false")
+        self.kubectl("delete", "namespace", name, f"--wait={str(wait).lower()}", timeout=180)
+
+    def environment(self) -> dict[str, str]:
+        """The variables with which kubectl, and programs like it, find this cluster."""
+        path = f"{self.programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": path}
+
+    def writes(self) -> Iterator[dict[str, Any]]:
+        """The audit log: every request that wrote something, oldest first."""
+        if self.audit_log is not None and self.audit_log.exists():
+            for line in self.audit_log.read_text().splitlines():
+                yield json.loads(line)

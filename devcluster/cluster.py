@@ -1,0 +1,171 @@
+"""Clusters: up, down, shared by tests, swept."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from devcluster import build, node, nodes, parts, state
+from devcluster.cache import Stopwatch, say
+from devcluster.client import Client
+from devcluster.control_plane import ControlPlane
+from devcluster.errors import Refused
+from devcluster.state import Folder
+
+CONTROL_PLANE, NODE = "control-plane", "node"
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a cluster consists of."""
+
+    profile: str = CONTROL_PLANE
+    nodes: int = 0
+
+    @classmethod
+    def of(cls, profile: str, nodes: int | None) -> Shape:
+        """From what a user asks for."""
+        if profile == CONTROL_PLANE:
+            if nodes:
+                raise Refused("--nodes needs --profile node: the control-plane profile has none")
+            return cls()
+        if not 1 <= (nodes or 1) <= 9:
+            raise Refused("--nodes must be between 1 and 9")
+        if os.geteuid():
+            raise Refused("--profile node needs root (network and mount namespaces, control groups); run it with sudo")
+        return cls(NODE, nodes or 1)
+
+    def __str__(self) -> str:
+        return f"{self.nodes} node{'s' * (self.nodes > 1)}" if self.nodes else "control plane only"
+
+
+def up(name: str, shape: Shape) -> Client:
+    """A running cluster of that name: the one that is there, or a new one."""
+    prepare(shape)
+    folder = Folder(name)
+    with folder.locked():
+        if not is_up(folder):
+            start(folder, shape)
+        elif folder.read("shape") != [shape.profile, shape.nodes]:
+            was = Shape(*folder.read("shape"))
+            raise Refused(f"cluster {name} is up with {was}; take it down first, or choose another --name")
+    return client(folder)
+
+
+def down(name: str) -> bool:
+    """Takes a cluster down without a trace; False if there was none."""
+    folder = Folder(name)
+    if name not in state.names():
+        return False
+    with folder.locked():
+        clear(folder)
+        folder.remove()
+    return True
+
+
+def attach(name: str) -> Client:
+    """A cluster that is up."""
+    folder = Folder(name)
+    if name not in state.names() or not is_up(folder):
+        raise Refused(f"cluster {name} is not up; start it with `python -m devcluster up --name {name}`")
+    return client(folder)
+
+
+@contextlib.contextmanager
+def shared(name: str, shape: Shape) -> Iterator[Client]:
+    """A cluster for several processes: the first starts it, the last takes it down, a kill of all is swept later."""
+    prepare(shape)
+    folder = Folder(name)
+    with folder.locked():
+        if not is_up(folder):
+            if _in_use(folder):
+                raise Refused(f"cluster {name} broke while others use it; its logs are in {folder.logs}")
+            start(folder, shape)
+        users = _use(folder)
+    try:
+        yield client(folder)
+    finally:
+        users.close()
+        with folder.locked():
+            if not _in_use(folder):
+                clear(folder)
+                folder.remove()
+
+
+def sweep() -> list[str]:
+    """Takes down what a killed command or test run left: clusters without users or without processes."""
+    swept = []
+    for name in state.names():
+        folder = Folder(name)
+        with folder.locked():
+            abandoned = not _in_use(folder) if (folder / "users").exists() else not folder.processes()
+            if abandoned:
+                clear(folder)
+                folder.remove()
+                swept.append(name)
+    return swept
+
+
+def prepare(shape: Shape) -> None:
+    """Builds whatever is missing."""
+    build.programs(parts.CONTROL_PLANE)
+    if shape.nodes:
+        nodes.prepare()
+
+
+def start(folder: Folder, shape: Shape) -> None:
+    """Starts a cluster in a folder in which another one may have been left."""
+    watch = Stopwatch()
+    clear(folder)
+    folder.write("shape", [shape.profile, shape.nodes])
+    try:
+        if shape.nodes:
+            nodes.start(folder, shape.nodes, client(folder))
+        else:
+            ControlPlane(folder, build.programs(parts.CONTROL_PLANE)).start()
+    except BaseException:
+        clear(folder)
+        raise
+    folder.write("up", True)
+    say(f"cluster {folder.name}: up in {watch} ({shape})")
+
+
+def clear(folder: Folder) -> None:
+    """Ends all that a cluster started and empties its folder; the caller has its lock."""
+    folder.end_processes()
+    nodes.clear(folder)
+    folder.empty()
+
+
+def is_up(folder: Folder) -> bool:
+    """Whether it was started to the end and its control plane lives; a node may have lost its power."""
+    own = [one for one in folder.started() if not one.name.startswith(node.PREFIX)]
+    return bool(folder.read("up")) and all(one.alive() for one in own)
+
+
+def client(folder: Folder) -> Client:
+    """A handle on a cluster that is up."""
+    return Client(folder / "kubeconfig", build.binaries(parts.KUBE), folder / "audit.log")
+
+
+def _use(folder: Folder) -> IO[str]:
+    """A handle that marks the cluster as in use until it is closed, or its process ends however it may."""
+    users = (folder / "users").open("w")
+    fcntl.flock(users, fcntl.LOCK_SH)
+    return users
+
+
+def _in_use(folder: Folder) -> bool:
+    try:
+        with (folder / "users").open() as users:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False

@@ -1,0 +1,97 @@
+"""Programs of the machine's own distribution, unpacked into the cache: nothing is installed, no service starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster import versions
+from devcluster.cache import Stopwatch, built, say, scratch
+from devcluster.errors import Refused
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Unpacked packages, used beside what the machine has."""
+
+    folder: Path
+
+    def environment(self) -> dict[str, str]:
+        """Variables with which the programs find each other, their libraries and their plugins."""
+        paths = [*(self.folder / name for name in ("sbin", "bin", "usr/sbin", "usr/bin")), *map(Path, _SYSTEM_PATH)]
+        libraries = sorted({file.parent for file in self.folder.rglob("*.so.*")})
+        env = {"PATH": os.pathsep.join(map(str, paths)), "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
+        plugins = sorted(self.folder.glob("usr/lib/*/xtables"))
+        return {**env, "XTABLES_LIBDIR": str(plugins[0])} if plugins else env
+
+    def program(self, name: str) -> Path:
+        """Where a program is, in the tree or on the machine."""
+        found = shutil.which(name, path=self.environment()["PATH"])
+        if not found:
+            raise Refused(f"{name} is not among the packages {', '.join(versions.DEBIAN_PACKAGES)}")
+        return Path(found)
+
+    @property
+    def cni(self) -> Path:
+        """The folder with the network plugins."""
+        own = self.folder / "usr/lib/cni"
+        return own if own.is_dir() else Path("/usr/lib/cni")
+
+
+_SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+def tree() -> Tree:
+    """The packages that the machine lacks, unpacked once for its release."""
+    if not shutil.which("apt-get"):
+        raise Refused("nodes need a Debian or Ubuntu machine: containerd and its friends come from there by apt-get")
+    release = Path("/etc/os-release").read_text()
+    fields = dict(line.split("=", 1) for line in release.splitlines() if "=" in line)
+    name = "-".join(fields.get(key, "").strip('"') for key in ("ID", "VERSION_ID"))
+    return Tree(built(f"packages-{name}", _unpack))
+
+
+def _unpack(folder: Path) -> None:
+    watch = Stopwatch()
+    say(f"packages {', '.join(versions.DEBIAN_PACKAGES)}: downloading ...")
+    with scratch() as name:
+        place = Path(name)
+        try:
+            _download(place)
+        except Refused:  # the machine's lists of packages are missing or old
+            _apt(["update", "--quiet"], place)
+            _download(place)
+        for archive in sorted(place.glob("*.deb")):
+            subprocess.run(["dpkg", "-x", str(archive), str(folder)], check=True)
+    _link_iptables(folder)
+    say(f"packages: unpacked in {watch}")
+
+
+def _download(place: Path) -> None:
+    """Fetches the packages, and those that they need, that are not installed."""
+    plan = _apt(["install", "--simulate", "--no-install-recommends", *versions.DEBIAN_PACKAGES], place)
+    lines = [line.split() for line in plan.splitlines()]
+    missing = [f"{words[1]}={words[2].lstrip('(')}" for words in lines if words[:1] == ["Inst"]]
+    if missing:
+        _apt(["download", *missing], place)
+
+
+def _apt(words: list[str], place: Path) -> str:
+    command = ["apt-get", "-o", "APT::Sandbox::User=root", *words]
+    done = subprocess.run(
+        command, cwd=place, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise Refused(f"`{' '.join(command)}` says: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _link_iptables(folder: Path) -> None:
+    """The plain names, which Debian's installer would have made."""
+    for name in ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"):
+        programs = folder / "usr/sbin"
+        if (programs / "xtables-nft-multi").exists() and not (programs / name).exists():
+            (programs / name).symlink_to("xtables-nft-multi")

@@ -1,0 +1,105 @@
+"""Images without a registry or an engine: OCI archives written here."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import subprocess
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PAUSE = "devcluster.local/pause:1"
+BUSYBOX = "devcluster.local/busybox:1"
+"""A shell and the small tools; use it with `imagePullPolicy: IfNotPresent`."""
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def write_pause(archive: Path, program: Path) -> None:
+    """The image of the process that holds a pod's namespaces."""
+    write(archive, PAUSE, {"pause": program}, ["/pause"])
+
+
+def write_busybox(archive: Path, program: Path) -> None:
+    """A shell image: one static program under all its names, and the folders that programs expect."""
+    names = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=True).stdout.split()
+    links = {f"bin/{name}": "busybox" for name in names if name != "busybox"}
+    write(
+        archive, BUSYBOX, {"bin/busybox": program}, ["sh"], links=links, folders=("tmp", "root", "home", "etc", "var")
+    )
+
+
+def write(
+    archive: Path,
+    reference: str,
+    files: Mapping[str, Path],
+    command: Sequence[str],
+    *,
+    links: Mapping[str, str] | None = None,
+    folders: Sequence[str] = (),
+) -> None:
+    """Writes an image of one layer: files by their path in it, symbolic links, empty folders that all may write."""
+    layer = _layer(files, links or {}, folders)
+    config = _json(
+        {
+            "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "os": "linux",
+            "config": {"Cmd": list(command), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+        }
+    )
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": _MEDIA.format("manifest.v1+json"),
+            "config": _descriptor("config.v1+json", config),
+            "layers": [_descriptor("layer.v1.tar", layer)],
+        }
+    )
+    named = {"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": reference}
+    index = {"schemaVersion": 2, "manifests": [{**_descriptor("manifest.v1+json", manifest), "annotations": named}]}
+    with tarfile.open(archive, "w") as tar:
+        _add(tar, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
+        _add(tar, "index.json", _json(index))
+        for blob in (layer, config, manifest):
+            _add(tar, f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}", blob)
+
+
+_MEDIA = "application/vnd.oci.image.{}"
+
+
+def _layer(files: Mapping[str, Path], links: Mapping[str, str], folders: Sequence[str]) -> bytes:
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for name in folders:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
+            tar.addfile(entry)
+        for name, source in files.items():
+            _add(tar, name, source.read_bytes(), mode=0o755)
+        for name, target in links.items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            tar.addfile(entry)
+    return layer.getvalue()
+
+
+def _descriptor(kind: str, blob: bytes) -> dict[str, object]:
+    return {"mediaType": _MEDIA.format(kind), "digest": _digest(blob), "size": len(blob)}
+
+
+def _digest(blob: bytes) -> str:
+    return f"sha256:{hashlib.sha256(blob).hexdigest()}"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    tar.addfile(entry, io.BytesIO(content))

@@ -1,0 +1,126 @@
+"""A control plane with nodes: the network, CoreDNS and every node, around it."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from devcluster import build, cgroups, debian, network, node, parts, room
+from devcluster.client import Client
+from devcluster.control_plane import ControlPlane
+from devcluster.errors import Refused, tail
+from devcluster.network import Network
+from devcluster.node import Node
+from devcluster.room import Process, Room
+from devcluster.state import Folder
+
+SWITCH = "switch"
+COREFILE = """\
+.:53 {{
+    bind {address}
+    errors
+    kubernetes cluster.local in-addr.arpa {{
+        kubeconfig {kubeconfig}
+        ttl 0
+    }}
+}}
+"""
+
+
+def prepare() -> None:
+    """Builds, downloads and writes all that nodes need."""
+    build.programs(parts.NODE)
+    debian.tree()
+    node.own_images()
+
+
+def start(folder: Folder, count: int, client: Client) -> None:
+    """Returns when every node is ready and names resolve."""
+    switch = Room(folder, SWITCH)
+    net = network.claim(switch)
+    folder.write("network", net.block)
+    net.lay(switch, count)
+    plane = ControlPlane(folder, build.programs(parts.NODE), net.addresses())
+    plane.start()
+    _start_dns(switch, plane, net)
+    members = [Node(folder, net, number) for number in range(1, count + 1)]
+    for member in members:
+        member.register(plane)
+        member.start(switch.pid, count)
+    with ThreadPoolExecutor(count) as each:
+        for ready in [each.submit(member.await_ready, client) for member in members]:
+            ready.result()
+    _await_dns(folder, net)
+
+
+def clear(folder: Folder) -> None:
+    """Removes what outlives the processes of nodes: control groups, and a link for a moment."""
+    net = network.of(folder)
+    if net:
+        network.await_gone(net)
+    if (folder / "rooms").exists():
+        cgroups.remove(folder)
+
+
+def load_image(folder: Folder, archive: Path) -> list[str]:
+    """Imports an OCI archive into every node; their names."""
+    names = running(folder)
+    if not names:
+        raise Refused(f"cluster {folder.name} has no nodes to load an image into")
+    for name in names:
+        node.load(folder, name, archive)
+    return names
+
+
+def running(folder: Folder) -> list[str]:
+    """The names of the nodes that have power."""
+    return [one.name for one in folder.started() if one.name.startswith(node.PREFIX) and one.alive()]
+
+
+def cut_power(folder: Folder, name: str) -> None:
+    """Ends a node and all its pods at once; the cluster notices when the node's lease runs out."""
+    room.close(room.find(folder, name))
+
+
+def restore_power(folder: Folder, name: str, client: Client) -> None:
+    """Starts a node again, with the disk that it had, and waits until it is ready."""
+    net = network.of(folder)
+    if net is None or name in running(folder):
+        raise Refused(f"{name} of cluster {folder.name} has power")
+    member = Node(folder, net, int(name.removeprefix(node.PREFIX)))
+    member.start(room.find(folder, SWITCH).pid, folder.read("shape")[1])
+    member.await_ready(client)
+
+
+def _start_dns(switch: Room, plane: ControlPlane, net: Network) -> None:
+    kubeconfig = plane.kubeconfig("coredns", "coredns", "system:masters")
+    corefile = switch.folder / "Corefile"
+    corefile.write_text(COREFILE.format(address=net.dns, kubeconfig=kubeconfig))
+    switch.begin([Process("coredns", [build.binaries(parts.COREDNS) / "coredns", "-conf", corefile])])
+
+
+def _await_dns(folder: Folder, net: Network, patience: float = 30) -> None:
+    deadline = time.monotonic() + patience
+    while not _resolves("kubernetes.default.svc.cluster.local", net.dns):
+        if time.monotonic() > deadline:
+            log = tail(folder.logs / f"{SWITCH}-coredns.log")
+            raise Refused(f"CoreDNS answers no name after {patience:.0f} s; its log ends with:\n{log}")
+        time.sleep(0.1)
+
+
+def _resolves(name: str, server: str) -> bool:
+    """Whether a name server knows an IPv4 address of a name."""
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    query = struct.pack(">HHHHHH", random.getrandbits(16), 0x0100, 1, 0, 0, 0) + labels + b"\0\0\x01\0\x01"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(1)
+        try:
+            asking.sendto(query, (server, 53))
+            answer = asking.recv(512)
+        except OSError:
+            return False
+    return answer[3] & 0x0F == 0 and struct.unpack(">H", answer[6:8])[0] > 0

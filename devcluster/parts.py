@@ -1,0 +1,72 @@
+"""The programs that are built from Go modules: what each is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from devcluster import versions
+
+_STAMP = "k8s.io/component-base/version"
+_MAJOR, _MINOR, _ = versions.KUBERNETES.split(".")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A program: a package of a Go module, or a source of ours in `go/` that uses the module."""
+
+    name: str
+    version: str
+    module: str = ""
+    package: str = ""
+    """The command inside the module; none for a source of ours."""
+    links: tuple[str, ...] = ()
+    """Names under which the program is another command."""
+    stamps: tuple[str, ...] = ()
+    """Go variables set by the linker."""
+    staging: str = ""
+    """The version of the modules that this module replaces by folders of its own repository."""
+    unlisted: bool = False
+    """Some module that it needs is unknown to the checksum database."""
+    duration: str = "about a minute"
+    """What to expect of the first build, on two cores."""
+
+
+KUBE = Part(
+    name="kube",
+    version=versions.KUBERNETES,
+    module="k8s.io/kubernetes",
+    links=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"),
+    # A kubelet that does not know its version says v0.0.0, which the API server's skew checks refuse.
+    stamps=(
+        f"{_STAMP}.gitVersion=v{versions.KUBERNETES}",
+        f"{_STAMP}.gitMajor={_MAJOR}",
+        f"{_STAMP}.gitMinor={_MINOR}",
+    ),
+    staging=f"0.{_MINOR}.{versions.KUBERNETES.rpartition('.')[2]}",
+    duration="6 to 10 minutes",
+)
+ETCD = Part("etcd", versions.ETCD, "go.etcd.io/etcd/server/v3", package="go.etcd.io/etcd/server/v3")
+COREDNS = Part("coredns", versions.COREDNS, "github.com/coredns/coredns", duration="1 to 2 minutes")
+PAUSE = Part("pause", versions.PAUSE, duration="seconds")
+
+HELM = Part("helm", versions.HELM, "helm.sh/helm/v3", package="helm.sh/helm/v3/cmd/helm", duration="1 to 2 minutes")
+KWOK = Part("kwok", versions.KWOK, "sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok")
+COSCHEDULING = Part(
+    name="coscheduling",
+    version=versions.SCHEDULER_PLUGINS,
+    module="sigs.k8s.io/scheduler-plugins",
+    package="sigs.k8s.io/scheduler-plugins/cmd/scheduler",
+    unlisted=True,
+    duration="about 2 minutes",
+)
+KUEUE = Part(
+    name="kueue",
+    version=versions.KUEUE,
+    module="sigs.k8s.io/kueue",
+    package="sigs.k8s.io/kueue/cmd/kueue",
+    duration="about 3 minutes",
+)
+
+CONTROL_PLANE = (KUBE, ETCD)
+NODE = (*CONTROL_PLANE, COREDNS, PAUSE)
+ALL = {part.name: part for part in (*NODE, HELM, KWOK, COSCHEDULING, KUEUE)}

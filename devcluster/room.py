@@ -1,0 +1,123 @@
+"""A room: processes with their own process, mount, network and host name namespaces, that end as a whole.
+
+What happens in a room (mounts, links, addresses, routes, packet filters, network settings) is gone when its first
+process is: there is nothing to undo. The first process is in `room_init`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from devcluster.errors import Refused, tail
+from devcluster.state import Folder, Started
+
+HOME = Path("/run/node")
+"""Where a room sees its folder: short, because the path of a socket may have no more than 107 characters."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process to run in a room."""
+
+    name: str
+    command: Sequence[str | Path]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Room:
+    """A room of a cluster, opened and waiting for its orders."""
+
+    def __init__(self, cluster: Folder, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.folder = cluster / "rooms" / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        script = Path(__file__).with_name("room_init.py")
+        self._opener = cluster.start(
+            name, [sys.executable, "-I", "-S", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self._opener.stdin is not None
+        assert self._opener.stdout is not None
+        said = self._opener.stdout.readline()
+        self._opener.stdout.close()
+        if self._opener.wait() or not said:
+            raise Refused(f"no room for {name}:\n{tail(cluster.logs / f'{name}.log')}")
+        self.pid = int(said)
+        cluster.note(name, self.pid)
+
+    def begin(
+        self, processes: Sequence[Process], *, covered: Sequence[str] = (), pretended: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts processes. `covered` folders are changed for the room only, `pretended` files are other ones there."""
+        orders = {
+            "hostname": self.name,
+            "folder": str(self.folder),
+            "home": str(HOME),
+            "covered": list(covered),
+            "pretended": dict(pretended or {}),
+            "processes": [
+                {
+                    "name": one.name,
+                    "command": [str(word) for word in one.command],
+                    "env": dict(one.env),
+                    "log": str(self.cluster.logs / f"{self.name}-{one.name}.log"),
+                }
+                for one in processes
+            ],
+        }
+        assert self._opener.stdin is not None
+        with self._opener.stdin as pipe:
+            pipe.write(json.dumps(orders).encode())
+
+    def ip(self, *commands: str) -> None:
+        """Commands of ip(8) in the room's network."""
+        ip(*commands, room=self.pid)
+
+
+def ip(*commands: str, room: int | None = None) -> None:
+    """Commands of ip(8), in the network of a room or in the machine's."""
+    inside = ["nsenter", "--target", str(room), "--net"] if room else []
+    run([*inside, "ip", "-batch", "-"], text="\n".join(commands))
+
+
+def enter(pid: int, command: Sequence[str], env: Mapping[str, str], stdin: IO[bytes] | None = None) -> str:
+    """Runs a command that sees a room's files and network; what it printed."""
+    return run(["nsenter", "--target", str(pid), "--mount", "--net", *command], env=env, stdin=stdin)
+
+
+def find(cluster: Folder, name: str) -> Started:
+    """The first process of a room that is open."""
+    for one in cluster.started():
+        if one.name == name and one.alive():
+            return one
+    raise Refused(f"{name} is not running in cluster {cluster.name}")
+
+
+def close(room: Started) -> None:
+    """Ends a room at once, as a power cut would."""
+    if room.alive():
+        os.kill(room.pid, signal.SIGKILL)
+
+
+def run(
+    command: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    stdin: IO[bytes] | None = None,
+    text: str | None = None,
+) -> str:
+    """Runs a command that must succeed."""
+    given: dict[str, Any] = {"input": text} if text is not None else {"stdin": stdin or subprocess.DEVNULL}
+    done = subprocess.run(
+        command, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False, **given
+    )
+    if done.returncode:
+        raise Refused(f"`{' '.join(command)}` says: {done.stderr.strip()}{f' to: {text}' if text else ''}")
+    return str(done.stdout)

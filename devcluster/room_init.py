@@ -1,0 +1,96 @@
+"""The first process of a room; a script of its own that needs nothing but the standard library.
+
+It leaves the machine's namespaces, prints the pid of the room's first process and ends. The first process waits for
+its orders on standard input; no orders (whoever opened the room was killed) means the room closes again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+
+def main() -> None:
+    """Opens the room."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET):
+        sys.exit(f"unshare: {os.strerror(ctypes.get_errno())}")
+    first = os.fork()
+    if first:
+        print(first, flush=True)
+        os._exit(0)
+    os.setsid()
+    os.dup2(2, 1)
+    be_first(json.loads(sys.stdin.read() or "{}"))
+
+
+def be_first(orders: dict[str, Any]) -> None:
+    """Furnishes the room, starts its processes, and buries all that end in it."""
+    if not orders:
+        return
+    furnish(orders)
+    running = {start(order): order["name"] for order in orders["processes"]}
+    while True:
+        try:
+            pid, status = os.wait()
+        except ChildProcessError:
+            print("nobody is left", file=sys.stderr, flush=True)
+            return
+        if pid in running:
+            print(f"{running.pop(pid)} ended: {os.waitstatus_to_exitcode(status)}", file=sys.stderr, flush=True)
+
+
+def furnish(orders: dict[str, Any]) -> None:
+    """Own /proc and /run, the room's folder at a short path, and copies of what must not change for the machine."""
+    mount("--make-rprivate", "/")  # nothing that is mounted here is seen outside
+    mount("--make-rshared", "/")  # a pod's volumes are seen by the kubelet
+    mount("-t", "proc", "proc", "/proc")
+    mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
+    home = Path(orders["home"])
+    home.mkdir(parents=True)
+    mount("--bind", orders["folder"], str(home))
+    for covered in orders.get("covered", []):
+        upper, work = home / "upper" / covered.strip("/"), home / "work" / covered.strip("/")
+        upper.mkdir(parents=True, exist_ok=True)
+        work.mkdir(parents=True, exist_ok=True)
+        mount("-t", "overlay", "overlay", "-o", f"lowerdir={covered},upperdir={upper},workdir={work}", covered)
+    for number, (path, value) in enumerate(orders.get("pretended", {}).items()):
+        if Path(path).exists():
+            copy = home / f"pretended-{number}"
+            copy.write_text(f"{value}\n")
+            mount("--bind", str(copy), path)
+    hostname = orders["hostname"].encode()
+    ctypes.CDLL(None, use_errno=True).sethostname(hostname, len(hostname))
+
+
+def start(order: dict[str, Any]) -> int:
+    """Starts one process of the room; its pid."""
+    with Path(order["log"]).open("ab") as log:
+        return subprocess.Popen(
+            order["command"],
+            env={**os.environ, **order.get("env", {})},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        ).pid
+
+
+def mount(*words: str) -> None:
+    """mount(8)."""
+    subprocess.run(["mount", *words], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""A cluster's folder, its lock, and its processes: which are ours, and how they end.
+
+Every process of a cluster has the folder's path in its environment, so that one that nobody wrote down (the command
+was killed between the start and the note) is found all the same, and a number that another process got meanwhile is
+not mistaken for ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from devcluster.errors import Refused
+
+MARK = "TFJOB_DEVCLUSTER"
+PATIENCE = 20.0
+
+
+def root() -> Path:
+    """Where the folders of all clusters of this user are."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "tfjob-devcluster"
+
+
+@dataclass(frozen=True)
+class Started:
+    """A process as it was started."""
+
+    name: str
+    pid: int
+    born: int
+    """When it started, in the kernel's ticks since boot: with the pid, an identity."""
+
+    def alive(self) -> bool:
+        """Whether this very process is still there."""
+        return birth(self.pid) == self.born
+
+
+class Folder:
+    """The folder of one cluster."""
+
+    def __init__(self, name: str) -> None:
+        if not name.replace("-", "").isalnum() or not name.isascii() or len(name) > 40:
+            raise Refused(f"{name!r} is no name for a cluster: use up to 40 letters, digits and dashes")
+        self.name = name
+        self.path = root() / name
+        self.logs = self.path / "logs"
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps others from starting or stopping this cluster; the folder exists meanwhile."""
+        while (handle := self._lock()) is None:
+            continue  # whoever had the lock removed the folder
+        try:
+            yield
+        finally:
+            os.close(handle)
+
+    def _lock(self) -> int | None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.fstat(handle).st_ino == self.path.stat().st_ino:
+                return handle
+        os.close(handle)
+        return None
+
+    def start(
+        self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Starts a process of this cluster in the background, with a log, and writes it down.
+
+        Of our own environment it gets the path alone: a proxy, or a kubeconfig, is not meant for it.
+        """
+        self.logs.mkdir(exist_ok=True)
+        with (self.logs / f"{name}.log").open("ab") as log:
+            settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **options}
+            process = subprocess.Popen(
+                [str(word) for word in command],
+                env={"PATH": os.environ.get("PATH", os.defpath), **(env or {}), MARK: str(self.path)},
+                cwd=self.path,
+                start_new_session=True,
+                **settings,
+            )
+        _children.append(process)
+        self.note(name, process.pid)
+        return process
+
+    def note(self, name: str, pid: int) -> None:
+        """Writes a process down."""
+        others = [one for one in self.started() if one.name != name]
+        self.write("processes", [asdict(one) for one in [*others, Started(name, pid, birth(pid))]])
+
+    def started(self) -> list[Started]:
+        """The processes that were written down."""
+        return [Started(**fields) for fields in self.read("processes") or []]
+
+    def write(self, name: str, value: object) -> None:
+        """Keeps a value; a reader sees the old or the new one, never a part."""
+        draft = self / f"{name}.json.{os.getpid()}"
+        draft.write_text(json.dumps(value, indent=1))
+        draft.replace(self / f"{name}.json")
+
+    def read(self, name: str) -> Any:
+        """The value that was kept, or None."""
+        try:
+            return json.loads((self / f"{name}.json").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def end_processes(self) -> None:
+        """Kills every process of this cluster and waits until they are gone."""
+        deadline = time.monotonic() + PATIENCE
+        while left := self.processes() | {one.pid for one in self.started() if one.alive()}:
+            if time.monotonic() > deadline:
+                raise Refused(f"processes of {self.path} do not end: {sorted(left)}")
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+            _reap()
+        _reap()
+
+    def processes(self) -> set[int]:
+        """The living processes that carry this cluster's mark, and are not this one."""
+        mark = f"{MARK}={self.path}".encode()
+        return {pid for pid in living() if pid != os.getpid() and mark in environment(pid)}
+
+    def empty(self) -> None:
+        """Removes what is in the folder; the folder itself is what the lock is on."""
+        for entry in self.path.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+    def remove(self) -> None:
+        """Removes the empty folder, and the one around it when it was the last."""
+        self.path.rmdir()
+        with contextlib.suppress(OSError):
+            root().rmdir()
+
+
+def names() -> list[str]:
+    """The clusters that have a folder."""
+    return sorted(path.name for path in root().iterdir() if path.is_dir()) if root().is_dir() else []
+
+
+def living() -> list[int]:
+    """Every process that has not ended."""
+    return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and birth(int(one.name))]
+
+
+def birth(pid: int) -> int:
+    """When a process started; 0 if it is gone or has ended."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return 0 if not fields or fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def environment(pid: int) -> list[bytes]:
+    """The environment that a process was started with; none if it is not ours to read."""
+    return _read(f"/proc/{pid}/environ").split(b"\0")
+
+
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def _reap() -> None:
+    """Buries those of our own children that have ended."""
+    _children[:] = [child for child in _children if child.poll() is None]
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""

