@@ -30,11 +30,12 @@ class Seen:
 
 @dataclass
 class ApiServer:
-    """Gives each request the next of `answers`, lists and watches theirs; without one it never answers."""
+    """Gives each request the next of `answers`, lists and watches theirs; without one `otherwise`, which is silence."""
 
     answers: deque[Answer] = field(default_factory=deque)
     lists: deque[Answer] = field(default_factory=deque)
     watches: deque[Answer] = field(default_factory=deque)
+    otherwise: Answer | None = None
     seen: list[Seen] = field(default_factory=list)
     port: int = 0
 
@@ -82,7 +83,7 @@ class ApiServer:
         self.seen.append(seen)
         short = self._short(seen)
         queue = self.watches if short.startswith("WATCH") else self.lists if short == "LIST" else self.answers
-        return await (queue.popleft() if queue else silence)(request)
+        return await (queue.popleft() if queue else self.otherwise or silence)(request)
 
 
 def reply(body: Any = None, code: int = 200, **headers: str) -> Answer:
