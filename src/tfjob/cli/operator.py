@@ -11,6 +11,7 @@ import click
 
 from tfjob.cli import outcome
 from tfjob.cli.context import valid_namespace
+from tfjob.cli.operator_run import run
 from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 @click.group()
 def operator() -> None:
     """Install, remove or run the operator, which runs TFJobs on Kubernetes."""
+
+
+operator.add_command(run)
 
 
 _PLACE = (

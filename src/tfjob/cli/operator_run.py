@@ -1,0 +1,160 @@
+"""`tfjob operator run`: the operator itself, in a pod or on any machine that reaches the API server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from tfjob.cli.context import valid_namespace
+from tfjob.cli.durations import time_span
+
+if TYPE_CHECKING:
+    from tfjob.operator.options import Address
+
+
+def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
+    from tfjob.operator.options import Address
+
+    try:
+        return Address.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+@click.command()
+@click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig; inside a pod none is needed.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    envvar="KUBEFLOW_NAMESPACE",
+    metavar="NAME",
+    callback=valid_namespace,
+    help="Look after one namespace alone; a Role is enough for that.",
+)
+@click.option(
+    "--workers",
+    "--controller-threads",
+    default=8,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="Jobs looked at at once.",
+)
+@click.option("--leader-elect", is_flag=True, help="Work only while holding the Lease tf-operator.")
+@click.option(
+    "--lease-namespace",
+    default="",
+    envvar="POD_NAMESPACE",
+    metavar="NAME",
+    callback=valid_namespace,
+    help="Namespace of the Lease; by default the operator's own.",
+)
+@click.option(
+    "--metrics-bind-address",
+    default=":8080",
+    show_default=True,
+    metavar="ADDRESS",
+    callback=_address,
+    help="Where /metrics is served; 0 for nowhere.",
+)
+@click.option(
+    "--health-probe-bind-address",
+    default=":8081",
+    show_default=True,
+    metavar="ADDRESS",
+    callback=_address,
+    help="Where /healthz and /readyz are served; 0 for nowhere.",
+)
+@click.option(
+    "--webhook-bind-address",
+    default="0",
+    show_default=True,
+    metavar="ADDRESS",
+    callback=_address,
+    help="Where the admission webhook is served; 0 for nowhere.",
+)
+@click.option(
+    "--gang-scheduler-name",
+    default="",
+    metavar="NAME",
+    help="volcano, or the name of a scheduler with the coscheduling plugin.",
+)
+@click.option(
+    "--cluster-domain",
+    default="",
+    envvar="CUSTOM_CLUSTER_DOMAIN",
+    metavar="DOMAIN",
+    help="Appended to the hosts in TF_CONFIG.",
+)
+@click.option(
+    "--pending-grace",
+    default="5m",
+    show_default=True,
+    metavar="AGE",
+    callback=time_span,
+    help="How long a missing Secret, image or the like may be missing.",
+)
+@click.option(
+    "--last-lines/--no-last-lines",
+    default=True,
+    show_default=True,
+    help="Keep the last lines of a failed replica in the status.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["json", "text"]),
+    default="json",
+    show_default=True,
+    help="How the log is written.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is logged.",
+)
+def run(
+    context: str,
+    namespace: str,
+    workers: int,
+    leader_elect: bool,
+    lease_namespace: str,
+    metrics_bind_address: Address,
+    health_probe_bind_address: Address,
+    webhook_bind_address: Address,
+    gang_scheduler_name: str,
+    cluster_domain: str,
+    pending_grace: timedelta,
+    last_lines: bool,
+    log_format: str,
+    log_level: str,
+) -> int:
+    """Run the operator in the foreground until SIGTERM.
+
+    It needs the CRD (`tfjob operator manifests --crd-only`) and a kubeconfig, or the service account of its pod.
+    """
+    import logging
+
+    from tfjob.kube import config
+    from tfjob.operator import logs, process
+    from tfjob.operator.options import Options
+
+    access = config.load(context or None)
+    logs.configure(json=log_format == "json", level=logging.getLevelNamesMapping()[log_level.upper()])
+    options = Options(
+        namespace=namespace,
+        workers=workers,
+        leader_elect=leader_elect,
+        lease_namespace=lease_namespace,
+        metrics=metrics_bind_address,
+        health=health_probe_bind_address,
+        webhook=webhook_bind_address,
+        gang_scheduler=gang_scheduler_name,
+        cluster_domain=cluster_domain,
+        pending_grace=pending_grace,
+        last_lines=last_lines,
+    )
+    return process.main(access, options)

@@ -1,0 +1,240 @@
+"""The operator's process: reach the API server, follow it, lead, work; and end in order.
+
+The caches are filled before this process leads, so that a standby takes over at once. Whoever loses the lease exits:
+a process that stops half of itself is the one that writes too late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import time
+import uuid
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from tfjob import __version__
+from tfjob.api.crd import NAME as CRD_NAME
+from tfjob.api.crd import crd_problem
+from tfjob.controller.controller import Controller
+from tfjob.kube.client import Client
+from tfjob.kube.cluster import KubeCluster
+from tfjob.kube.config import Access
+from tfjob.kube.errors import ConfigError, Forbidden, NotFound
+from tfjob.kube.event_log import EventLog
+from tfjob.kube.lease import Lease, LeaseLost
+from tfjob.kube.resources import CRDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
+from tfjob.kube.server_version import server_version, version_problem
+from tfjob.operator import probes
+from tfjob.operator.metrics import Metrics, Sampled
+from tfjob.operator.names import host_names
+from tfjob.operator.options import LEASE_NAME, Options
+from tfjob.operator.samples import samples
+from tfjob.operator.webhook import Webhook
+from tfjob.plan.pod_groups import is_volcano
+
+logger = logging.getLogger("tfjob.operator")
+
+IDLE_LIMIT = 300.0
+"""Seconds after which a watch that neither hears nor tries anything makes this process sick."""
+LAG_SECONDS = 1.0
+STOPPING_SECONDS = 1.5
+"""How long passes that are under way may take when the process is asked to end."""
+
+
+class Operator:
+    """One process; `run` returns when it was asked to end, and raises LeaseLost when it may not go on."""
+
+    def __init__(self, client: Client, access: Access, options: Options) -> None:
+        self.client = client
+        self.options = options
+        self.metrics = Metrics(workers=options.workers)
+        self.event_log = EventLog(client)
+        self.cluster = KubeCluster(
+            client,
+            self.event_log,
+            namespace=options.namespace,
+            pod_groups=pod_groups(options),
+            watch_nodes=not options.namespace,
+        )
+        self.controller = Controller(self.cluster, options.settings, observer=self.metrics)
+        self.queue = self.controller.queue
+        self.lease: Lease | None = None
+        if options.leader_elect:
+            namespace = options.lease_namespace or access.namespace
+            self.lease = Lease(client, namespace, LEASE_NAME, options.identity or _identity())
+        self.webhook: Webhook | None = None
+        if options.webhook.port:
+            self.webhook = Webhook(client, options.webhook, host_names(options.lease_namespace or access.namespace))
+        self._stop = asyncio.Event()
+        self._last_tick = time.monotonic()
+        client.observe = self.metrics.requested
+        self.metrics.registry.register(Sampled(lambda: samples(self)))
+
+    def stop(self) -> None:
+        """Asks the process to end in order."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Works until asked to end."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(
+                probes.serving(probes.probes(self._healthy(), self._ready()), self.options.health)
+            )
+            await stack.enter_async_context(probes.serving(probes.metrics(self.metrics.registry), self.options.metrics))
+            work = asyncio.create_task(self._work())
+            stopped = asyncio.create_task(self._stop.wait())
+            try:
+                await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stopped.cancel()
+                await self._end(work)
+        if work.done() and not work.cancelled():
+            _reraise(work)
+
+    async def _work(self) -> None:
+        """Follows the cluster, leads, and reconciles."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.cluster.follow())
+            tasks.create_task(self._watch_the_loop())
+            if self.webhook is not None:
+                tasks.create_task(self.webhook.run())
+            if self.lease is not None:
+                logger.info("waiting for the lease %s/%s", self.lease.namespace, self.lease.name)
+                await self.lease.acquire()
+                logger.info("lease acquired: %s/%s", self.lease.namespace, self.lease.name)
+                self.client.before_write = self.lease.check
+                tasks.create_task(self.lease.hold())
+            self.metrics.leading.set(1)
+            logger.info("controller starting")
+            await self.cluster.synced()
+            jobs, pods = len(self.cluster.jobs), len(self.cluster.pods)
+            logger.info("caches synced: %d jobs, %d pods", jobs, pods)
+            # What was just read stays: the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            tasks.create_task(self.event_log.run())
+            tasks.create_task(self.controller.run(self.options.workers))
+            logger.info("workers started: %d", self.options.workers)
+
+    async def _end(self, work: asyncio.Task[None]) -> None:
+        """Lets passes under way come to their end, says the last news, and hands the lease over."""
+        begun = time.monotonic()
+        if not work.done():
+            await self.controller.drain(STOPPING_SECONDS)
+            work.cancel()
+            await asyncio.wait((work,), timeout=STOPPING_SECONDS)
+        if self.lease is None or self.lease.held:
+            try:
+                async with asyncio.timeout(1.0):
+                    await self.event_log.flush()
+                    if self.lease is not None:
+                        await self.lease.release()
+                        logger.info("lease released: %s/%s", self.lease.namespace, self.lease.name)
+            except TimeoutError:
+                pass
+        logger.info("ended in %.1f s", time.monotonic() - begun)
+
+    async def _watch_the_loop(self) -> None:
+        """Measures how late the event loop runs; a stuck one shows in the probes."""
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(LAG_SECONDS)
+            self._last_tick = time.monotonic()
+            self.metrics.loop_lag.set(max(0.0, self._last_tick - before - LAG_SECONDS))
+
+    def _healthy(self) -> dict[str, probes.Check]:
+        """Alive is what can still make progress; whether the API server answers is its own health, not ours."""
+        return {"ping": lambda: "", "watches": self._stale_watch}
+
+    def _ready(self) -> dict[str, probes.Check]:
+        return {"caches": self._unsynced, **({"webhook": self.webhook.fault} if self.webhook else {})}
+
+    def _stale_watch(self) -> str:
+        stale = [one for one in self.cluster.reflectors if one.idle > IDLE_LIMIT]
+        return ", ".join(f"the watch of {one.resource.plural} is stuck for {one.idle:.0f} s" for one in stale)
+
+    def _unsynced(self) -> str:
+        missing = [one.resource.plural for one in self.cluster.reflectors if not one.synced.is_set()]
+        return f"not read yet: {', '.join(missing)}" if missing else ""
+
+
+async def operate(access: Access, options: Options) -> None:
+    """Runs an operator until SIGTERM or SIGINT."""
+    logger.info("tfjob operator %s at %s", __version__, access.server)
+    async with Client(access) as client:
+        await look_around(client, options)
+        operator = Operator(client, access, options)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, operator.stop)
+        await operator.run()
+
+
+def pod_groups(options: Options) -> Resource | None:
+    """The kind of PodGroup that the gang scheduler reads."""
+    if not options.gang_scheduler:
+        return None
+    return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS
+
+
+async def look_around(client: Client, options: Options) -> None:
+    """Refuses a cluster that is too old, or lacks what we write; says so when the definition of TFJobs is not ours."""
+    version = await server_version(client)
+    if problem := version_problem(version):
+        raise ConfigError(problem, "Use a newer cluster.")
+    groups = pod_groups(options)
+    if groups is not None and not await _serves(client, groups):
+        raise ConfigError(
+            f"the cluster has no {groups.plural}.{groups.group}, which --gang-scheduler-name needs",
+            f"Install the scheduler {options.gang_scheduler} with its CRDs first.",
+        )
+    try:
+        definition = await client.get(CRDS, "", CRD_NAME)
+    except Forbidden:
+        return  # an operator of one namespace may not look
+    except NotFound:
+        raise ConfigError(
+            f"the cluster has no {CRD_NAME}", "Run: tfjob operator manifests --crd-only | kubectl apply -f -"
+        ) from None
+    if problem := crd_problem(definition):
+        logger.warning("%s", problem)
+
+
+async def _serves(client: Client, resource: Resource) -> bool:
+    try:
+        found = msgspec.json.decode(await client.request("GET", resource.root))
+    except NotFound:
+        return False
+    return any(one.get("name") == resource.plural for one in found.get("resources", ()))
+
+
+def main(access: Access, options: Options) -> int:
+    """The exit code of an operator process: 0 when asked to end, 1 when it may not or cannot go on."""
+    try:
+        asyncio.run(operate(access, options))
+    except LeaseLost as error:
+        logger.error("the lease is lost: %s", error)
+        # At once: nothing that is still under way may reach the API server.
+        logging.shutdown()
+        os._exit(1)
+    return 0
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def _reraise(work: asyncio.Task[None]) -> None:
+    """The reason why the work ended by itself."""
+    error = work.exception()
+    if isinstance(error, BaseExceptionGroup):
+        lost = error.subgroup(LeaseLost)
+        raise lost.exceptions[0] if lost else error
+    if error is not None:
+        raise error
