@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tfjob.controller.console import Line
-from tfjob.controller.log_text import readable
+from tfjob.controller.log_text import LONGEST, readable
 from tfjob.local.container_log import ContainerLog
-from tfjob.local.log_view import LONGEST, Follower, Source, read
+from tfjob.local.log_view import Follower, Source, read
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

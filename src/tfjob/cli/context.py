@@ -1,10 +1,11 @@
-"""What most commands share: the state folder, the namespace, the output format, and finding a job."""
+"""What most commands share: where jobs run, the namespace, the output format, the state folder."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,10 +14,46 @@ from tfjob.cli import outcome
 
 if TYPE_CHECKING:
     from tfjob.controller.console import Console
+    from tfjob.kube.console import KubeConsole
     from tfjob.local.home import Home
     from tfjob.local.store import Store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class On:
+    """Where jobs run: on this machine, or on the cluster of a kubeconfig's context (the current one without a name)."""
+
+    cluster: bool = False
+    context: str = ""
+
+    @property
+    def words(self) -> str:
+        """The option as the user wrote it, for commands in hints."""
+        return f" --on k8s{':' + self.context if self.context else ''}" if self.cluster else ""
+
+
+def on_option(command: Command) -> Command:
+    """Adds `--on`."""
+    return click.option(
+        "--on",
+        default="local",
+        envvar="TFJOB_ON",
+        show_default=True,
+        metavar="WHERE",
+        callback=_on,
+        help="local: this machine; k8s or k8s:CONTEXT: a Kubernetes cluster.",
+    )(command)
+
+
+def _on(ctx: click.Context, param: click.Parameter, value: str) -> On:
+    where, separator, context = value.partition(":")
+    if where == "k8s" and bool(context) == bool(separator):
+        return On(True, context)
+    if value != "local":
+        raise click.BadParameter(f"{value!r} is nowhere: write local, k8s or k8s:CONTEXT", ctx, param)
+    return On()
 
 
 def namespace_option(command: Command) -> Command:
@@ -24,11 +61,10 @@ def namespace_option(command: Command) -> Command:
     return click.option(
         "-n",
         "--namespace",
-        default="default",
-        show_default=True,
+        default="",
         metavar="NAME",
         callback=valid_namespace,
-        help="Namespace of the job.",
+        help="Namespace; without it `default`, or the context's on a cluster.",
     )(command)
 
 
@@ -81,9 +117,29 @@ def state(*, write: bool) -> Iterator[tuple[Home, Store]]:
 
 
 @contextmanager
-def console(namespace: str, *, write: bool) -> Iterator[Console]:
-    """The jobs of one namespace; `write` says whether the command will change something."""
+def console(on: On, namespace: str, *, write: bool) -> Iterator[Console]:
+    """The jobs of one namespace, here or there; `write` says whether the command will change something."""
+    if on.cluster:
+        with cluster_console(on, namespace) as cluster:
+            yield cluster
+        return
     from tfjob.local.console import LocalConsole
 
     with state(write=write) as (folder, store):
-        yield LocalConsole(folder, store, namespace)
+        yield LocalConsole(folder, store, namespace or "default")
+
+
+@contextmanager
+def cluster_console(on: On, namespace: str) -> Iterator[KubeConsole]:
+    """The jobs of one namespace of a cluster."""
+    from hashlib import sha256
+
+    from tfjob.kube import config
+    from tfjob.kube.console import open_console
+
+    access = config.load(on.context or None)
+    # Two contexts may lead to one cluster, and a context to another one tomorrow.
+    records = home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
+    elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
+    with open_console(access, namespace, on.words + elsewhere, records) as opened:
+        yield opened

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from tfjob.api.objects import Pod
 from tfjob.cli.outcome import discard_stdout
 from tfjob.controller.console import Line
+from tfjob.controller.log_labels import container_labels
 from tfjob.local.log_view import Follower, Source
 from tfjob.local.pod_folder import pod_folder
 from tfjob.plan.tasks import desired, task_of
@@ -149,16 +150,6 @@ def log_sources(run: Run, pod: Pod) -> list[Source]:
     folder = pod_folder(run.folder, pod) / "logs"
     names = container_labels(task.name if task else pod.metadata.name, pod.spec)
     return [Source(label, folder / container) for container, label in names.items()]
-
-
-def container_labels(replica: str, pod_spec: Mapping[str, Any]) -> dict[str, str]:
-    """What the lines of each container are called: like the replica when it is the only one but for init containers."""
-    first = [container["name"] for container in pod_spec.get("initContainers") or []]
-    main = [container["name"] for container in pod_spec.get("containers") or []]
-    alone = len(main) == 1
-    return {name: f"{replica}/{name}" for name in first} | {
-        name: replica if alone else f"{replica}/{name}" for name in main
-    }
 
 
 def _source_names(run: Run) -> Iterator[str]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.context import console, namespace_option, output_option
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 
 @click.command()
 @click.argument("job")
+@on_option
 @namespace_option
 @output_option
-def events(job: str, namespace: str, output: str) -> None:
+def events(job: str, on: On, namespace: str, output: str) -> None:
     """Show what happened to a job, one line a change, in order."""
     from tfjob.cli.shapes import event_shape, print_list
     from tfjob.cli.tables import clock, table
 
-    with console(namespace, write=False) as there:
+    with console(on, namespace, write=False) as there:
         found = there.events(there.find(job))
     if output == "json":
         print_list("Event", [event_shape(event) for event in found])

@@ -7,7 +7,7 @@ import sys
 import click
 
 from tfjob.cli import outcome
-from tfjob.cli.context import console, namespace_option
+from tfjob.cli.context import On, console, namespace_option, on_option
 
 
 class Exec(click.Command):
@@ -29,9 +29,10 @@ class Exec(click.Command):
 @click.argument("job")
 @click.argument("replica")
 @click.option("-c", "--container", default="", metavar="NAME", help="Which container; the main one by default.")
+@on_option
 @namespace_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-def exec_(job: str, replica: str, container: str, namespace: str, command: tuple[str, ...]) -> int:
+def exec_(job: str, replica: str, container: str, on: On, namespace: str, command: tuple[str, ...]) -> int:
     """Run a command inside a replica, for example: tfjob exec mnist worker-0 -- sh.
 
     It sees the replica's files, names and environment. The exit code is the command's.
@@ -40,7 +41,7 @@ def exec_(job: str, replica: str, container: str, namespace: str, command: tuple
 
     replica, _, named = replica.partition("/")
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    with console(namespace, write=False) as there:
+    with console(on, namespace, write=False) as there:
         record = there.find(job)
         running = there.running(record)
         if replica not in running:

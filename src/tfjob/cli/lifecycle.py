@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from tfjob.cli import outcome
-from tfjob.cli.context import console, namespace_option, output_option
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob
@@ -18,33 +18,36 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job")
 @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
+@on_option
 @namespace_option
 @output_option
-def stop(job: str, no_wait: bool, namespace: str, output: str) -> None:
+def stop(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
     """Stop a job in order: every replica gets SIGTERM and its grace; `tfjob resume` continues it."""
-    _suspend(job, namespace, "Stopped", output, wait=not no_wait)
+    _suspend(job, on, namespace, "Stopped", output, wait=not no_wait)
 
 
 @click.command()
 @click.argument("job")
 @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
+@on_option
 @namespace_option
 @output_option
-def suspend(job: str, no_wait: bool, namespace: str, output: str) -> None:
+def suspend(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
     """Suspend a job: its replicas end, its record stays; `tfjob resume` continues it."""
-    _suspend(job, namespace, "Suspended", output, wait=not no_wait)
+    _suspend(job, on, namespace, "Suspended", output, wait=not no_wait)
 
 
 @click.command()
 @click.argument("job")
+@on_option
 @namespace_option
 @output_option
-def resume(job: str, namespace: str, output: str) -> None:
+def resume(job: str, on: On, namespace: str, output: str) -> None:
     """Continue a job that was stopped, suspended or cut off, in the background.
 
     A new attempt starts; programs that keep checkpoints go on from the last one.
     """
-    with console(namespace, write=True) as there:
+    with console(on, namespace, write=True) as there:
         record = _unfinished(there.find(job))
         if not record.job.spec.run_policy.suspend:
             raise outcome.Stop(
@@ -56,9 +59,10 @@ def resume(job: str, namespace: str, output: str) -> None:
 @click.command()
 @click.argument("job")
 @click.argument("counts", nargs=-1, required=True, metavar="TYPE=COUNT...")
+@on_option
 @namespace_option
 @output_option
-def scale(job: str, counts: tuple[str, ...], namespace: str, output: str) -> None:
+def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str) -> None:
     """Change the number of replicas, for example: tfjob scale mnist worker=4.
 
     A job of collectives starts a new attempt with a new TF_CONFIG; with parameter servers only the difference starts
@@ -66,7 +70,7 @@ def scale(job: str, counts: tuple[str, ...], namespace: str, output: str) -> Non
     """
     from tfjob.api.validation import validate
 
-    with console(namespace, write=True) as there:
+    with console(on, namespace, write=True) as there:
         record = _unfinished(there.find(job))
         wanted = scaled(record.job, counts)
         faults = [problem for problem in validate(wanted) if not problem.warning]
@@ -90,10 +94,10 @@ def scaled(job: TFJob, counts: tuple[str, ...]) -> TFJob:
     return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
 
 
-def _suspend(job: str, namespace: str, reason: str, output: str, *, wait: bool) -> None:
+def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait: bool) -> None:
     from tfjob.plan.suspension import suspended
 
-    with console(namespace, write=True) as there:
+    with console(on, namespace, write=True) as there:
         record = there.change(_unfinished(there.find(job)), lambda stored: suspended(stored, reason))
         if wait:
             there.rest(record)

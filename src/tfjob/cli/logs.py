@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import outcome
-from tfjob.cli.context import console, namespace_option, output_option
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--since", callback=time_span, metavar="AGE", help="Only lines not older than this: 30s, 5m, 2h.")
 @click.option("-p", "--previous", is_flag=True, help="The attempt before the last.")
 @click.option("--timestamps", is_flag=True, help="Begin every line with its time.")
+@on_option
 @namespace_option
 @output_option
 def logs(
@@ -35,6 +36,7 @@ def logs(
     since: timedelta | None,
     previous: bool,
     timestamps: bool,
+    on: On,
     namespace: str,
     output: str,
 ) -> None:
@@ -47,7 +49,7 @@ def logs(
     if follow and previous:
         raise click.UsageError("--previous is over: it cannot be followed; leave out -f.")
     after = datetime.now(UTC) - since if since is not None else None
-    with console(namespace, write=False) as there:
+    with console(on, namespace, write=False) as there:
         record = there.find(job)
         labels = there.log_labels(record, replica)
         names = _replica_names(record, there.log_labels(record) if replica is not None else labels)

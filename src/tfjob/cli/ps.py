@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.context import console, namespace_option, output_option
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 
 @click.command()
 @click.option("-a", "--all", "everything", is_flag=True, help="Also runs whose name is used again or removed.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of every namespace.")
+@on_option
 @namespace_option
 @output_option
-def ps(everything: bool, all_namespaces: bool, namespace: str, output: str) -> None:
+def ps(everything: bool, all_namespaces: bool, on: On, namespace: str, output: str) -> None:
     """List jobs, the newest last."""
     from tfjob.cli.shapes import job_shape, print_list
     from tfjob.cli.tables import age, table
 
-    with console(namespace, write=False) as there:
+    with console(on, namespace, write=False) as there:
         shapes = [job_shape(record) for record in there.jobs(everything=everything, all_namespaces=all_namespaces)]
     if output == "json":
         print_list("Job", shapes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli.context import console, namespace_option, output_option
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@on_option
 @namespace_option
 @output_option
-def delete(jobs: tuple[str, ...], yes: bool, namespace: str, output: str) -> None:
+def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str) -> None:
     """Remove jobs: their replicas end, their records and logs go. Claims stay.
 
     Asks before it ends a job that runs, if there is a terminal to ask on.
@@ -28,7 +29,7 @@ def delete(jobs: tuple[str, ...], yes: bool, namespace: str, output: str) -> Non
     from tfjob.cli.shapes import job_shape, print_list
     from tfjob.plan.plan import is_finished
 
-    with console(namespace, write=True) as there:
+    with console(on, namespace, write=True) as there:
         found = list({record.uid: record for record in map(there.find, jobs)}.values())
         alive = [record.id for record in found if record.current and not is_finished(record.job.status)]
         if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
@@ -54,15 +55,20 @@ def delete(jobs: tuple[str, ...], yes: bool, namespace: str, output: str) -> Non
     help="Only runs that ended so long ago: 12h, 30d.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@on_option
+@namespace_option
 @output_option
-def prune(older: timedelta, dry_run: bool, output: str) -> None:
-    """Remove the records of runs that are over, in all namespaces. Claims stay."""
+def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) -> None:
+    """Remove the records of runs that are over, in all namespaces. Claims stay.
+
+    On a cluster, which others use too: the jobs of one namespace that are over, and the records kept of them here.
+    """
     from tfjob.cli.shapes import job_shape, print_list
     from tfjob.cli.tables import span
 
     oldest = datetime.now(UTC) - older
-    with console("default", write=not dry_run) as there:
-        everything = there.jobs(everything=True, all_namespaces=True)
+    with console(on, namespace, write=not dry_run) as there:
+        everything = there.jobs(everything=True, all_namespaces=not (namespace or there.shared))
         doomed = [record for record in everything if _ended_before(record, oldest)]
         shapes = [job_shape(record) for record in doomed]
         for record in () if dry_run else doomed:

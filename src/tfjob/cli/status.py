@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.context import console, namespace_option, output_option
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
     from tfjob.controller.console import Record, Replica
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job")
+@on_option
 @namespace_option
 @output_option
-def status(job: str, namespace: str, output: str) -> None:
+def status(job: str, on: On, namespace: str, output: str) -> None:
     """Show one job: its state and why, its replicas, where its files are."""
     import msgspec
 
     from tfjob.cli.shapes import job_shape, print_json, replica_shape
 
-    with console(namespace, write=False) as there:
+    with console(on, namespace, write=False) as there:
         record = there.find(job)
         replicas = there.replicas(record)
     if output == "json":

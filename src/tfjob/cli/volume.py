@@ -7,7 +7,7 @@ import sys
 import click
 
 from tfjob.cli import outcome
-from tfjob.cli.context import namespace_option, output_option, state
+from tfjob.cli.context import output_option, state, valid_namespace
 
 
 @click.group()
@@ -50,7 +50,15 @@ def ls(output: str) -> None:
 @volume.command()
 @click.argument("name")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
-@namespace_option
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    callback=valid_namespace,
+    help="Namespace of the claim.",
+)
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import click
 
-from tfjob.cli.context import console, namespace_option, output_option
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
 LONGEST_PAUSE = 60.0
@@ -24,9 +24,10 @@ LONGEST_PAUSE = 60.0
     help="The state to wait for.",
 )
 @click.option("--timeout", callback=time_span, metavar="SPAN", help="Give up after so long (90s, 5m), exit code 4.")
+@on_option
 @namespace_option
 @output_option
-def wait(job: str, wanted: str, timeout: timedelta | None, namespace: str, output: str) -> int:
+def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: str, output: str) -> int:
     """Wait until a job reaches a state.
 
     The exit code is 0 when it did, 1 when it ended otherwise, 4 when the time ran out. `finished` means that it
@@ -38,7 +39,7 @@ def wait(job: str, wanted: str, timeout: timedelta | None, namespace: str, outpu
     from tfjob.controller.console import NotFound
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
-    with console(namespace, write=False) as there:
+    with console(on, namespace, write=False) as there:
         record = there.find(job)
         while True:
             now = record.state.lower()

@@ -102,9 +102,13 @@ class NotFound(Exception):
 
 
 class Console(Protocol):
-    """What commands need. `namespace` is the one that names are looked for in."""
+    """What commands need.
+
+    `namespace` is the one that names are looked for in; `shared` says that other people have jobs here too.
+    """
 
     namespace: str
+    shared: bool
 
     def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """The jobs, the newest last; with `everything` also the records of jobs that are gone."""

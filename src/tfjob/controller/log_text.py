@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 RESET = "\x1b[0m"
+LONGEST = 64 * 1024
+"""Bytes of text in one Line; a longer line comes in several, all but the last with `more`."""
 
 _CONTROL = re.compile(
     r"(?P<colour>\x1b\[[0-9;:]*m)"
@@ -35,3 +37,11 @@ def readable(line: bytes) -> str:
     if last >= 0 and not text.startswith(("\x1b[m", RESET), last):
         text += RESET
     return text
+
+
+def character_start(text: bytes, at: int) -> int:
+    """The nearest place up to `at` that does not cut a UTF-8 character."""
+    for back in range(4):
+        if text[at - back] & 0xC0 != 0x80:
+            return at - back
+    return at

@@ -32,6 +32,8 @@ LOOK_SECONDS = 0.5
 class LocalConsole:
     """The jobs of one state folder."""
 
+    shared = False
+
     def __init__(self, home: Home, store: Store, namespace: str) -> None:
         self.home = home
         self.store = store

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from tfjob.controller.console import Line
-from tfjob.controller.log_text import readable, visible
+from tfjob.controller.log_text import LONGEST, character_start, readable, visible
 from tfjob.local.log_files import LogFiles
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POLL = 0.1
-LONGEST = 64 * 1024
-"""Bytes of text in one Line; a longer line comes in several, all but the last with `more`."""
 
 _CHUNK = 1024 * 1024
 
@@ -268,7 +266,7 @@ class _Lines:
             if b"\r" in text:
                 text = visible(text)
             while len(text) > LONGEST:
-                cut = _character_start(text, LONGEST)
+                cut = character_start(text, LONGEST)
                 self._add(lines, text[:cut], more=True)
                 text = text[cut:]
             if tag == b"F":
@@ -308,11 +306,3 @@ class _Lines:
             return False
         self._stamp = stamp
         return True
-
-
-def _character_start(text: bytes, at: int) -> int:
-    """The nearest place up to `at` that does not cut a UTF-8 character."""
-    for back in range(4):
-        if text[at - back] & 0xC0 != 0x80:
-            return at - back
-    return at

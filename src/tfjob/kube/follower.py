@@ -1,0 +1,234 @@
+"""Follows a job as it goes: its own changes, and every line of its containers, through restarts and broken connections.
+
+async with Follower(client, job) as follower:
+    async for lines in follower.lines(): ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import NamedTuple, Self
+
+import aiohttp
+import msgspec
+from msgspec.structs import replace as replace_in
+
+from tfjob.api.objects import Pod
+from tfjob.api.types import TFJob
+from tfjob.controller.console import Line, LogQuery
+from tfjob.kube.backoff import Backoff
+from tfjob.kube.cached import CachedJob, decode_job
+from tfjob.kube.client import Client
+from tfjob.kube.containers import Container, belongs, containers_of, selector
+from tfjob.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+from tfjob.kube.jobs import readable
+from tfjob.kube.log_lines import LogLines
+from tfjob.kube.log_read import parameters, since_time
+from tfjob.kube.reflector import Reflector
+from tfjob.kube.resources import PODS, TFJOBS
+from tfjob.kube.store import Store
+from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.plan import is_finished
+
+LAST_WORDS_SECONDS = 5.0
+"""How long, after the end of a job, the logs of containers that have ended too may take to be read to their end."""
+LOOK_SECONDS = 1.0
+QUEUED_LINES, BATCH = 10_000, 1_000
+
+_decode_pod = msgspec.json.Decoder(Pod).decode
+
+
+class Followed(NamedTuple):
+    """A line, and which run of its container wrote it."""
+
+    line: Line
+    run: str
+
+
+class Follower:
+    """One job from now on; `on_job` is told of each change of it, and None when it is gone."""
+
+    def __init__(
+        self,
+        client: Client,
+        job: TFJob,
+        query: LogQuery | None = None,
+        on_job: Callable[[TFJob | None], None] = lambda job: None,
+    ) -> None:
+        self.job: TFJob | None = job
+        self._first = job
+        self._client = client
+        self._query = query or LogQuery()
+        self._on_job = on_job
+        self._jobs: Store[CachedJob] = Store(on_change=self._job_changed)
+        self._pods: Store[Pod] = Store(on_change=lambda old, new: self._news())
+        namespace = job.metadata.namespace
+        name = f"metadata.name={job.metadata.name}"
+        self._job_reflector = Reflector(client, TFJOBS, decode_job, self._jobs, namespace, field_selector=name)
+        self._pod_reflector = Reflector(client, PODS, _decode_pod, self._pods, namespace, selector(job))
+        self._lines: asyncio.Queue[Followed] = asyncio.Queue(QUEUED_LINES)
+        self._readers: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._reflecting: list[asyncio.Task[None]] = []
+        self._happened, self._changed = asyncio.Event(), asyncio.Event()
+        self._has_begun = False
+
+    async def __aenter__(self) -> Self:
+        self._reflecting = [
+            asyncio.create_task(reflector.run()) for reflector in (self._job_reflector, self._pod_reflector)
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        tasks = [*self._reflecting, *self._readers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen by itself: gone, ended, or at rest."""
+        job = self.job
+        return job is None or is_finished(job.status) or (job.spec.run_policy.suspend and job.status.state == SUSPENDED)
+
+    async def lines(self) -> AsyncGenerator[list[Followed], None]:
+        """Lines as they come, until the job is over; an empty list when only the job changed."""
+        await self._pod_reflector.synced.wait()
+        await self._job_reflector.synced.wait()
+        if not self._jobs.all():
+            self._set(None)
+        last_words = LAST_WORDS_SECONDS
+        while True:
+            self._follow_new_containers()
+            over = self.is_over
+            batch = await self._batch(min(LOOK_SECONDS, last_words))
+            yield batch
+            for task in self._readers.values():
+                if task.done() and (error := task.exception()) is not None:
+                    raise error
+            if over and not batch:
+                last_words -= LOOK_SECONDS
+                if last_words <= 0 or not self._unread():
+                    return
+
+    async def _batch(self, seconds: float) -> list[Followed]:
+        """What is in the queue; waits for something to happen if there is nothing."""
+        if self._lines.empty():
+            self._happened.clear()
+            await _wait(self._happened, seconds)
+        found: list[Followed] = []
+        while len(found) < BATCH and not self._lines.empty():
+            found.append(self._lines.get_nowait())
+        return found
+
+    def _unread(self) -> bool:
+        """Whether a container that has ended has more to tell."""
+        ended = {container.key for container in self._containers() if container.has_ended}
+        return not self._lines.empty() or any(
+            not task.done() and (key in ended or self._container(key) is None) for key, task in self._readers.items()
+        )
+
+    # --- the containers -----------------------------------------------------------------------------------------
+
+    def _follow_new_containers(self) -> None:
+        for container in self._containers():
+            if container.key not in self._readers and container.has_log:
+                reader = self._read(container.key, LogLines(container.label), begun=not self._has_begun)
+                self._readers[container.key] = asyncio.create_task(reader)
+        self._has_begun = True
+
+    def _containers(self) -> list[Container]:
+        pods = [pod for pod in self._pods.all() if belongs(pod, self._first)]
+        return containers_of(pods, self._query.replica)
+
+    def _container(self, key: tuple[str, str]) -> Container | None:
+        return next((container for container in self._containers() if container.key == key), None)
+
+    async def _read(self, key: tuple[str, str], lines: LogLines, *, begun: bool) -> None:
+        """All lines of a container, run after run; `begun` says that it was there before us."""
+        backoff = Backoff(first=0.2, last=10.0)
+        container = self._container(key)
+        number = container.restarts if container else 0
+        whole = False
+        while container is not None:
+            if container.restarts > number:
+                if not whole:
+                    await self._rest_of_previous(container, lines)
+                lines, number, begun, whole = LogLines(container.label), container.restarts, False, False
+            elif whole:
+                if container.pod.status.phase in ("Succeeded", "Failed"):
+                    return
+            elif container.status and container.status.state.waiting is None:
+                has_ended = container.has_ended
+                try:
+                    await self._stream(container, lines, begun=begun)
+                    # What was read after it had ended is all there is.
+                    whole = has_ended
+                    if whole:
+                        continue
+                except NotFound:
+                    return
+                except (Unreachable, ApiError, aiohttp.ClientError, OSError) as error:
+                    if isinstance(error, Forbidden | Unauthorized):
+                        raise
+                    await asyncio.sleep(backoff.delay())
+                lines.reconnect()
+            await _wait(self._changed, LOOK_SECONDS)
+            container = self._container(key)
+
+    async def _stream(self, container: Container, lines: LogLines, *, begun: bool) -> None:
+        if lines.time is not None:
+            params = {**parameters(container.name, LogQuery()), "sinceTime": since_time(lines.time)}
+        else:
+            params = parameters(container.name, self._query if begun else LogQuery(since=self._query.since))
+        async with self._client.opened(container.log_path, {**params, "follow": "true"}) as answer:
+            async for chunk in answer.content.iter_any():
+                await self._put(lines.take(chunk), container.run)
+        await self._put(lines.end(), container.run)
+
+    async def _rest_of_previous(self, container: Container, lines: LogLines) -> None:
+        """What the run before this one wrote after we last heard of it, if that is still there."""
+        params = {**parameters(container.name, LogQuery(previous=True))}
+        if lines.time is not None:
+            params["sinceTime"] = since_time(lines.time)
+        lines.reconnect()
+        run = replace_in(container.status, restart_count=container.restarts - 1) if container.status else None
+        before = Container(container.pod, container.name, container.label, run)
+        try:
+            async for chunk in self._client.stream(container.log_path, params):
+                await self._put(lines.take(chunk), before.run)
+            await self._put(lines.end(), before.run)
+        except (Unreachable, ApiError):
+            return  # gone with its container
+
+    async def _put(self, lines: list[Line], run: str) -> None:
+        since = self._query.since
+        for line in lines:
+            if since is None or line.time >= since:
+                await self._lines.put(Followed(line, run))
+                self._happened.set()
+
+    # --- what changes -------------------------------------------------------------------------------------------
+
+    def _job_changed(self, old: CachedJob | None, new: CachedJob | None) -> None:
+        if new is not None and new.metadata.uid == self._first.metadata.uid:
+            self._set(readable(new))
+        elif self.job is not None and (new or old):
+            self._set(None)
+
+    def _set(self, job: TFJob | None) -> None:
+        self.job = job
+        self._on_job(job)
+        self._news()
+
+    def _news(self) -> None:
+        self._happened.set()
+        self._changed.set()
+        self._changed = asyncio.Event()  # of each change one, for any number of readers that wait for the next
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,181 @@
+"""What attached runs kept on this machine of jobs of a cluster: the job as it was last seen, and the lines it printed.
+
+records/NAMESPACE/NAME.UID8/job.json
+                           /lines.jsonl        the newest
+                           /lines.1.jsonl      those before them
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from tfjob.api.types import TFJob
+from tfjob.controller.console import Line
+
+SHORT_UID = 8
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one file of lines; when it is full it becomes the older one."""
+
+
+class KeptLine(msgspec.Struct, frozen=True, array_like=True):
+    """A line, and which run of its container wrote it."""
+
+    time: datetime
+    replica: str
+    text: str
+    more: bool = False
+    notice: bool = False
+    run: str = ""
+
+    @property
+    def line(self) -> Line:
+        """As commands print it."""
+        return Line(self.time, self.replica, self.text, self.more, self.notice)
+
+
+_lines = msgspec.json.Decoder(KeptLine)
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """What was kept of one job."""
+
+    folder: Path
+    job: TFJob
+
+    def lines(self) -> Iterator[KeptLine]:
+        """Every line that was kept, in the order in which they came; a torn end is left out."""
+        for name in ("lines.1.jsonl", "lines.jsonl"):
+            try:
+                with (self.folder / name).open("rb") as file:
+                    for encoded in file:
+                        try:
+                            yield _lines.decode(encoded)
+                        except msgspec.DecodeError:
+                            continue
+            except FileNotFoundError:
+                continue
+
+    def labels(self) -> list[str]:
+        """Who wrote lines."""
+        return sorted({line.replica for line in self.lines()})
+
+    def runs(self) -> dict[str, list[str]]:
+        """By label, the runs of the container that lines were kept of, the last one last."""
+        found: dict[str, list[str]] = {}
+        for line in self.lines():
+            known = found.setdefault(line.replica, [])
+            if line.run not in known:
+                known.append(line.run)
+        return found
+
+    def lines_of(self, wanted: Mapping[str, str], *, tail: int | None, since: datetime | None) -> list[Line]:
+        """The lines of one run of each container, by label, merged by time."""
+        kept: dict[str, deque[Line]] = {label: deque(maxlen=tail) for label in wanted}
+        for line in self.lines():
+            if wanted.get(line.replica) == line.run and (since is None or line.time >= since):
+                kept[line.replica].append(line.line)
+        return list(merge(*kept.values(), key=lambda line: line.time))
+
+    def remove(self) -> None:
+        """Forgets the job."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class JobRecords:
+    """The records of one cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def of(self, job: TFJob) -> JobRecord | None:
+        """The record of that very job."""
+        folder = self._folder(job)
+        return _read(folder) if folder.exists() else None
+
+    def all(self, namespace: str | None = None) -> list[JobRecord]:
+        """Every record of a namespace or of all, the oldest job first."""
+        files = self.folder.glob(f"{namespace or '*'}/*/job.json")
+        found = [record for file in files if (record := _read(file.parent)) is not None]
+        return sorted(found, key=lambda record: str(record.job.metadata.creation_timestamp))
+
+    def begin(self, job: TFJob) -> RecordWriter:
+        """Starts, or goes on with, the record of a job."""
+        folder = self._folder(job)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return RecordWriter(folder, job)
+
+    def _folder(self, job: TFJob) -> Path:
+        return self.folder / job.metadata.namespace / short_id(job)
+
+
+class RecordWriter:
+    """Writes the record of one job; a disk that is full costs the record, not the run."""
+
+    def __init__(self, folder: Path, job: TFJob) -> None:
+        self.folder = folder
+        self.trouble = ""
+        self._file: BinaryIO | None = None
+        self._encode = msgspec.json.Encoder().encode
+        self.keep(job)
+
+    def keep(self, job: TFJob) -> None:
+        """The job as it is now."""
+        try:
+            partial = self.folder / "job.json.new"
+            partial.touch(mode=0o600)
+            partial.write_bytes(msgspec.json.encode(job))
+            partial.replace(self.folder / "job.json")
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+
+    def add(self, line: Line, run: str) -> None:
+        """One more line."""
+        try:
+            if self._file is None:
+                self._file = (self.folder / "lines.jsonl").open("ab")
+            kept = KeptLine(line.time, line.replica, line.text, line.more, line.notice, run)
+            self._file.write(self._encode(kept) + b"\n")
+            if self._file.tell() > MOST_BYTES:
+                self.close()
+                (self.folder / "lines.jsonl").replace(self.folder / "lines.1.jsonl")
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+
+    def flush(self) -> None:
+        """Lets others read what was written."""
+        try:
+            if self._file is not None:
+                self._file.flush()
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+
+    def close(self) -> None:
+        """Ends the writing."""
+        file, self._file = self._file, None
+        try:
+            if file is not None:
+                file.close()
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+
+
+def short_id(job: TFJob) -> str:
+    """What tells a job from others of its name that were before it: `mnist.1f2e3d4c`."""
+    return f"{job.metadata.name}.{job.metadata.uid[:SHORT_UID]}"
+
+
+def _read(folder: Path) -> JobRecord | None:
+    try:
+        return JobRecord(folder, msgspec.json.decode((folder / "job.json").read_bytes(), type=TFJob))
+    except (OSError, msgspec.DecodeError):
+        return None
