@@ -207,6 +207,18 @@ def test_a_server_that_closes_every_watch_at_once_is_not_flooded() -> None:
     following(test)
 
 
+def test_a_watch_that_is_closed_after_its_events_goes_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector_module, "Backoff", lambda: Backoff(60.0, 60.0))
+
+    async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
+        server.lists.append(reply(pods(5)))
+        server.watches += [chunks(event("ADDED", pod(f"p{version}", version))) for version in range(6, 56)]
+        await until(lambda: len(reflector.store) == 50)
+        assert reflector.restarts["closed"] >= 49
+
+    following(test)
+
+
 def test_a_kind_that_is_not_installed_yet_is_followed_once_it_is() -> None:
     async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
         server.lists += [refuse(404, "NotFound"), refuse(403, "Forbidden"), reply(pods(5, pod("a", 1)))]

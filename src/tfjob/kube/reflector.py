@@ -30,7 +30,10 @@ WATCH_SECONDS = (300, 600)
 IDLE_SECONDS = 120.0
 """Longer than the minute between two bookmarks."""
 SHORT_SECONDS = 1.0
-"""A watch that ends sooner is a fault, even if it ends in order."""
+"""A watch that ends sooner without an event is a fault, even if it ends in order.
+
+With events it is none: an API server under load closes watches that it cannot serve fast enough.
+"""
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -83,6 +86,7 @@ class Reflector(Generic[T]):
         self._namespace = namespace
         self._params = selectors(label_selector, field_selector)
         self._version = ""
+        self._events = 0
         self._heard = self._tried = time.monotonic()
 
     @property
@@ -100,9 +104,11 @@ class Reflector(Generic[T]):
         backoff = Backoff()
         while True:
             self._tried = began = time.monotonic()
+            self._events = 0
             reason, trouble = await self._round()
             self.restarts[reason] = self.restarts.get(reason, 0) + 1
-            if trouble is None and time.monotonic() - began >= SHORT_SECONDS:
+            went_on = bool(self._version and self._events)
+            if trouble is None and (went_on or time.monotonic() - began >= SHORT_SECONDS):
                 continue
             wait = max(backoff.delay(), trouble.retry_after if isinstance(trouble, ApiError) else 0.0)
             logger.log(
@@ -190,6 +196,7 @@ class Reflector(Generic[T]):
 
     def _apply(self, line: bytes) -> None:
         event = _events.decode(line)
+        self._events += 1
         kind = event.type
         if kind == "BOOKMARK":
             self._version = _identities.decode(event.object).metadata.resource_version
