@@ -19,12 +19,13 @@ def ps(everything: bool, all_namespaces: bool, on: On, namespace: str, output: s
     from tfjob.cli.tables import age, table
 
     with console(on, namespace, write=False) as there:
+        options = there.options
         shapes = [job_shape(record) for record in there.jobs(everything=everything, all_namespaces=all_namespaces)]
     if output == "json":
         print_list("Job", shapes)
         return
     if not shapes:
-        click.echo("no jobs; start one with: tfjob run FILE")
+        click.echo(f"no jobs; start one with: tfjob run FILE{options}")
         return
     rows = [
         [

@@ -9,7 +9,7 @@ import click
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
-    from tfjob.controller.console import Record, Replica
+    from tfjob.controller.console import Event, Record, Replica
 
 
 @click.command()
@@ -21,20 +21,25 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     """Show one job: its state and why, its replicas, where its files are."""
     import msgspec
 
+    from tfjob.cli import why
     from tfjob.cli.shapes import job_shape, print_json, replica_shape
 
     with console(on, namespace, write=False) as there:
         record = there.find(job)
         replicas = there.replicas(record)
+        events = [] if why.is_well(record) or output == "json" else there.events(record)
     if output == "json":
         shapes = [replica_shape(replica) for replica in replicas]
         content = {**job_shape(record), "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
         print_json("JobStatus", content)
         return
-    click.echo(_text(record, replicas))
+    click.echo(_text(record, replicas, why.telling(events, record.job.status.start_time)))
 
 
-def _text(record: Record, replicas: list[Replica]) -> str:
+def _text(record: Record, replicas: list[Replica], events: list[Event]) -> str:
+    from datetime import UTC, datetime
+
+    from tfjob.cli import why
     from tfjob.cli.report import verdict
     from tfjob.cli.tables import age, clock, table, took
 
@@ -47,13 +52,16 @@ def _text(record: Record, replicas: list[Replica]) -> str:
         f"{click.style(record.id, bold=True)}  {record.state}{because}{message}",
         f"  started    {clock(since)} UTC, {ago}",
         f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {status.attempt}",
-        f"  files      {record.folder}",
+        *([f"  files      {record.folder}"] if record.folder else []),
     ]
     if status.failure:
         lines.append(f"  why        {verdict(status.failure, status.reason)}")
     elif status.last_restart:
         cause = status.last_restart.cause
         lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
+    elif record.note:
+        lines.append(f"  why        {record.note}")
+    lines += why.told(events, datetime.now(UTC))
     rows = [
         [
             f"  {replica.name}",

@@ -22,7 +22,8 @@ class Record:
     """A job with what its console knows of it; it may be all that is left of the job (`current` is false then).
 
     `state` and `reason` are as people should see them. `folder` is where its record lies on this machine, if anywhere,
-    and `options` is what a command line needs beside the job's name to mean this job.
+    and `options` is what a command line needs beside the job's name to mean this job. A `note` says what the job itself
+    does not know: that nobody looks after it.
     """
 
     job: TFJob
@@ -34,6 +35,7 @@ class Record:
     attached: bool = False
     folder: str = ""
     options: str = ""
+    note: str = ""
 
     @property
     def name(self) -> str:
@@ -104,10 +106,12 @@ class NotFound(Exception):
 class Console(Protocol):
     """What commands need.
 
-    `namespace` is the one that names are looked for in; `shared` says that other people have jobs here too.
+    `namespace` is the one that names are looked for in, `options` what a command line needs to mean this console;
+    `shared` says that other people have jobs here too.
     """
 
     namespace: str
+    options: str
     shared: bool
 
     def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:

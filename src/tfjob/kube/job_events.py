@@ -55,8 +55,7 @@ class KubeEvent(Model, frozen=True):
 
 async def events_of(client: Client, job: TFJob) -> list[Event]:
     """What happened to a job and to its pods, in order; a pod is called like its replica."""
-    namespace = job.metadata.namespace
-    found = await client.list(CORE_EVENTS, namespace, type=KubeEvent)
+    found = await client.list(CORE_EVENTS, job.metadata.namespace, type=KubeEvent)
     return story(job, found.items)
 
 

@@ -34,6 +34,7 @@ def record(job: TFJob, now: datetime, *, current: bool = True, folder: Path | No
         current=current,
         folder=str(folder) if folder else "",
         options=options,
+        note=_note(job, now, options) if current else "",
     )
 
 
@@ -55,6 +56,14 @@ def is_unseen(job: TFJob, now: datetime) -> bool:
 def is_elsewhere(job: TFJob) -> bool:
     """Whether the job belongs to another controller."""
     return job.spec.run_policy.managed_by not in (None, "", "kubeflow.org/training-operator")
+
+
+def _note(job: TFJob, now: datetime, options: str) -> str:
+    if is_elsewhere(job):
+        return f"it is managed by {job.spec.run_policy.managed_by}"
+    if is_unseen(job, now):
+        return f"no operator has looked at it; is one running? tfjob doctor{options}"
+    return ""
 
 
 def _reason(job: TFJob, state: str, now: datetime) -> str:

@@ -32,6 +32,7 @@ LOOK_SECONDS = 0.5
 class LocalConsole:
     """The jobs of one state folder."""
 
+    options = ""
     shared = False
 
     def __init__(self, home: Home, store: Store, namespace: str) -> None:
