@@ -138,9 +138,12 @@ def run(
     """
     import logging
 
-    from tfjob.kube import config
-    from tfjob.operator import logs, process
-    from tfjob.operator.options import Options
+    from tfjob.cli import extras
+
+    with extras.needs("operator"):
+        from tfjob.kube import config
+        from tfjob.operator import logs, process
+        from tfjob.operator.options import Options
 
     access = config.load(context or None)
     logs.configure(json=log_format == "json", level=logging.getLevelNamesMapping()[log_level.upper()])
