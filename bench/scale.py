@@ -1,0 +1,145 @@
+"""What the operator costs: time, CPU, memory and requests, beside what the API server alone allows in the same run.
+
+    python -m bench.scale [--jobs 100,300] [--rounds 1] [--finished 5000] [--profile FILE]
+
+Starts a control plane of its own (`python -m devcluster`). The figures of one machine mean little; the ratios of one
+run mean more. Nothing here is a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.finished import finished_jobs
+from bench.load import Load, Result, percentile
+from devcluster import cluster
+from devcluster.cluster import CONTROL_PLANE, Shape
+from devcluster.control_plane import free_port
+from tfjob.kube import config
+from tfjob.kube.client import Client
+
+NAME = "bench"
+
+
+@dataclass
+class Operator:
+    """A running operator process."""
+
+    pid: int
+    metrics_port: int
+
+    def cpu(self) -> float:
+        """Seconds of CPU so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self, line: str = "VmHWM") -> float:
+        """Resident MiB: the most so far, or now (VmRSS)."""
+        text = Path(f"/proc/{self.pid}/status").read_text()
+        return int(next(row.split()[1] for row in text.splitlines() if row.startswith(line))) / 1024
+
+    def requests(self) -> dict[str, float]:
+        """Requests so far, by method."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        found: dict[str, float] = {}
+        for method, count in re.findall(r'rest_client_requests_total\{.*?method="(\w+)".*?\} (\S+)', text):
+            found[method] = found.get(method, 0) + float(count)
+        return found
+
+
+@contextmanager
+def operating(kubeconfig: Path, profile: str = "") -> Iterator[Operator]:
+    """An operator for the time of a block, ready to work."""
+    port, health = free_port(), free_port()
+    words = ["-m", "tfjob", "operator", "run", f"--metrics-bind-address=127.0.0.1:{port}"]
+    words += [f"--health-probe-bind-address=127.0.0.1:{health}", "--log-level=warning"]
+    if profile:
+        words = ["-m", "cProfile", "-o", profile, *words]
+    process = subprocess.Popen([sys.executable, *words], env={**os.environ, "KUBECONFIG": str(kubeconfig)})
+    try:
+        until = time.monotonic() + 60
+        while not _is_ready(health):
+            assert process.poll() is None, "the operator ended"
+            assert time.monotonic() < until, "the operator did not start"
+            time.sleep(0.02)
+        yield Operator(process.pid, port)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+async def load(kubeconfig: Path, namespace: str, jobs: int, *, by_hand: bool) -> Result:
+    """One load, from a client of its own."""
+    async with Client(config.load(environ={"KUBECONFIG": str(kubeconfig)})) as client:
+        return await Load(client, namespace, jobs, by_hand=by_hand).run()
+
+
+def compare(kubeconfig: Path, jobs: int, number: int, profile: str) -> None:
+    """The floor, then the same jobs with an operator."""
+    floor = asyncio.run(load(kubeconfig, f"floor-{jobs}-{number}", jobs, by_hand=True))
+    with operating(kubeconfig, profile) as operator:
+        cpu, requests = operator.cpu(), operator.requests()
+        result = asyncio.run(load(kubeconfig, f"load-{jobs}-{number}", jobs, by_hand=False))
+        spent, memory = operator.cpu() - cpu, operator.memory()
+        time.sleep(3)  # the last Events
+        late = operator.cpu() - cpu
+        sent = {method: count - requests.get(method, 0) for method, count in operator.requests().items()}
+    per_job = ", ".join(f"{count / jobs:.1f} {method}" for method, count in sorted(sent.items()) if method != "GET")
+    ratio, made, follow = result.all_done / floor.all_done, result.create, result.follow
+    print(f"{jobs} jobs: floor {floor.all_done:.2f} s, operator {result.all_done:.2f} s, ratio {ratio:.2f}")
+    print(
+        f"  CPU a job {1000 * spent / jobs:.2f} ms ({1000 * late / jobs:.2f} with the last Events), RSS {memory:.0f} MiB"
+    )
+    print(f"  pods made p50 {percentile(made, 0.5):.2f} s, p99 {percentile(made, 0.99):.2f} s")
+    print(f"  Succeeded after the chief p50 {percentile(follow, 0.5):.2f} s, p99 {percentile(follow, 0.99):.2f} s")
+    print(f"  requests a job: {per_job}", flush=True)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--jobs", default="100,300")
+    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("--finished", type=int, default=0)
+    options.add_argument("--profile", default="", help="write a cProfile of the operator to this file")
+    chosen = options.parse_args()
+    cluster.down(NAME)
+    client = cluster.up(NAME, Shape.of(CONTROL_PLANE, None))
+    try:
+        definition = subprocess.run(
+            [sys.executable, "-m", "tfjob", "operator", "manifests", "--crd-only"], check=True, stdout=subprocess.PIPE
+        ).stdout
+        client.kubectl("apply", "-f", "-", stdin=definition.decode())
+        client.kubectl("wait", "--for=create", "--timeout=20s", "crd/tfjobs.kubeflow.org")
+        time.sleep(3)  # until it is served
+        for number in range(chosen.rounds):
+            for jobs in map(int, filter(None, chosen.jobs.split(","))):
+                compare(client.kubeconfig, jobs, number, chosen.profile)
+        if chosen.finished:
+            finished_jobs(client.kubeconfig, chosen.finished, operating)
+    finally:
+        cluster.down(NAME)
+
+
+if __name__ == "__main__":
+    main()
