@@ -46,8 +46,9 @@ class Shape:
 
 def up(name: str, shape: Shape) -> Client:
     """A running cluster of that name: the one that is there, or a new one."""
-    prepare(shape)
     folder = Folder(name)
+    if name not in state.names() or not is_up(folder):
+        prepare(shape)
     with folder.locked():
         if not is_up(folder):
             start(folder, shape)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -112,26 +115,32 @@ def test_processes_of_a_test_run_share_a_cluster_until_the_last_one_leaves(own_s
     assert marked(own_state) == []
 
 
+@pytest.fixture
+def everyones_folder() -> Iterator[Path]:
+    """Not below pytest's own folder, which every other run that starts makes private again."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.mark.root
-def test_an_ordinary_user_has_a_cluster_too(tmp_path: Path) -> None:
+def test_an_ordinary_user_has_a_cluster_too(everyones_folder: Path) -> None:
     """The binaries are copied to where that user can read them; nothing else is shared."""
-    home, own_cache, code = tmp_path / "home", tmp_path / "cache", tmp_path / "code"
+    home, own_cache, code = (everyones_folder / name for name in ("home", "cache", "code"))
     for part in parts.CONTROL_PLANE:
         folder = build.binaries(part).parent
         shutil.copytree(folder, own_cache / folder.name, symlinks=True)
     shutil.copytree(ROOT / "devcluster", code / "devcluster")
-    shutil.copytree(Path(_library("cryptography")), code / "cryptography")
-    for name in ("cffi", "_cffi_backend", "pycparser"):
-        _copy_library(name, code)
+    for name in ("cryptography", "cffi", "_cffi_backend", "pycparser"):
+        copy_library(name, code)
     home.mkdir()
     os.chown(home, ORDINARY_UID, ORDINARY_UID)
-    open_to_everyone(tmp_path)
+    open_to_everyone(everyones_folder)
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TFJOB_DEVCLUSTER_CACHE": str(own_cache)}
 
     def run(*words: str) -> str:
-        command = [SYSTEM_PYTHON, "-m", "devcluster", *words]
         done = subprocess.run(
-            command,
+            [SYSTEM_PYTHON, "-m", "devcluster", *words],
             cwd=code,
             env=env,
             user=ORDINARY_UID,
@@ -139,6 +148,7 @@ def test_an_ordinary_user_has_a_cluster_too(tmp_path: Path) -> None:
             extra_groups=[],
             capture_output=True,
             text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -147,6 +157,17 @@ def test_an_ordinary_user_has_a_cluster_too(tmp_path: Path) -> None:
     assert f"{home}/.local/state" in run("env")
     run("down")
     assert not any((home / ".local" / "state").iterdir())
+
+
+def copy_library(name: str, folder: Path) -> None:
+    """Copies an installed module or package, if it is there."""
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.origin is not None:
+        source = Path(spec.origin)
+        if spec.submodule_search_locations:
+            shutil.copytree(source.parent, folder / name)
+        else:
+            shutil.copy2(source, folder / source.name)
 
 
 def devcluster(*words: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
@@ -169,20 +190,3 @@ def marked(folder: Path) -> list[int]:
     """Living processes of any cluster in a state folder."""
     mark = f"{MARK}={folder}".encode()
     return sorted(pid for pid in state.living() if any(one.startswith(mark) for one in state.environment(pid)))
-
-
-def _library(name: str) -> str:
-    import importlib.util
-
-    spec = importlib.util.find_spec(name)
-    assert spec is not None
-    assert spec.origin is not None
-    return str(Path(spec.origin).parent if spec.submodule_search_locations else spec.origin)
-
-
-def _copy_library(name: str, folder: Path) -> None:
-    import importlib.util
-
-    if importlib.util.find_spec(name):
-        source = Path(_library(name))
-        (shutil.copytree if source.is_dir() else shutil.copy2)(source, folder / source.name)
