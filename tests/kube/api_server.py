@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ class ApiServer:
     lists: deque[Answer] = field(default_factory=deque)
     watches: deque[Answer] = field(default_factory=deque)
     otherwise: Answer | None = None
+    secure: ssl.SSLContext | None = None
     seen: list[Seen] = field(default_factory=list)
     port: int = 0
 
@@ -52,7 +54,7 @@ class ApiServer:
 
     async def listen(self) -> None:
         """Starts to listen, at the same port as before."""
-        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self.secure)
         await self._site.start()
         self.port = self._runner.addresses[-1][1]
 

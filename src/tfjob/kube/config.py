@@ -14,6 +14,7 @@ from tfjob.api.nearest import did_you_mean
 from tfjob.kube import kubeconfig
 from tfjob.kube.credentials import CertificateFiles, Credential, Fixed, TokenFile, basic, bearer, contents
 from tfjob.kube.errors import ConfigError
+from tfjob.kube.exec_credentials import PluginCredential
 from tfjob.kube.kubeconfig import Cluster, Context, Kubeconfig, User
 from tfjob.kube.proxy import proxy_for, usable
 from tfjob.kube.tls import Certificate, Trust
@@ -77,7 +78,7 @@ def _access(config: Kubeconfig, name: str, environ: Mapping[str, str]) -> Access
         server=cluster.server.rstrip("/"),
         namespace=context.namespace or "default",
         context=name,
-        credential=_credential(config, name, context, cluster),
+        credential=_credential(config, name, context, cluster, environ),
         trust=_trust(context.cluster, cluster),
         proxy=usable(cluster.proxy_url) if cluster.proxy_url else proxy_for(cluster.server, environ),
         impersonation=_impersonation(config.users.get(context.user, User())),
@@ -114,7 +115,9 @@ def _trust(name: str, cluster: Cluster) -> Trust:
     )
 
 
-def _credential(config: Kubeconfig, name: str, context: Context, cluster: Cluster) -> Credential:
+def _credential(
+    config: Kubeconfig, name: str, context: Context, cluster: Cluster, environ: Mapping[str, str]
+) -> Credential:
     user = config.users.get(context.user)
     if user is None:
         if context.user:
@@ -128,10 +131,12 @@ def _credential(config: Kubeconfig, name: str, context: Context, cluster: Cluste
             f"{who}: auth-provider {user.auth_provider.get('name', '')} is no longer supported by Kubernetes clients",
             "Log in again with the tool of your provider, which writes an exec plugin today.",
         )
-    # kubectl's order: a token in a file, a token, user and password; a certificate beside any of them.
+    # kubectl's order: a token in a file, a token, user and password, a plugin; a certificate beside any of them.
     if user.token_file:
         return TokenFile(Path(user.token_file), _certificate(user, who))
     header = bearer(user.token) if user.token else basic(user.username, user.password) if user.username else ""
+    if user.plugin and not header:
+        return PluginCredential(user.plugin, cluster, who, environ)
     if user.client_certificate and user.client_key and not (user.client_certificate_data or user.client_key_data):
         return CertificateFiles(Path(user.client_certificate), Path(user.client_key), header)
     return Fixed(header, _certificate(user, who))
