@@ -93,4 +93,5 @@ def _waits_for(pod: Object) -> Iterable[str]:
 
 
 def _conditions(found: Object) -> dict[str, Object]:
-    return {one["type"]: one for one in found.get("status", {}).get("conditions", [])}
+    # A new CRD has `conditions: null`.
+    return {one["type"]: one for one in found.get("status", {}).get("conditions") or []}
