@@ -146,8 +146,10 @@ def test_a_list_shows_state_ready_restarts_reason_and_age() -> None:
     assert crd()["spec"]["names"]["shortNames"] == ["tfj"]
 
 
-def without_label(found: Node) -> None:
-    del found["metadata"]["labels"]
+def of_somebody_else(found: Node) -> None:
+    """Applied over ours: the label stays."""
+    properties = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    properties["status"]["properties"] = {"conditions": {}, "replicaStatuses": {}}
 
 
 def of_another_release(found: Node) -> None:
@@ -161,7 +163,7 @@ def not_stored(found: Node) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (without_label, "was not installed by tfjob"),
+        (of_somebody_else, "is not of tfjob: it drops status.state, status.reason, status.message, and others"),
         (of_another_release, f"is of tfjob 0.0.1, this is {__version__}"),
         (not_stored, "does not serve and store v1"),
     ],

@@ -24,7 +24,7 @@ from tfjob.api.types import GROUP, KIND, TFJobStatus
 
 NAME = "tfjobs.kubeflow.org"
 OWNER_LABEL = ("app.kubernetes.io/part-of", "tfjob")
-"""A CRD of this name without it was installed by somebody else."""
+"""On everything that an installation consists of."""
 RELEASE = "tfjob/release"
 """Annotation: the release of tfjob that the CRD is of."""
 
@@ -101,23 +101,34 @@ def crd() -> dict[str, Any]:
 
 
 def crd_problem(found: Mapping[str, Any]) -> str | None:
-    """What is wrong with the CRD that a cluster has, in one sentence; None if it is the one of this release."""
+    """What is wrong with the CRD that a cluster has, in one sentence; None if it is the one of this release.
+
+    Its label is not enough: whoever applies another operator's CRD over ours replaces the schema and keeps the label.
+    """
     apply = "run `tfjob operator install`, or apply the output of `tfjob operator manifests --crd-only`"
-    metadata = found.get("metadata", {})
-    key, value = OWNER_LABEL
-    if metadata.get("labels", {}).get(key) != value:
-        return (
-            f"the CRD {NAME} was not installed by tfjob: its schema drops most of the status that tfjob keeps"
-            f" (attempts, verdicts, restarts); {apply}"
-        )
     versions = {version.get("name"): version for version in found.get("spec", {}).get("versions", [])}
     stored = versions.get("v1", {})
     if not (stored.get("served") and stored.get("storage")):
         return f"the CRD {NAME} does not serve and store v1; {apply}"
-    release = metadata.get("annotations", {}).get(RELEASE)
+    if dropped := _dropped(stored.get("schema", {}).get("openAPIV3Schema", {})):
+        return f"the CRD {NAME} is not of tfjob: it drops {', '.join(dropped)}; {apply}"
+    release = found.get("metadata", {}).get("annotations", {}).get(RELEASE)
     if release != __version__:
         return f"the CRD {NAME} is of tfjob {release or '(unknown release)'}, this is {__version__}; {apply}"
     return None
+
+
+def _dropped(schema: Mapping[str, Any]) -> list[str]:
+    """Fields of ours that a schema does not have, a few of them."""
+    given = schema.get("properties", {})
+    wanted = {"status": _type_node(TFJobStatus, "status")["properties"], "spec": v1.DEFINITIONS["TFJobSpec"]}
+    dropped = [
+        f"{part}.{name}"
+        for part in wanted
+        for name in wanted[part]
+        if name not in given.get(part, {}).get("properties", {})
+    ]
+    return [*dropped[:3], "and others"] if len(dropped) > 3 else dropped
 
 
 def v1_schema() -> dict[str, Any]:
