@@ -65,9 +65,9 @@ def _judged(
         return [Problem("", error.strerror or str(error), source=file)], []
     problems = list(manifest.problems)
     if local and not manifest.errors:
-        from tfjob.cli import starting
+        from tfjob.cli import local_launch
+        from tfjob.cli.starting import Request
 
-        request = starting.Request(file, parameters, "", "", python, volumes, None, no_limits=False)
-        options, _ = starting.options_of(request)
-        problems += starting.local_problems(manifest, options)
+        options, _ = local_launch.options_of(Request(file, parameters, python=python, volumes=volumes))
+        problems += local_launch.local_problems(manifest, options)
     return in_order(problems), [job.metadata.name for job in manifest.jobs]

@@ -25,12 +25,12 @@ def without_secrets(data: bytes, manifest: Manifest) -> bytes:
         return data
     import yaml
 
-    objects = [_hidden(document) if document["kind"] == "Secret" else document for document in manifest.objects]
+    objects = [hidden_secret(document) if document["kind"] == "Secret" else document for document in manifest.objects]
     jobs = [entry.part.value for entry in manifest.entries]
     return yaml.safe_dump_all([*objects, *jobs], sort_keys=False, allow_unicode=True).encode()
 
 
-def _hidden(secret: dict[str, Any]) -> dict[str, Any]:
+def hidden_secret(secret: dict[str, Any]) -> dict[str, Any]:
     """A Secret with its keys alone."""
     contents = {key: dict.fromkeys(secret[key], "(secret)") for key in ("data", "stringData") if secret.get(key)}
     return {**secret, **contents}

@@ -43,4 +43,5 @@ def next_commands(record: Record) -> str:
     }
     width = max(map(len, commands))
     lines = (f"  {command:<{width}}   {words}" for command, words in commands.items())
-    return "\n".join([f"{click.style(name, bold=True)} runs in the background as {record.id}", *lines])
+    known = f" as {record.id}" if record.id != name else ""
+    return "\n".join([f"{click.style(name, bold=True)} runs in the background{known}", *lines])

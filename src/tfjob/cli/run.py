@@ -1,10 +1,10 @@
-"""`tfjob run` and `tfjob submit`: a manifest becomes processes of this machine."""
+"""`tfjob run` and `tfjob submit`: a manifest becomes processes of this machine, or pods of a cluster."""
 
 from __future__ import annotations
 
 import click
 
-from tfjob.cli.context import Command, output_option, valid_namespace
+from tfjob.cli.context import Command, On, on_option, output_option, valid_namespace
 
 
 def _options(command: Command) -> Command:
@@ -26,6 +26,7 @@ def _options(command: Command) -> Command:
                 help="How far replicas are separated; `tfjob doctor` shows what is possible.",
             ),
             click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
+            on_option,
             click.option(
                 "-n",
                 "--namespace",
@@ -43,7 +44,7 @@ def _options(command: Command) -> Command:
 
 @click.command()
 @_options
-@click.option("--dry-run", is_flag=True, help="Print processes, TF_CONFIG, mounts and ports; start nothing.")
+@click.option("--dry-run", is_flag=True, help="Print processes, TF_CONFIG, mounts and ports; on a cluster all objects.")
 @click.option("-d", "--detach", is_flag=True, help="Go on in the background.")
 def run(
     file: str,
@@ -53,27 +54,24 @@ def run(
     volumes: tuple[str, ...],
     level: str | None,
     no_limits: bool,
+    on: On,
     namespace: str,
     output: str,
     dry_run: bool,
     detach: bool,
 ) -> int:
-    """Run the jobs of a manifest as processes of this machine.
+    """Run the jobs of a manifest as processes of this machine, or on a cluster.
 
     Shows the logs of all replicas until the job ends; the exit code is 0 if it succeeded and 1 if it failed. Ctrl-C
-    stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it.
+    stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it. On a cluster Ctrl-C only detaches: the
+    job goes on, and the exit code is 130.
     """
-    from tfjob.cli import starting
+    from tfjob.cli.starting import Request, launch
 
-    request = starting.Request(file, parameters, name, namespace, python, volumes, level, no_limits)
-    submissions = starting.submissions(request)
+    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits))
     if dry_run:
-        return starting.show(submissions, output)
-    if detach:
-        return starting.detach(submissions, output)
-    from tfjob.cli.attached import attach
-
-    return attach(submissions, output)
+        return jobs.show(output)
+    return jobs.detach(output) if detach else jobs.attach(output)
 
 
 @click.command()

@@ -36,9 +36,14 @@ class JobLogs:
             return
         containers = await self._containers(query.replica, gone=gone)
         present = [one for one in containers if (one.restarts > 0 if query.previous else one.has_log)]
-        yield self._kept(query, {one.label for one in present}, containers)
-        async for batch in read(self._client, present, query):
+        there = {one.label for one in present}
+        yield self._kept(query, there, containers)
+        unreadable: set[str] = set()
+        async for batch in read(self._client, present, query, unreadable):
             yield batch
+        if unreadable:
+            elsewhere = set(await self.labels(query.replica, gone=gone)) - unreadable
+            yield self._kept(query, elsewhere, containers)
 
     async def _followed(self, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         containers = await self._containers(query.replica, gone=False)
@@ -92,5 +97,5 @@ def _means(replica: str | None, label: str) -> bool:
 def _last_words(label: str, verdict: Verdict) -> list[Line]:
     time = verdict.time or datetime.fromtimestamp(0, UTC)
     attempt = f" of attempt {verdict.attempt}" if verdict.attempt else ""
-    head = f"[tfjob: the pod{attempt} is gone; these last lines were kept in the job's status]"
+    head = f"[tfjob: the log{attempt} is gone; these last lines were kept in the job's status]"
     return [Line(time, label, head, notice=True), *(Line(time, label, text) for text in verdict.last_lines)]

@@ -17,9 +17,14 @@ from tfjob.kube.log_lines import LogLines
 BATCH = 1000
 
 
-async def read(client: Client, containers: Sequence[Container], query: LogQuery) -> AsyncGenerator[list[Line], None]:
-    """The lines in batches, each container's present or last run, or with `previous` the run before it."""
-    readers = [_Reader(client, container, query) for container in containers]
+async def read(
+    client: Client, containers: Sequence[Container], query: LogQuery, unreadable: set[str]
+) -> AsyncGenerator[list[Line], None]:
+    """The lines in batches, each container's present or last run, or with `previous` the run before it.
+
+    The labels of containers that have no log any more are added to `unreadable`.
+    """
+    readers = [_Reader(client, container, query, unreadable) for container in containers]
     try:
         await asyncio.gather(*(reader.fill() for reader in readers))
         heap = [(reader.lines[0].time, number) for number, reader in enumerate(readers) if reader.lines]
@@ -47,8 +52,9 @@ async def read(client: Client, containers: Sequence[Container], query: LogQuery)
 class _Reader:
     """One container's lines, read as they are needed."""
 
-    def __init__(self, client: Client, container: Container, query: LogQuery) -> None:
+    def __init__(self, client: Client, container: Container, query: LogQuery, unreadable: set[str]) -> None:
         self.lines: deque[Line] = deque()
+        self._unreadable = unreadable
         self._since = query.since
         self._lines = LogLines(container.label)
         self.chunks = _chunks(client, container.log_path, parameters(container.name, query))
@@ -63,7 +69,8 @@ class _Reader:
                     raise
                 if error.code >= 500:
                     self.lines.append(_trouble(self._lines, error))
-                return  # it has no log, or none any more
+                self._unreadable.add(self._lines.label)
+                return
             except KubeError as error:
                 self.lines.append(_trouble(self._lines, error))
                 return

@@ -1,0 +1,69 @@
+"""From a manifest to jobs of a cluster: what is sent, and how they start."""
+
+from __future__ import annotations
+
+import click
+from msgspec.structs import replace
+
+from tfjob.api.conversion import canonical_type
+from tfjob.api.types import TFJob
+from tfjob.cli import outcome
+from tfjob.cli.context import On, cluster_console
+from tfjob.cli.starting import Request, jobs_of, placed, tell
+from tfjob.kube import config
+from tfjob.kube.submission import Submission, submit
+
+ONLY_HERE = {"python": "--python", "volumes": "--volume", "level": "--level", "no_limits": "--no-limits"}
+"""What a request may say of this machine alone."""
+
+
+class ClusterLaunch:
+    """The jobs of a manifest for a cluster."""
+
+    def __init__(self, on: On, request: Request) -> None:
+        for name, option in ONLY_HERE.items():
+            if getattr(request, name):
+                raise outcome.Stop(
+                    outcome.BAD_INPUT, f"{option} is about this machine, and the job is for a cluster", "Leave it out."
+                )
+        _, manifest = jobs_of(request)
+        tell(manifest.problems)
+        self.on = on
+        self.namespace = request.namespace
+        default = config.load(on.context or None).namespace
+        jobs = [placed(entry, canonical(entry.written), request.namespace, default) for entry in manifest.entries]
+        self.submission = Submission(jobs, manifest.objects)
+
+    def show(self, output: str) -> int:
+        """Prints the objects."""
+        from tfjob.cli.cluster_dry_run import show
+
+        show(self.submission, output)
+        return outcome.SUCCEEDED
+
+    def detach(self, output: str) -> int:
+        """Creates the jobs."""
+        from tfjob.cli.report import next_commands
+        from tfjob.cli.shapes import job_shape, print_list
+
+        with cluster_console(self.on, self.namespace) as console:
+            made = console.run(submit(console.client, self.submission, console.options))
+            records = [console.record(job) for job in made]
+        if output == "json":
+            print_list("Job", [job_shape(record) for record in records])
+        for record in records if output == "text" else ():
+            click.echo(next_commands(record))
+        return outcome.SUCCEEDED
+
+    def attach(self, output: str) -> int:
+        """Creates the jobs and follows them."""
+        from tfjob.cli.cluster_attach import attach
+
+        with cluster_console(self.on, self.namespace) as console:
+            return attach(console, self.submission, output)
+
+
+def canonical(job: TFJob) -> TFJob:
+    """The job with the names of its replica types as the CRD has them."""
+    specs = {canonical_type(name): spec for name, spec in job.spec.tf_replica_specs.items()}
+    return replace(job, spec=replace(job.spec, tf_replica_specs=specs))

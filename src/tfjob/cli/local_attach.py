@@ -1,0 +1,123 @@
+"""An attached run on this machine: this process drives the jobs, shows what they say, and ends with their exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Sequence
+
+import click
+
+from tfjob.api.objects import Pod
+from tfjob.cli.context import state
+from tfjob.cli.display import Display, level, show_troubles
+from tfjob.cli.local_launch import start_all
+from tfjob.cli.starting import ended
+from tfjob.controller.log_labels import container_labels
+from tfjob.local.console import record
+from tfjob.local.driver import Driver
+from tfjob.local.home import Home
+from tfjob.local.log_view import Follower, Source
+from tfjob.local.pod_folder import pod_folder
+from tfjob.local.store import Run, Store, open_store
+from tfjob.local.submission import Started, Submission
+from tfjob.plan.tasks import task_of
+
+
+def attach(wanted: Sequence[Submission], output: str) -> int:
+    """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
+    with state(write=True) as (home, store):
+        started = start_all(home, store, wanted, attached=True)
+        asyncio.run(drive_all(home, started, quiet=output == "json"))
+        left = (store.run(one.run.job.metadata.uid) for one in started)
+        records = [record(run) for run in left if run is not None]
+    return ended([one.run.name for one in started], records, output)
+
+
+class Watched:
+    """One run, shown as it goes."""
+
+    def __init__(self, store: Store, run: Run, display: Display) -> None:
+        self.store = store
+        self.run = run
+        self.display = display
+        self._follower = Follower([])
+        self._followed: set[str] = set()
+
+    def begin(self) -> None:
+        """Says what starts, and what was found on the way there."""
+        self.display.begin(f"as {self.run.id}")
+        for _, event in self.store.events(self.run.job.metadata.uid):
+            self.display.say(event.message, warning=event.warning)
+
+    def tick(self) -> None:
+        """Prints a change of state and new lines."""
+        run = self.store.run(self.run.job.metadata.uid)
+        if run is not None:
+            self.display.state(run.job.status)
+        self._follow_new_pods()
+        for line in self._follower.poll():
+            self.display.line(line)
+
+    def finish(self) -> None:
+        """Prints what is left in the logs."""
+        self.tick()
+        for line in self._follower.finish():
+            self.display.line(line)
+
+    def _follow_new_pods(self) -> None:
+        for pod in self.store.children(Pod, self.run.job.metadata.uid):
+            if pod.metadata.uid in self._followed:
+                continue
+            self._followed.add(pod.metadata.uid)
+            for source in log_sources(self.run, pod):
+                self._follower.add(source)
+
+
+async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> None:
+    """Drives runs until all are at rest; Ctrl-C stops them, a second one kills."""
+    drivers = []
+    runs = []
+    for one in started:
+        # A connection each: what one driver has seen of the store must not hide it from another.
+        store = open_store(home.database)
+        display = Display(one.run.job, str(one.run.folder), several=len(started) > 1)
+        drivers.append(
+            Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
+        )
+        runs.append(Watched(store, one.run, display))
+    level([run.display for run in runs])
+    logger = show_troubles(runs[0].display)
+    logger.addHandler(logging.FileHandler(runs[0].run.folder / "controller.log", delay=True))
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts == 1:
+            click.echo("stopping; press Ctrl-C again to kill", err=True)
+        for driver in drivers:
+            driver.stop() if interrupts == 1 else driver.kill()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, interrupt)
+    for run in () if quiet else runs:
+        run.begin()
+    try:
+        ticks = [(lambda: None) if quiet else run.tick for run in runs]
+        await asyncio.gather(*(driver.drive(tick) for driver, tick in zip(drivers, ticks, strict=True)))
+    finally:
+        for run in () if quiet else runs:
+            run.finish()
+        for driver in drivers:
+            driver.store.close()
+
+
+def log_sources(run: Run, pod: Pod) -> list[Source]:
+    """Where the containers of a pod write; the main one is called like its task."""
+    task = task_of(pod)
+    folder = pod_folder(run.folder, pod) / "logs"
+    names = container_labels(task.name if task else pod.metadata.name, pod.spec)
+    return [Source(label, folder / container) for container, label in names.items()]

@@ -1,0 +1,129 @@
+"""From a manifest to jobs of this machine: what it says to them, and how they start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from tfjob.api.manifest import Manifest
+from tfjob.api.problems import Problem, path_parts
+from tfjob.cli import outcome
+from tfjob.cli.context import state
+from tfjob.cli.manifest_file import pairs, without_secrets
+from tfjob.cli.starting import Request, jobs_of, placed, tell
+from tfjob.controller.cluster import Key
+from tfjob.local import admission, config, machine, runs, submission
+from tfjob.local.home import Home
+from tfjob.local.images import chosen_interpreter
+from tfjob.local.options import Options
+from tfjob.local.store import Store
+from tfjob.local.submission import Started, Submission
+
+
+class LocalLaunch:
+    """The jobs of a manifest with what this machine gives them."""
+
+    def __init__(self, request: Request) -> None:
+        data, manifest = jobs_of(request)
+        options, notes = options_of(request)
+        tell([*manifest.problems, *local_problems(manifest, options)])
+        for note in notes:
+            click.echo(note, err=True)
+        record = without_secrets(data, manifest)
+        self.submissions = [
+            Submission(placed(entry, entry.job, request.namespace, "default"), manifest.objects, record, options)
+            for entry in manifest.entries
+        ]
+
+    def show(self, output: str) -> int:
+        """Prints the processes."""
+        from tfjob.cli import dry_run
+
+        with state(write=False) as (home, store):
+            dry_run.show(home, store, self.submissions, output)
+        return outcome.SUCCEEDED
+
+    def detach(self, output: str) -> int:
+        """Starts a driver for each job."""
+        from tfjob.cli.report import next_commands
+        from tfjob.cli.shapes import job_shape, print_list
+        from tfjob.local.console import record
+        from tfjob.local.driving import start_background
+
+        with state(write=True) as (home, store):
+            started = start_all(home, store, self.submissions, attached=False)
+            records = [record(begun.run) for begun in started]
+            for begun in started:
+                start_background(home, begun.run, begun.lock)
+        if output == "json":
+            print_list("Job", [job_shape(one) for one in records])
+        for one in records if output == "text" else ():
+            click.echo(next_commands(one))
+        return outcome.SUCCEEDED
+
+    def attach(self, output: str) -> int:
+        """Drives the jobs in this process."""
+        from tfjob.cli.local_attach import attach
+
+        return attach(self.submissions, output)
+
+
+def options_of(request: Request) -> tuple[Options, list[str]]:
+    """How the jobs will use this machine, and what to say about it."""
+    project = project_of(request.file)
+    settings = config.load(project, os.environ)
+    mapped = pairs(request.volumes, "--volume", what="NAME=FOLDER")
+    python = str(Path(request.python).expanduser().absolute()) if os.sep in request.python else request.python
+    if python:
+        chosen_interpreter(Path(python), project)
+    choice = machine.choose(request.level or settings.level, "off" if request.no_limits else settings.limits)
+    return Options(
+        project=str(project),
+        level=choice.level,
+        limits=choice.limits,
+        python=python,
+        volumes={name: str(Path(folder).expanduser().absolute()) for name, folder in mapped.items()},
+        environ=machine.kept_environ(os.environ),
+    ), choice.notes
+
+
+def project_of(file: str) -> Path:
+    """The folder that a manifest's relative paths and its tfjob.toml start from."""
+    return Path.cwd() if file == "-" else Path(file).absolute().parent
+
+
+def local_problems(manifest: Manifest, options: Options) -> list[Problem]:
+    """What this machine refuses of a manifest or does otherwise, at its place in the file."""
+    project = Path(options.project)
+    host = admission.Host(
+        config=config.load(project, os.environ),
+        project=project,
+        node=machine.node(),
+        python=Path(options.python) if options.python else None,
+        volumes={name: Path(folder) for name, folder in options.volumes.items()},
+        level=options.level,
+    )
+    of_jobs = [entry.located(problem) for entry in manifest.entries for problem in admission.problems(entry.job, host)]
+    of_objects = [
+        part.located(problem, path_parts(problem.path))
+        for part in manifest.object_parts
+        for problem in admission.object_problems(part.value)
+    ]
+    return [*admission.unknown_volumes(manifest.jobs, host.volumes), *of_jobs, *of_objects]
+
+
+def start_all(home: Home, store: Store, wanted: Sequence[Submission], *, attached: bool) -> list[Started]:
+    """Stores all jobs of a manifest or, if one is refused, none."""
+    for one in wanted:
+        submission.refuse_if_in_use(store, Key(one.job.metadata.namespace, one.job.metadata.name))
+    started = []
+    with ExitStack() as undo:
+        for one in wanted:
+            started.append(submission.submit(home, store, one, attached=attached))
+            undo.callback(runs.remove, store, started[-1].run)
+        undo.pop_all()
+    return started

@@ -1,0 +1,110 @@
+"""A manifest on its way to an API server: its objects, then its jobs; all of them or none."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfjob.api.types import API_VERSION, TFJob
+from tfjob.api.versions import to_version
+from tfjob.kube import jobs
+from tfjob.kube.cached import decode_job
+from tfjob.kube.client import FIELD_MANAGER, Client
+from tfjob.kube.errors import ApiError, KubeError, NotFound
+from tfjob.kube.job_states import state_of
+from tfjob.kube.resources import CLAIMS, CONFIG_MAPS, SECRETS, SERVICES, TFJOBS
+
+BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS, SERVICES)}
+"""The kinds that may stand beside a job."""
+
+
+class NameInUse(KubeError):
+    """A job of that name exists."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Jobs as their manifest has them, each with its namespace, and the objects that it brings along."""
+
+    jobs: Sequence[TFJob]
+    objects: Sequence[dict[str, Any]]
+
+    @property
+    def manifests(self) -> list[dict[str, Any]]:
+        """The jobs as the API server takes them."""
+        return [to_version(job, API_VERSION)[0] for job in self.jobs]
+
+    @property
+    def namespace(self) -> str:
+        """Where objects go that name no namespace: to the first job."""
+        return self.jobs[0].metadata.namespace
+
+
+async def submit(client: Client, submission: Submission, options: str) -> list[TFJob]:
+    """Creates everything; raises before anything is created if a name is taken or the API server refuses a job."""
+    for job in submission.jobs:
+        await refuse_if_in_use(client, job, options)
+    for manifest in submission.manifests:
+        await create(client, manifest, dry_run=True)
+    for document in submission.objects:
+        await apply(client, document, submission.namespace)
+    made: list[TFJob] = []
+    try:
+        for manifest in submission.manifests:
+            made.append(await create(client, manifest))  # noqa: PERF401 (what was made before a refusal counts)
+    except KubeError:
+        for job in made:
+            await client.delete(TFJOBS, job.metadata.namespace, job.metadata.name, uid=job.metadata.uid)
+        raise
+    return made
+
+
+async def refuse_if_in_use(client: Client, job: TFJob, options: str) -> None:
+    """Raises NameInUse when there is a job of that name, finished or not: on a cluster others may want to see it."""
+    name = job.metadata.name
+    found = await jobs.get(client, job.metadata.namespace, name)
+    if found is None:
+        return
+    since = found.metadata.creation_timestamp
+    raise NameInUse(
+        f"job {name} exists and is {state_of(found)}" + (f" (since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""),
+        f"Choose another name with --name, or remove it: tfjob delete {name}{options}",
+    )
+
+
+async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> TFJob:
+    """Creates a job; with `dry_run` the API server only says what it would say."""
+    namespace = manifest["metadata"]["namespace"]
+    params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
+    try:
+        return jobs.readable(decode_job(await client.create(TFJOBS, namespace, manifest, params)))
+    except NotFound as error:
+        if error.details.kind == "namespaces":
+            raise KubeError(
+                f"there is no namespace {namespace}", f"Make it: kubectl create namespace {namespace}"
+            ) from None
+        raise jobs.NoTFJobs(client) from None
+
+
+async def apply(client: Client, document: dict[str, Any], namespace: str, *, dry_run: bool = False) -> None:
+    """Makes a ConfigMap, Secret, claim or Service what the manifest says, whether it exists or not."""
+    metadata = document["metadata"]
+    resource, name = BESIDE[document["kind"]], metadata["name"]
+    where = metadata.get("namespace") or namespace
+    params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
+    try:
+        await client.patch(resource, where, name, applied(document), kind="apply", params=params)
+    except ApiError as error:
+        error.message = f"{document['kind']} {name}: {error.message}"
+        raise
+
+
+def applied(document: dict[str, Any]) -> dict[str, Any]:
+    """The document as an apply sends it: `stringData` encoded, for nobody could ever take it away again otherwise."""
+    if document["kind"] != "Secret" or not document.get("stringData"):
+        return document
+    plain = {key: base64.b64encode(str(text).encode()).decode() for key, text in document["stringData"].items()}
+    kept = {key: value for key, value in document.items() if key != "stringData"}
+    return {**kept, "data": {**(document.get("data") or {}), **plain}}
