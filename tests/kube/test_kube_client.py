@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from kube.api_server import ApiServer, abort, chunks, pod, pods, refuse, reply
 from tfjob.api.objects import Pod
@@ -294,6 +295,34 @@ def test_a_stream_that_breaks_is_not_begun_again() -> None:
         with pytest.raises(Unreachable):
             await anext(stream)
         assert len(server.seen) == 1
+
+    with_server(test)
+
+
+def test_a_web_socket_carries_both_directions_in_the_newest_protocol() -> None:
+    async def echo(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io", "v5.channel.k8s.io"))
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_bytes(message.data)
+        return socket
+
+    async def test(server: ApiServer, client: Client) -> None:
+        server.answers.append(echo)
+        async with client.websocket("/exec", [("command", "echo"), ("command", "a b")]) as socket:
+            assert socket.protocol == "v5.channel.k8s.io"
+            await socket.send_bytes(b"\x00hello")
+            assert await socket.receive_bytes() == b"\x00hello"
+
+    with_server(test)
+
+
+def test_a_web_socket_that_is_refused_says_why() -> None:
+    async def test(server: ApiServer, client: Client) -> None:
+        server.answers += [refuse(404, "NotFound"), refuse(404, "NotFound")]
+        with pytest.raises(NotFound, match="it is NotFound"):
+            async with client.websocket("/exec"):
+                pass
 
     with_server(test)
 
