@@ -126,7 +126,7 @@ def start(folder: Folder, shape: Shape) -> None:
     folder.write("shape", [shape.profile, shape.nodes])
     try:
         if shape.nodes:
-            nodes.start(folder, shape.nodes, client(folder))
+            nodes.start(folder, shape.nodes)
         else:
             ControlPlane(folder, build.programs(parts.CONTROL_PLANE)).start()
     except BaseException:

@@ -7,7 +7,6 @@ import random
 import socket
 import ssl
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,20 +65,10 @@ class ControlPlane:
         etcd = self._start_etcd()
         tokens = token_key(self.folder / "pki")
         self._start_api_server(etcd, tokens)
-        self._wait("kube-apiserver", lambda: self.get("/readyz") == b"ok")
+        self._wait("kube-apiserver", lambda: ask(self.folder, "/readyz") == b"ok")
         self._start_controllers(tokens[0])
         self._start_scheduler()
-        self._wait("kube-controller-manager", lambda: bool(self.get(_DEFAULT_ACCOUNT)))
-
-    def get(self, path: str) -> bytes:
-        """What the API server answers to the administrator; nothing if it does not."""
-        context = ssl.create_default_context(cafile=str(self.authority.certificate))
-        context.load_cert_chain(self.folder / "pki/kubeconfig.crt", self.folder / "pki/kubeconfig.key")
-        try:
-            with urllib.request.urlopen(self.url + path, context=context, timeout=5) as answer:
-                return bytes(answer.read())
-        except (OSError, urllib.error.URLError):
-            return b""
+        self._wait("kube-controller-manager", lambda: bool(ask(self.folder, _DEFAULT_ACCOUNT)))
 
     def _start_etcd(self) -> str:
         """Its members and clients show certificates: loopback is open to every user of the machine."""
@@ -204,6 +193,19 @@ class ControlPlane:
 
 
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+
+
+def ask(folder: Folder, path: str) -> bytes:
+    """What a cluster's API server answers to the administrator; nothing if it does not."""
+    server = json.loads((folder / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
+    context = ssl.create_default_context(cafile=str(folder / "pki/ca.crt"))
+    context.load_cert_chain(folder / "pki/kubeconfig.crt", folder / "pki/kubeconfig.key")
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+    try:
+        with direct.open(server + path, timeout=5) as answer:
+            return bytes(answer.read())
+    except OSError:
+        return b""
 
 
 def arguments(flags: dict[str, object]) -> list[str]:

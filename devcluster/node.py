@@ -11,8 +11,7 @@ from typing import Any
 
 from devcluster import build, cgroups, debian, images, parts, room
 from devcluster.cache import built
-from devcluster.client import Client
-from devcluster.control_plane import ControlPlane, arguments
+from devcluster.control_plane import ControlPlane, arguments, ask
 from devcluster.errors import Refused, tail
 from devcluster.network import Network
 from devcluster.room import HOME, Process, Room
@@ -81,17 +80,17 @@ class Node:
         mine.begin(
             [
                 Process("containerd", [tree.program("containerd"), "--config", HOME / "containerd.toml"], env),
-                Process("kubelet", [programs["kubelet"], *kubelet], env),
                 Process("kube-proxy", [programs["kube-proxy"], *kube_proxy], env),
+                Process("kubelet", [programs["kubelet"], *kubelet], env, after=SOCKET),
             ],
             covered=COVERED,
             pretended=PRETENDED,
         )
 
-    def await_ready(self, client: Client) -> None:
+    def await_ready(self) -> None:
         """Gives the node its own images and waits until the API server says that it is ready."""
         self._wait("containerd", lambda: loads(self.folder, self.name, own_images()))
-        self._wait("kubelet", lambda: self._is_ready(client))
+        self._wait("kubelet", self._is_ready)
 
     def _write(self, place: Path, tree: debian.Tree, group: str) -> None:
         (place / "cni").mkdir(exist_ok=True)
@@ -146,25 +145,28 @@ class Node:
         ports = {"type": "portmap", "capabilities": {"portMappings": True}}
         return {"cniVersion": "0.4.0", "name": "devcluster", "plugins": [bridge, ports]}
 
-    def _is_ready(self, client: Client) -> bool:
-        """A heartbeat of this start, not the last one of an earlier."""
-        answer = client.kubectl("get", "node", self.name, "--ignore-not-found", "-o", "json")
-        conditions = json.loads(answer or "{}").get("status", {}).get("conditions", [])
+    def _is_ready(self) -> bool:
+        """By a heartbeat of this start, not by the last one of an earlier."""
+        answer = json.loads(ask(self.folder, f"/api/v1/nodes/{self.name}") or "{}")
+        conditions = answer.get("status", {}).get("conditions", [])
         ready = [one["lastHeartbeatTime"] for one in conditions if one["type"] == "Ready" and one["status"] == "True"]
         return any(heard >= self._begun for heard in ready)
 
     def _wait(self, process: str, ready: Callable[[], bool], patience: float = 90) -> None:
+        logs = [self.folder.logs / f"{self.name}{suffix}.log" for suffix in ("", f"-{process}")]
         deadline = time.monotonic() + patience
         while not ready():
-            if time.monotonic() > deadline or not any(
-                one.name == self.name and one.alive() for one in self.folder.started()
-            ):
-                logs = (self.folder.logs / f"{self.name}{suffix}.log" for suffix in ("", f"-{process}"))
+            ended = f"{process} ended" in logs[0].read_text() or self.name not in running(self.folder)
+            if ended or time.monotonic() > deadline:
+                what = "has ended" if ended else f"is not ready after {patience:.0f} s"
                 ends = "\n".join(map(tail, logs))
-                raise Refused(
-                    f"{process} of {self.name} is not ready after {patience:.0f} s; the logs end with:\n{ends}"
-                )
+                raise Refused(f"{process} of {self.name} {what}; the logs end with:\n{ends}")
             time.sleep(0.1)
+
+
+def running(folder: Folder) -> list[str]:
+    """The names of the nodes that have power."""
+    return [one.name for one in folder.started() if one.name.startswith(PREFIX) and one.alive()]
 
 
 def load(folder: Folder, name: str, archive: Path) -> None:

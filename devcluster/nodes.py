@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from devcluster import build, cgroups, debian, network, node, parts, room
-from devcluster.client import Client
 from devcluster.control_plane import ControlPlane
 from devcluster.errors import Refused, tail
 from devcluster.network import Network
@@ -38,7 +37,7 @@ def prepare() -> None:
     node.own_images()
 
 
-def start(folder: Folder, count: int, client: Client) -> None:
+def start(folder: Folder, count: int) -> None:
     """Returns when every node is ready and names resolve."""
     switch = Room(folder, SWITCH)
     net = network.claim(switch)
@@ -52,7 +51,7 @@ def start(folder: Folder, count: int, client: Client) -> None:
         member.register(plane)
         member.start(switch.pid, count)
     with ThreadPoolExecutor(count) as each:
-        for ready in [each.submit(member.await_ready, client) for member in members]:
+        for ready in [each.submit(member.await_ready) for member in members]:
             ready.result()
     _await_dns(folder, net)
 
@@ -68,7 +67,7 @@ def clear(folder: Folder) -> None:
 
 def load_image(folder: Folder, archive: Path) -> list[str]:
     """Imports an OCI archive into every node; their names."""
-    names = running(folder)
+    names = node.running(folder)
     if not names:
         raise Refused(f"cluster {folder.name} has no nodes to load an image into")
     for name in names:
@@ -76,24 +75,19 @@ def load_image(folder: Folder, archive: Path) -> list[str]:
     return names
 
 
-def running(folder: Folder) -> list[str]:
-    """The names of the nodes that have power."""
-    return [one.name for one in folder.started() if one.name.startswith(node.PREFIX) and one.alive()]
-
-
 def cut_power(folder: Folder, name: str) -> None:
     """Ends a node and all its pods at once; the cluster notices when the node's lease runs out."""
     room.close(room.find(folder, name))
 
 
-def restore_power(folder: Folder, name: str, client: Client) -> None:
+def restore_power(folder: Folder, name: str) -> None:
     """Starts a node again, with the disk that it had, and waits until it is ready."""
     net = network.of(folder)
-    if net is None or name in running(folder):
+    if net is None or name in node.running(folder):
         raise Refused(f"{name} of cluster {folder.name} has power")
     member = Node(folder, net, int(name.removeprefix(node.PREFIX)))
     member.start(room.find(folder, SWITCH).pid, folder.read("shape")[1])
-    member.await_ready(client)
+    member.await_ready()
 
 
 def _start_dns(switch: Room, plane: ControlPlane, net: Network) -> None:

@@ -30,6 +30,8 @@ class Process:
     name: str
     command: Sequence[str | Path]
     env: Mapping[str, str] = field(default_factory=dict)
+    after: str = ""
+    """A file that must be there before it starts; those behind it in the list wait too."""
 
 
 class Room:
@@ -68,6 +70,7 @@ class Room:
                     "name": one.name,
                     "command": [str(word) for word in one.command],
                     "env": dict(one.env),
+                    "after": one.after,
                     "log": str(self.cluster.logs / f"{self.name}-{one.name}.log"),
                 }
                 for one in processes

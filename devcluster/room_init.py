@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,12 @@ def furnish(orders: dict[str, Any]) -> None:
     home = Path(orders["home"])
     home.mkdir(parents=True)
     mount("--bind", orders["folder"], str(home))
-    for covered in orders.get("covered", []):
+    for covered in orders["covered"]:
         upper, work = home / "upper" / covered.strip("/"), home / "work" / covered.strip("/")
         upper.mkdir(parents=True, exist_ok=True)
         work.mkdir(parents=True, exist_ok=True)
         mount("-t", "overlay", "overlay", "-o", f"lowerdir={covered},upperdir={upper},workdir={work}", covered)
-    for number, (path, value) in enumerate(orders.get("pretended", {}).items()):
+    for number, (path, value) in enumerate(orders["pretended"].items()):
         if Path(path).exists():
             copy = home / f"pretended-{number}"
             copy.write_text(f"{value}\n")
@@ -75,11 +76,13 @@ def furnish(orders: dict[str, Any]) -> None:
 
 
 def start(order: dict[str, Any]) -> int:
-    """Starts one process of the room; its pid."""
+    """Starts one process of the room, once the file is there that it needs; its pid."""
+    while order["after"] and not Path(order["after"]).exists():
+        time.sleep(0.05)
     with Path(order["log"]).open("ab") as log:
         return subprocess.Popen(
             order["command"],
-            env={**os.environ, **order.get("env", {})},
+            env={**os.environ, **order["env"]},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -88,8 +91,8 @@ def start(order: dict[str, Any]) -> int:
 
 
 def mount(*words: str) -> None:
-    """mount(8)."""
-    subprocess.run(["mount", *words], check=True)
+    """mount(8), without a note of it for the machine."""
+    subprocess.run(["mount", "--no-mtab", *words], check=True)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def test_a_pod_reaches_the_api_server_and_nothing_beyond_this_machine(
         "exec", "caller", "--", "sh", "-c", "wget -qO- --no-check-certificate https://kubernetes.default/livez 2>&1; :"
     )
     assert answer in ("ok", "wget: server returned error: HTTP/1.1 401 Unauthorized\n"), answer
-    with pytest.raises(KubectlFailed, match="unreachable"):
+    with pytest.raises(KubectlFailed, match="100% packet loss"):
         run("exec", "caller", "--", "ping", "-c", "1", "-W", "1", "1.1.1.1")
 
 
