@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli.context import output_option
+from tfjob.cli.context import On, output_option, place, valid_namespace
 
 if TYPE_CHECKING:
+    from tfjob.api.manifest import Manifest
     from tfjob.api.problems import Problem
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest.")
-@click.option("--on", type=click.Choice(["local"]), default=None, help="Also what this machine refuses or needs.")
+@click.option(
+    "--on",
+    default=None,
+    metavar="WHERE",
+    callback=place,
+    help="local: also what this machine refuses; k8s or k8s:CONTEXT: what a cluster would say.",
+)
 @click.option("--python", default="", metavar="PATH", help="With --on local: the interpreter or virtualenv to run in.")
 @click.option(
     "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="With --on local: a folder for a volume."
+)
+@click.option(
+    "-n", "--namespace", default="", metavar="NAME", callback=valid_namespace, help="Namespace for a job without one."
 )
 @output_option
 def check(
     files: tuple[str, ...],
     parameters: tuple[str, ...],
-    on: str | None,
+    on: On | None,
     python: str,
     volumes: tuple[str, ...],
+    namespace: str,
     output: str,
 ) -> int:
-    """Judge manifests: every error with its path, line and column. The exit code is 2 if there is one."""
+    """Judge manifests: every error with its path, line and column. The exit code is 2 if there is one.
+
+    On a cluster nothing is made: its API server judges the job as if it were, and what the job needs is looked for:
+    Secrets, ConfigMaps, claims, quota, rights.
+    """
     import msgspec
 
     from tfjob.api.problems import errors
     from tfjob.cli import outcome
 
-    found = {file: _judged(file, parameters, python, volumes, local=on == "local") for file in files}
+    found = {file: _judged(file, parameters, _judges(on, python, volumes, namespace)) for file in files}
     faulty = any(errors(problems) for problems, _ in found.values())
     if output == "json":
         from tfjob.cli.shapes import print_list
@@ -50,9 +66,28 @@ def check(
     return outcome.BAD_INPUT if faulty else outcome.SUCCEEDED
 
 
-def _judged(
-    file: str, parameters: tuple[str, ...], python: str, volumes: tuple[str, ...], *, local: bool
-) -> tuple[list[Problem], list[str]]:
+Judge = Callable[["Manifest"], list["Problem"]]
+
+
+def _judges(on: On | None, python: str, volumes: tuple[str, ...], namespace: str) -> Judge:
+    """Who else is asked about a manifest that has no errors of its own."""
+    if on is None:
+        return lambda manifest: []
+    if on.cluster:
+        from tfjob.cli.cluster_check import cluster_problems
+
+        return lambda manifest: cluster_problems(on, manifest, namespace)
+    from tfjob.cli import local_launch
+    from tfjob.cli.starting import Request
+
+    def judge(manifest: Manifest) -> list[Problem]:
+        options, _ = local_launch.options_of(Request(manifest.source, python=python, volumes=volumes))
+        return local_launch.local_problems(manifest, options)
+
+    return judge
+
+
+def _judged(file: str, parameters: tuple[str, ...], judge: Judge) -> tuple[list[Problem], list[str]]:
     """The problems of one file and the names of its jobs; a file that cannot be read is a problem too."""
     from tfjob.api.problems import Problem, in_order
     from tfjob.cli import manifest_file
@@ -64,10 +99,6 @@ def _judged(
     except OSError as error:
         return [Problem("", error.strerror or str(error), source=file)], []
     problems = list(manifest.problems)
-    if local and not manifest.errors:
-        from tfjob.cli import local_launch
-        from tfjob.cli.starting import Request
-
-        options, _ = local_launch.options_of(Request(file, parameters, python=python, volumes=volumes))
-        problems += local_launch.local_problems(manifest, options)
+    if not manifest.errors:
+        problems += judge(manifest)
     return in_order(problems), [job.metadata.name for job in manifest.jobs]

@@ -42,12 +42,15 @@ def on_option(command: Command) -> Command:
         envvar="TFJOB_ON",
         show_default=True,
         metavar="WHERE",
-        callback=_on,
+        callback=place,
         help="local: this machine; k8s or k8s:CONTEXT: a Kubernetes cluster.",
     )(command)
 
 
-def _on(ctx: click.Context, param: click.Parameter, value: str) -> On:
+def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On | None:
+    """The callback of an option that says where; None stays None."""
+    if value is None:
+        return None
     where, separator, context = value.partition(":")
     if where == "k8s" and bool(context) == bool(separator):
         return On(True, context)
