@@ -10,7 +10,7 @@ import pytest
 
 from installed import Installed, for_ordinary_user, own
 
-pytest_plugins = ["clusters"]
+pytest_plugins = ["at_once", "clusters"]
 
 REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
 """Set in CI: whatever a test needs must be there, so a skip is a failure."""
@@ -27,23 +27,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: part of the full matrix, which CI does not run (pytest --long)")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What needs root is left out without it; what shares a process when tests run in several is told so."""
+    """What needs root is left out without it."""
     if not config.getoption("--long"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
         items[:] = [item for item in items if not item.get_closest_marker("long")]
     for item in items:
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(pytest.mark.skip(reason="needs root"))
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-
-
-def _group(item: pytest.Item) -> str:
-    """Tests that share a costly fixture stay together."""
-    callspec = getattr(item, "callspec", None)
-    setting = callspec.params.get("cluster", "") if callspec else ""
-    return f"{item.path.parent.name}/{item.path.name}{setting}"
 
 
 @pytest.hookimpl(wrapper=True)

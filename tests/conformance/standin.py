@@ -7,6 +7,7 @@ config            print TF_CONFIG
 sleep SECONDS     wait
 serve             listen on the port that TF_CONFIG gives this task, on every address, as TensorFlow does
 meet              connect to every peer in TF_CONFIG until all answered
+until FILE        wait until FILE exists
 once FILE         exit 0 if FILE exists, else make it and go on: tells the first attempt from the next
 exit CODE         end with an exit code
 kill SIGNAL       end by a signal
@@ -52,6 +53,10 @@ def main(words: list[str]) -> None:
                 if (kind, index) != (task["type"], task["index"]):
                     connections.append(meet(host, int(port), (f"{kind}-", f"-{index}")))
             print(f"met {len(connections)}", flush=True)
+        elif step == "until":
+            while not os.path.exists(words[0]):
+                time.sleep(0.05)
+            words.pop(0)
         elif step == "once":
             path = words.pop(0)
             if os.path.exists(path):

@@ -63,11 +63,9 @@ class Cluster:
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
-def cluster(
-    request: pytest.FixtureRequest, tool: Installed, user_tool: Installed, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     level, who = request.param
-    chosen = user_tool if who == "user" else tool
+    chosen: Installed = request.getfixturevalue("user_tool" if who == "user" else "tool")
     cluster = Cluster(level, chosen, chosen.make_folder(tmp_path_factory.mktemp("conformance") / f"{level}-{who}"))
     yield cluster
     cluster.close()

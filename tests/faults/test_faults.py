@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conformance.cases import replica, tfjob
+from conformance.cases import remembering, replica, tfjob
 from installed import Installed
 from running import Running, is_alive, pod_folders, processes_of, status, wait_until, workload_pid
 
@@ -47,12 +47,12 @@ def test_replicas_die_with_an_attached_tool_that_is_killed(tool: Installed, tmp_
 def test_a_detached_job_survives_its_killed_driver(tool: Installed, tmp_path: Path) -> None:
     """kill -9 of the background driver: the replicas go on, the next command drives again, every code is true."""
     home = tmp_path / "home"
-    steps = ("sleep", "4", "exit", "0")
-    file = write(tmp_path / "job", tfjob("kept", {"Worker": replica(*steps)}))
+    file = write(tmp_path / "job", tfjob("kept", {"Worker": remembering("until", "/shared/enough")}))
     assert tool.tfjob(home, "submit", file).returncode == 0
     pid = workload_pid(home, "kept-worker-0")
     kill_drivers(home)
     assert is_alive(pid)
+    claim_file(home, "enough").touch()
     waited = tool.tfjob(home, "wait", "kept", "--timeout", "30")
     assert waited.returncode == 0, waited.stderr
     assert len(pod_folders(home, "kept-worker-0")) == 1, "the replica must have run exactly once"
@@ -65,7 +65,7 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
     job = tfjob(
         "storm",
         {
-            "Chief": replica("sleep", "3"),
+            "Chief": remembering("until", "/shared/enough"),
             "Worker": replica("sleep", "1", "exit", "0", count=2),
             "PS": replica("sleep", "60"),
         },
@@ -76,12 +76,12 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
         time.sleep(pause)
         kill_drivers(home)
         tool.tfjob(home, "ps")
+    for worker in ("storm-worker-0", "storm-worker-1"):
+        wait_until(lambda pod=worker: exit_codes(home, pod) == [0], 20)  # type: ignore[misc]
+    claim_file(home, "enough").touch()
     assert tool.tfjob(home, "wait", "storm", "--timeout", "40").returncode == 0
     for pod in ("storm-chief-0", "storm-worker-0", "storm-worker-1"):
-        folders = pod_folders(home, pod)
-        assert len(folders) == 1, f"{pod} ran {len(folders)} times"
-        ended = json.loads((folders[0] / "status.json").read_text())
-        assert ended["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+        assert exit_codes(home, pod) == [0], f"{pod} must have run exactly once"
     assert status(tool, home, "storm")["restarts"] == 0
     wait_until(lambda: processes_of(home) == [], 10)
 
@@ -89,9 +89,10 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
 def test_a_supervisor_that_is_killed_takes_its_pod_with_it(tool: Installed, tmp_path: Path) -> None:
     """The loss counts as infrastructure: the replica starts again even under Never, and no retry is used up."""
     home = tmp_path / "home"
-    file = write(tmp_path / "job", tfjob("orphan", {"Worker": replica("sleep", "2.5")}))
+    file = write(tmp_path / "job", tfjob("orphan", {"Worker": remembering("once", "/shared/orphan", "sleep", "60")}))
     run = Running(tool, home, file)
     pid = workload_pid(home, "orphan-worker-0")
+    wait_until(claim_file(home, "orphan").exists, 20)
     folder = pod_folders(home, "orphan-worker-0")[0]
     os.kill(json.loads((folder / "supervisor.json").read_text())["pid"], signal.SIGKILL)
     wait_until(lambda: not is_alive(pid), 5)
@@ -131,12 +132,13 @@ def test_a_port_taken_on_the_host_is_replaced(tool: Installed, tmp_path: Path) -
 def test_a_name_in_use_is_refused_and_a_finished_one_is_used_again(tool: Installed, tmp_path: Path) -> None:
     """While a job runs its name is taken (exit 2); afterwards the name means the new run, and the old record stays."""
     home = tmp_path / "home"
-    file = write(tmp_path / "job", tfjob("twice", {"Worker": replica("say", "ready", "sleep", "6")}))
+    file = write(tmp_path / "job", tfjob("twice", {"Worker": remembering("say", "ready", "until", "/shared/enough")}))
     first = Running(tool, home, file)
     first.wait_for("ready")
     second = tool.tfjob(home, "run", file)
     assert second.returncode == 2
     assert "--name" in second.stderr
+    claim_file(home, "enough").touch()
     assert first.finish() == 0
     assert tool.tfjob(home, "run", file).returncode == 0
     listed = json.loads(tool.tfjob(home, "ps", "-a", "-o", "json").stdout)["items"]
@@ -194,6 +196,18 @@ def test_a_read_only_state_folder_can_be_read(tool: Installed, tmp_path: Path) -
         assert refused.stderr.startswith("error: ")
     finally:
         subprocess.run(["umount", str(home)], check=True)
+
+
+def claim_file(home: Path, name: str) -> Path:
+    """What replicas that `remember` see as /shared/NAME."""
+    return home / "claims" / "default" / "shared" / name
+
+
+def exit_codes(home: Path, pod: str) -> list[int | None]:
+    """How the pods of a name ended, the newest last; None for one that has not."""
+    statuses = [json.loads((folder / "status.json").read_text()) for folder in pod_folders(home, pod)]
+    states = [one["containerStatuses"][0]["state"] for one in statuses]
+    return [state["terminated"]["exitCode"] if "terminated" in state else None for state in states]
 
 
 def kill_drivers(home: Path) -> None:

@@ -23,12 +23,10 @@ out.write(b'no newline at the end')
 """
 
 CHATTY = r"""
-import time
 for number in range(20000):
     print('line', number, 'of many ' + '.' * 80)
-    if number % 200 == 0:
-        time.sleep(0.02)
 """
+PACED = f"import time{CHATTY}    if number % 200 == 0: time.sleep(0.02)"
 
 
 def write_job(folder: Path, name: str, program: str, toml: str = "") -> str:
@@ -60,7 +58,7 @@ def test_a_follower_sees_every_line_once_while_logs_rotate(tool: Installed, tmp_
     """Twenty thousand lines in files of 256 KiB, of which enough are kept: all there, in order, none twice."""
     home = tmp_path / "home"
     toml = '[local]\nlog_max_bytes = "256Ki"\nlog_files = 20\n'
-    assert tool.tfjob(home, "submit", write_job(tmp_path / "job", "chatty", CHATTY, toml)).returncode == 0
+    assert tool.tfjob(home, "submit", write_job(tmp_path / "job", "chatty", PACED, toml)).returncode == 0
     workload_pid(home, "chatty-worker-0")
     followed = tool.tfjob(home, "logs", "chatty", "worker-0", "-f", timeout=60)
     assert followed.returncode == 0

@@ -20,6 +20,8 @@ SRC = Path(supervisor.__file__).parents[2]
 USER = 54321  # nobody's: no line in passwd, no groups
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 PATH = "/usr/local/bin:/usr/bin:/bin"
+NETWORK = f"127.{80 + os.getpid() // 256 % 40}.{os.getpid() % 256}"
+"""The addresses of this process's pods: tests in other processes have others, and jobs have 127.77."""
 
 
 class Place(NamedTuple):
@@ -173,7 +175,7 @@ class Pods:
         folder.mkdir(mode=0o700)
         (folder / "volumes").mkdir()
         hosts = folder / "hosts"
-        hosts.write_text("127.0.0.1 localhost\n127.77.13.1 job-worker-0.default.svc job-worker-0\n")
+        hosts.write_text(f"127.0.0.1 localhost\n{NETWORK}.1 job-worker-0.default.svc job-worker-0\n")
         uid = f"test-{os.getpid()}-{time.monotonic_ns()}"
         spec = {
             "schema": 1,
@@ -182,7 +184,7 @@ class Pods:
             "namespace": "default",
             "hostname": f"job-worker-{number}",
             "level": self.level,
-            "ip": f"127.77.13.{number + 1}" if self.level != "ports" else "",
+            "ip": f"{NETWORK}.{number + 1}" if self.level != "ports" else "",
             "restartPolicy": "Never",
             "grace": 1.0,
             "lifeline": None,

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from local.pod_harness import PYTHON, Place, Pods, at
+from local.pod_harness import NETWORK, PYTHON, Place, Pods, at
 from tfjob.local.bind_rewrite import rewrite
 
 WITH_ADDRESS = [Place(level, who) for level in ("full", "addresses") for who in ("root", "user")]
@@ -64,8 +64,8 @@ def test_two_pods_listen_on_the_same_port_at_once_and_each_answers_on_its_addres
     code = SERVER.replace("PORT", "2222")
     servers = [pods.launch(pods.container(PYTHON, "-c", code, f"pod{n}")) for n in range(2)]
     for number, pod in enumerate(servers):
-        pod.until_logged(f"127.77.13.{number + 1}")
-    client = CLIENT.replace("PORT", "2222").replace("HOSTS", "('127.77.13.1', '127.77.13.2')")
+        pod.until_logged(f"{NETWORK}.{number + 1}")
+    client = CLIENT.replace("PORT", "2222").replace("HOSTS", f"('{NETWORK}.1', '{NETWORK}.2')")
     pod = pods.launch(pods.container(PYTHON, "-c", client))
     pod.ended()
     assert pod.log() == "pod0\npod1\n"
@@ -93,7 +93,7 @@ print(client.getpeername()[0].removeprefix("::ffff:"))
         pytest.fail("these tests need IPv6 sockets")
     pod = pods.launch(pods.container(PYTHON, "-c", code))
     assert pod.ended()["exitCode"] == 0, pod.log()
-    assert pod.log() == "127.77.13.1\n127.77.13.1\n"
+    assert pod.log() == f"{NETWORK}.1\n{NETWORK}.1\n"
 
 
 @at(WITH_ADDRESS)
@@ -111,7 +111,7 @@ def test_a_server_on_ipv6_alone_is_told_that_the_address_is_not_available(pods: 
 
 @at(WITH_ADDRESS)
 def test_a_port_that_is_taken_at_the_pods_address_is_refused_and_recorded(pods: Pods) -> None:
-    with socket.create_server(("127.77.13.1", 0)) as taken:
+    with socket.create_server((f"{NETWORK}.1", 0)) as taken:
         port = taken.getsockname()[1]
         code = f"import socket; socket.create_server(('', {port}))"
         pod = pods.launch(pods.container(PYTHON, "-c", code))
@@ -138,7 +138,7 @@ unix = socket.socket(socket.AF_UNIX); unix.bind(name); unix.listen(); socket.soc
 """
     pod = pods.launch(pods.container(PYTHON, "-c", code))
     assert pod.ended()["exitCode"] == 0, pod.log()
-    assert pod.log() == "127.77.13.1\n127.77.13.1\n127.0.0.1\n"
+    assert pod.log() == f"{NETWORK}.1\n{NETWORK}.1\n127.0.0.1\n"
 
 
 @at([Place("full", "user"), Place("addresses", "user")])

@@ -15,16 +15,17 @@ AS_ROOT = [Place(level, "root") for level in ("full", "addresses", "ports")]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making a control group needs root")
 
 
-def ours(name: str = "tfjob-test*") -> list[str]:
-    return [str(path) for path in Path("/sys/fs/cgroup").rglob(name)]
+def groups_of(uid: str) -> set[str]:
+    """The names of a pod's groups that are there."""
+    return {path.name for path in Path("/sys/fs/cgroup").rglob(f"tfjob-{uid}-*")}
 
 
-def all_gone() -> bool:
-    """Whether the groups go within seconds: a supervisor removes one after it has told the container's end."""
+def all_gone(uid: str) -> bool:
+    """Whether a pod's groups go within seconds: a supervisor removes one after it has told the container's end."""
     deadline = time.monotonic() + 10
-    while ours() and time.monotonic() < deadline:
+    while groups_of(uid) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return not ours()
+    return not groups_of(uid)
 
 
 @at(AS_ROOT)
@@ -35,7 +36,7 @@ def test_the_kernel_kills_a_container_over_its_memory_limit(pods: Pods) -> None:
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
     assert pod.status()["warnings"] == []
     assert 32 << 20 < pod.status()["peakMemory"]["main"] <= 80 << 20
-    assert all_gone()
+    assert all_gone(pod.uid)
 
 
 @at([Place("full", "root")])
@@ -51,7 +52,7 @@ def test_a_cpu_limit_slows_the_container_down(pods: Pods) -> None:
     pod = pods.launch(pods.container(PYTHON, "-I", "-S", "-c", code, cpu=0.2, limits="cgroup"))
     pod.ended()
     assert pod.status()["cpuSeconds"] < 0.6
-    assert all_gone()
+    assert all_gone(pod.uid)
 
 
 @at([Place("full", "user"), Place("addresses", "user")])
@@ -67,7 +68,8 @@ def test_where_no_group_can_be_made_the_limit_is_polled_and_the_status_says_so(p
 @pytest.mark.root
 @needs_root
 def test_a_group_is_removed_once_it_is_empty_and_not_before() -> None:
-    group = cgroups.create("tfjob-test-busy", 64 << 20, 0.5)
+    uid = f"test-busy-{os.getpid()}"
+    group = cgroups.create(cgroups.group_name(uid, "main", 0), 64 << 20, 0.5)
     assert group.problems == []
     child = os.fork()
     if child == 0:
@@ -84,21 +86,22 @@ def test_a_group_is_removed_once_it_is_empty_and_not_before() -> None:
         os.kill(child, 9)
         os.waitpid(child, 0)
     assert group.remove() is True
-    assert all_gone()
+    assert all_gone(uid)
 
 
 @pytest.mark.root
 @needs_root
 def test_the_sweep_removes_the_groups_of_one_pod_only() -> None:
-    names = [cgroups.group_name(uid, "main", 0) for uid in ("test-dead", "test-live")]
+    dead, live = (f"test-{os.getpid()}-{name}" for name in ("dead", "live"))
+    names = [cgroups.group_name(uid, "main", 0) for uid in (dead, live)]
     groups = [cgroups.create(name, 64 << 20, 0.5) for name in names]
     try:
-        assert set(cgroups.sweep("test-dead")) == {names[0]}
-        assert {Path(path).name for path in ours("tfjob-test-[dl]*")} == {names[1]}
+        assert set(cgroups.sweep(dead)) == {names[0]}
+        assert (groups_of(dead), groups_of(live)) == (set(), {names[1]})
     finally:
         for group in groups:
             group.remove()
-    assert all_gone()
+    assert all_gone(live)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -73,7 +74,9 @@ def test_without_user_namespaces_the_reduced_level_is_chosen_with_the_setting_to
     assert fix == "sudo sysctl user.max_user_namespaces=10000"
 
 
-def test_the_probe_leaves_nothing_behind() -> None:
-    before = set(os.listdir("/tmp"))
+def test_the_probe_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = tmp_path.stat().st_mtime_ns
     probe.probe()
-    assert not [name for name in set(os.listdir("/tmp")) - before if name.startswith("tfjob-probe")]
+    assert tmp_path.stat().st_mtime_ns > before, "this is where it tries things"
+    assert list(tmp_path.iterdir()) == []

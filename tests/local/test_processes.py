@@ -10,6 +10,8 @@ import pytest
 
 from tfjob.local import processes
 
+UID = f"uid-of-test-{os.getpid()}"
+
 
 @pytest.fixture(params=["/proc", "ps"])
 def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -20,12 +22,12 @@ def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 @pytest.fixture
 def family() -> Iterator[subprocess.Popen[bytes]]:
     """A marked shell with a marked child."""
-    env = {"PATH": "/bin", processes.MARK: "uid-of-a-test"}
+    env = {"PATH": "/bin", processes.MARK: UID}
     process = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], env=env, stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.readline()
     yield process
-    processes.sweep("uid-of-a-test")
+    processes.sweep(UID)
     process.kill()
     process.wait()
     process.stdout.close()
@@ -40,9 +42,9 @@ def test_descendants_with_their_memory(source: str, family: subprocess.Popen[byt
 
 
 def test_marked_processes_are_found_and_swept(source: str, family: subprocess.Popen[bytes]) -> None:
-    assert len(processes.marked("uid-of-a-test")) == 2
-    assert processes.marked("uid-of-a") == []
-    assert processes.sweep("uid-of-a-test") == 2
+    assert len(processes.marked(UID)) == 2
+    assert processes.marked(UID[:-1]) == []
+    assert processes.sweep(UID) == 2
     assert family.wait(5) == -9
 
 

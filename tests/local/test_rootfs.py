@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from local.pod_harness import EACH_LEVEL, FULL, PYTHON, Pods, at
+from local.pod_harness import EACH_LEVEL, FULL, NETWORK, PYTHON, Pods, at
 from tfjob.local import rootfs, supervisor
 
 
@@ -63,7 +63,7 @@ def test_hosts_file_host_name_and_identity(pods: Pods) -> None:
     pod = pods.launch(pods.container("sh", "-c", "getent hosts job-worker-0.default.svc; hostname; id -u; pwd"))
     pod.ended()
     address, *rest = pod.log().splitlines()
-    assert address.split() == ["127.77.13.1", "job-worker-0.default.svc", "job-worker-0"]
+    assert address.split() == [f"{NETWORK}.1", "job-worker-0.default.svc", "job-worker-0"]
     assert rest == ["job-worker-0", str(pods.uid), "/"]
 
 

@@ -1,0 +1,72 @@
+"""Tests at once (`pytest -n auto --dist loadgroup`): how many, which share a process, which need the machine alone."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHARED = ("installed_wheel", "built", "finished", "running")
+"""Fixtures that take seconds to make, once in a process: the tests of each stay together."""
+INDEPENDENT = ("cli", "docs", "faults", "local", "training")
+"""Rooms whose other tests go wherever there is room; elsewhere those of a file stay together."""
+
+_LOCK = pytest.StashKey[Any]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "alone: no other test runs meanwhile, because it needs the cores for itself")
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("tensorflow"):
+            item.add_marker(pytest.mark.alone)
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    # Last, when nobody has anything else to do.
+    items.sort(key=_is_alone)
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+def _group(item: pytest.Item) -> str:
+    """The name that the tests of one process have in common."""
+    callspec = getattr(item, "callspec", None)
+    if callspec and "cluster" in callspec.params:
+        return f"{item.path.name} {callspec.params['cluster']}"
+    shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
+    if shared:
+        return shared[0]
+    return item.nodeid if item.path.parent.name in INDEPENDENT else str(item.path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: most tests wait for processes."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells each process of the lock; its file goes with the process that started them."""
+    if _LOCK not in node.config.stash:
+        node.config.stash[_LOCK] = tempfile.NamedTemporaryFile(prefix="tfjob-tests-")  # noqa: SIM115 -- for the whole run
+    node.workerinput["lock"] = node.config.stash[_LOCK].name
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # outside the timer of pytest-timeout: waiting for the others is no fault
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    lock = getattr(item.config, "workerinput", {}).get("lock")
+    if lock is None:
+        return (yield)
+    with Path(lock).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
+        return (yield)
