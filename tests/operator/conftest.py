@@ -1,4 +1,4 @@
-"""A Kubernetes for tests that change what all namespaces share: the CRD, webhooks, an installation."""
+"""Where the tests of the operator run: rooms of the shared cluster, or a Kubernetes of a module's own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,36 @@ import pytest
 from devcluster import cluster
 from devcluster.client import Client
 from devcluster.cluster import Shape
+from operating import operating
+from room import Room, room
+from served import serve_tfjobs
 
 
 @pytest.fixture(scope="module")
 def own_cluster(request: pytest.FixtureRequest) -> Iterator[Client]:
-    """A control plane of this module's own; a cluster that somebody uses is not the place for such tests."""
+    """A control plane of this module's own, for tests that change what all namespaces share.
+
+    A cluster that somebody uses is not the place for such tests.
+    """
     if request.config.getoption("kubeconfig"):
         pytest.skip("changes the whole cluster")
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))[:12]
     with cluster.shared(f"tests-{request.module.__name__.rpartition('_')[2]}-{run}", Shape()) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def quiet_room(control_plane: Client) -> Iterator[Room]:
+    """A namespace of this module's own in which no operator works."""
+    serve_tfjobs(control_plane)
+    namespace = control_plane.namespace()
+    with room(control_plane.kubeconfig, namespace) as found:
+        yield found
+    control_plane.delete_namespace(namespace)
+
+
+@pytest.fixture(scope="module")
+def team(control_plane: Client, quiet_room: Room) -> Iterator[Room]:
+    """A namespace of this module's own, and an operator that looks after it."""
+    with operating(control_plane.kubeconfig, f"--namespace={quiet_room.namespace}"):
+        yield quiet_room
