@@ -62,6 +62,8 @@ _SPECIAL: dict[str, _Node] = {
     },
 }
 """As v1.9 has it: clients in other languages read the formats, and Kueue relies on the queue."""
+_STATUS_DEFAULTS: dict[str, _Node] = {"status.restarts": {"default": 0}}
+"""A column would be empty otherwise: a count of none is left out of what we write."""
 _LEFT_OVER: dict[str, dict[str, _Node]] = {
     "status.replicaStatuses.TYPE": {"labelSelector": _ANYTHING, "selector": {"type": "string"}}
 }
@@ -208,7 +210,7 @@ def _type_node(hint: Any, path: str) -> _Node:
         node = _struct_node(hint, path)
     else:
         node = dict(_PYTHON_SCALARS[hint])
-    return {**node, **_described(path)}
+    return {**node, **_described(path), **_STATUS_DEFAULTS.get(path, {})}
 
 
 def _struct_node(struct: type[msgspec.Struct], path: str) -> _Node:
