@@ -11,8 +11,8 @@ import click
 
 from tfjob.cli import outcome
 from tfjob.cli.context import valid_namespace
-from tfjob.cli.operator_run import run
 from tfjob.cli.durations import time_span
+from tfjob.cli.operator_run import run
 
 if TYPE_CHECKING:
     from tfjob.operator.installation import Installation
