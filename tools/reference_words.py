@@ -34,6 +34,8 @@ LOCAL_KEYS = {
 ENVIRONMENT = {
     "TFJOB_HOME": "the state folder: records, logs, claims, secrets; default `$XDG_STATE_HOME/tfjob`, else"
     " `~/.local/state/tfjob` (macOS: `~/.tfjob`)",
+    "TFJOB_ON": "where commands look for jobs and run them when `--on` is not given: `local`, `k8s` or `k8s:CONTEXT`",
+    "KUBECONFIG": "the files that describe clusters, for `--on k8s`; default `~/.kube/config`",
     "XDG_CONFIG_HOME": "where `tfjob/config.toml`, your own configuration, is; default `~/.config`",
     "TFJOB_DEBUG": "`1`: a fault in tfjob itself shows its traceback",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.context import home, output_option
+from tfjob.cli.context import On, home, namespace_option, on_option, output_option
 
 LEVELS = {
     "full": "own namespaces: true paths, true names, TF_CONFIG as on a cluster, nothing outlives its supervisor",
@@ -14,9 +14,22 @@ LEVELS = {
 
 
 @click.command()
+@on_option
+@namespace_option
 @output_option
-def doctor(output: str) -> int:
-    """Show what this machine can do for jobs, and how to get more out of it."""
+def doctor(on: On, namespace: str, output: str) -> int:
+    """Show what this machine can do for jobs, and how to get more out of it.
+
+    Of a cluster: whether it runs jobs, and what you may do there; the exit code is 1 if something is missing.
+    """
+    if on.cluster:
+        from tfjob.cli.cluster_doctor import examine_cluster
+
+        return examine_cluster(on, namespace, output)
+    return _examine_machine(output)
+
+
+def _examine_machine(output: str) -> int:
     import dataclasses
 
     from tfjob.cli import outcome

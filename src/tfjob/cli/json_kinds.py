@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 JOB = {
     "name": "The job's name.",
-    "id": "The name of this run, which stays with it when the job's name is used again: mnist.2.",
+    "id": "The name of this run, which stays with it when the job's name is used again: mnist.2. On a cluster the job's"
+    " name for as long as it exists.",
     "namespace": "Its namespace.",
     "uid": "Its unique id.",
     "writtenFor": "The apiVersion of the manifest.",
@@ -26,7 +27,8 @@ JOB = {
     "completed": "When it succeeded or failed.",
     "current": "Whether the job's name means this run.",
     "attached": "Whether it lives and dies with the `tfjob run` that shows it.",
-    "folder": "Where its record lies: manifest, resolved job, logs, provenance, package versions.",
+    "folder": "Where its record lies: manifest, resolved job, logs, provenance, package versions; empty if nothing"
+    " of it was kept here.",
     "failure": "Why it failed: replica, attempt, exitCode, signal, reason, message, lastLines, time.",
 }
 
@@ -134,6 +136,29 @@ KINDS = {
             "capabilities": "By name: title, ok, problem, fix.",
             "home": "The state folder.",
             "node": "The machine: name, cpus, memory in bytes.",
+        },
+    ),
+    "ClusterDoctor": Kind(
+        "What a cluster can do for jobs, and what you may do there.",
+        ("doctor --on k8s",),
+        {
+            "context": "The context of the kubeconfig; empty inside a pod.",
+            "server": "The address of the API server.",
+            "namespace": "The namespace that rights were asked for.",
+            "findings": "For each thing that was looked at: title, ok, problem, fix.",
+        },
+    ),
+    "Version": Kind(
+        "Who is of which release; what is not known, or not asked for, is empty.",
+        ("version",),
+        {
+            "tfjob": "The release of this tool.",
+            "python": "The version of its Python.",
+            "kubernetes": "The cluster's version.",
+            "oldest": "The oldest version of Kubernetes that is supported.",
+            "crd": "The release of tfjob that the cluster's CRD is of.",
+            "operator": "The operators that can be seen: image, ready pods, namespace.",
+            "skew": "What does not go together, in one sentence.",
         },
     ),
 }

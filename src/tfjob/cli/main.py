@@ -35,10 +35,17 @@ COMMANDS = {
     "prune": Entry("removal", "Remove the records of old jobs."),
     "exec": Entry("exec", "Run a command inside a replica."),
     "explain": Entry("explain", "Explain how tfjob decides."),
-    "doctor": Entry("doctor", "Show what this machine can do, and how to improve it."),
+    "doctor": Entry("doctor", "Show what this machine or a cluster can do, and how to improve it."),
+    "version": Entry("version", "Show the release of this tool, and those on a cluster."),
     "volume": Entry("volume", "List or delete the claims kept on this machine."),
+    "debug-dump": Entry("debug_dump", "Collect a bundle for a bug report, without secrets."),
     "operator": Entry("operator", "Install, remove or run the operator on Kubernetes."),
 }
+
+
+def attribute(name: str) -> str:
+    """What a command is called in its module."""
+    return {"exec": "exec_"}.get(name, name.replace("-", "_"))
 
 
 class LazyGroup(click.Group):
@@ -53,7 +60,7 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = getattr(import_module(f"tfjob.cli.{entry.module}"), cmd_name.replace("exec", "exec_"))
+        command: click.Command = getattr(import_module(f"tfjob.cli.{entry.module}"), attribute(cmd_name))
         return command
 
     def resolve_command(

@@ -138,6 +138,9 @@ class Console(Protocol):
     def logs(self, record: Record, query: LogQuery) -> Iterator[Line]:
         """Lines by time."""
 
+    def documents(self, record: Record) -> dict[str, Any]:
+        """What else there is of a job, for a bug report: by file name, plain objects or text, as they are."""
+
     def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the job; the edit is made again if somebody else was faster."""
 

@@ -13,16 +13,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from tfjob.api.types import TFJob
 from tfjob.controller import finding
 from tfjob.controller.console import Event, Line, LogQuery, NotFound, Record, Replica
 from tfjob.kube import errors, job_states, jobs
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
-from tfjob.kube.containers import containers_of, pods_of
+from tfjob.kube.containers import containers_of, pods_of, selector
 from tfjob.kube.job_events import events_of
 from tfjob.kube.job_records import JobRecord, JobRecords, short_id
-from tfjob.kube.resources import TFJOBS
+from tfjob.kube.resources import PODS, TFJOBS
+from tfjob.kube.server_version import server_version
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import resumed
@@ -161,6 +164,16 @@ class KubeConsole:
                 yield from lines
         finally:
             self.run(_closed(batches))
+
+    def documents(self, record: Record) -> dict[str, Any]:
+        """The job and its pods as the API server has them, and the cluster's version."""
+        job = record.job
+        if not record.current:
+            return {"job.yaml": msgspec.to_builtins(job)}
+        found = self.run(self.client.get(TFJOBS, job.metadata.namespace, job.metadata.name))
+        pods = self.run(self.client.list(PODS, job.metadata.namespace, label_selector=selector(job)))
+        version = self.run(server_version(self.client))
+        return {"job.yaml": found, "pods.yaml": pods.items, "cluster.yaml": {"version": str(version)}}
 
     # --- changing -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import merge
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
@@ -25,6 +27,7 @@ from tfjob.plan.suspension import INTERRUPTED, resumed
 from tfjob.plan.tasks import task_of
 
 STEP_SECONDS = 0.1
+LOG_CHARACTERS = 100_000
 LOOK_SECONDS = 0.5
 """How often a follower looks for new attempts, and whether somebody drives the job."""
 
@@ -94,6 +97,20 @@ class LocalConsole:
             for way in (True, False)
         )
         return merge(*both, key=lambda line: line.time)
+
+    def documents(self, record_: Record) -> dict[str, Any]:
+        """The stored job and pods, and what its folder says of its start and its drivers."""
+        folder = self._run(record_).folder
+        found: dict[str, Any] = {
+            "job.yaml": msgspec.to_builtins(record_.job, str_keys=True),
+            "pods.yaml": msgspec.to_builtins(self.store.children(Pod, record_.uid), str_keys=True),
+        }
+        for name in ("options.json", "provenance.json"):
+            with suppress(OSError, msgspec.DecodeError):
+                found[name.replace("json", "yaml")] = msgspec.json.decode((folder / name).read_bytes())
+        with suppress(OSError):
+            found["controller.log"] = (folder / "controller.log").read_text(errors="replace")[-LOG_CHARACTERS:]
+        return found
 
     def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""

@@ -1,0 +1,71 @@
+"""Takes out of objects and lines what nobody else should read; pure.
+
+By name (a variable called DB_PASSWORD), by shape (a token that clouds give out, a password in a URL) and by place (what
+a Secret holds). What is no secret stays: a bundle that says nothing helps nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "(redacted)"
+
+_NAME = re.compile(
+    r"passw|secret|token|credential|api_?key|access_?key|private_?key|auth|bearer|session|cookie", re.IGNORECASE
+)
+_HARMLESS = re.compile(r"(Name|Ref|Path|Seconds|Mount)$|^(automountServiceAccountToken|secret|serviceAccountToken)$")
+"""Fields of the Kubernetes API that name a secret and do not hold it."""
+_LEFT_OUT = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+"""Long, and said elsewhere; the second one is a whole object as one text."""
+_SHAPES = (
+    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
+    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,}\b"),
+    re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10,}\b"),
+    re.compile(r"\b(?:sk|hf|glpat)[-_][A-Za-z0-9_-]{16,}\b"),
+    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"),
+    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
+)
+_ASSIGNED = re.compile(
+    r"(?P<name>[\w.-]*(?:passw(?:or)?d|secret|token|credential|api[_-]?key|access[_-]?key)[\w.-]*"
+    r"[\"']?\s*[=:]\s*(?:bearer\s+)?[\"']?|--(?:password|token|secret|api-key)\s+|authorization:\s*\w+\s+)(?P<value>[^\s\"',;}]+)",
+    re.IGNORECASE,
+)
+
+
+def text(line: str) -> str:
+    """A line of a log, or any other text."""
+    for shape in _SHAPES:
+        line = shape.sub(HIDDEN, line)
+    return _ASSIGNED.sub(lambda match: match["name"] + HIDDEN, line)
+
+
+def document(value: Any, name: str = "") -> Any:
+    """A plain object; `name` is what the field that holds it is called."""
+    if isinstance(value, Mapping):
+        if value.get("kind") == "Secret":
+            return {key: _hidden(one) if key in ("data", "stringData") else one for key, one in value.items()}
+        if "name" in value and "value" in value:
+            return _variable(value)
+        return {key: document(one, str(key)) for key, one in value.items() if key not in _LEFT_OUT}
+    if isinstance(value, list | tuple):
+        return [document(one, name) for one in value]
+    if isinstance(value, str):
+        return HIDDEN if value and _is_secret(name) else text(value)
+    return value
+
+
+def _hidden(contents: Mapping[str, Any] | None) -> dict[str, str]:
+    return dict.fromkeys(contents or {}, HIDDEN)
+
+
+def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
+    """An environment variable."""
+    hidden = HIDDEN if variable["value"] and _NAME.search(str(variable["name"])) else document(variable["value"])
+    return {**variable, "value": hidden}
+
+
+def _is_secret(name: str) -> bool:
+    return bool(_NAME.search(name)) and not _HARMLESS.search(name)
