@@ -46,7 +46,11 @@ class Room:
 
     def edit(self, name: str, **spec: Any) -> None:
         """Changes the spec of a job."""
-        self._do(lambda: self.client.patch(TFJOBS, self.namespace, name, {"spec": spec}))
+        self.patch(TFJOBS, name, {"spec": spec})
+
+    def patch(self, resource: Resource, name: str, changes: Object) -> None:
+        """Changes an object of any kind."""
+        self._do(lambda: self.client.patch(resource, self.namespace, name, changes))
 
     def write_status(self, name: str, status: Object) -> None:
         """Writes the status of a job as another controller would."""
@@ -161,6 +165,10 @@ class Room:
         ended = {"terminated": {"exitCode": code, "startedAt": now(), "finishedAt": now()}}
         self._move(pod, "Running", {"running": {"startedAt": now()}}, lastState=ended, restartCount=count)
 
+    def waits(self, pod: str, reason: str, message: str = "") -> None:
+        """A node cannot start the container of a pod."""
+        self._move(pod, "Pending", {"waiting": {"reason": reason, "message": message}})
+
     def all_run(self, job: str, *names: str) -> None:
         """Waits for the pods of a job, and lets them run until the job does."""
         self.until_pods(job, *names)
@@ -169,7 +177,7 @@ class Room:
 
     def release(self, pod: str) -> None:
         """Takes the finalizers of a pod away, so that it can go."""
-        self._do(lambda: self.client.patch(PODS, self.namespace, pod, {"metadata": {"finalizers": None}}))
+        self.patch(PODS, pod, {"metadata": {"finalizers": None}})
 
     def _move(self, pod: str, phase: str, state: Object, **container: Any) -> None:
         entry = {"name": "tensorflow", "image": "x", "imageID": "", "ready": "running" in state, "restartCount": 0}
