@@ -38,7 +38,7 @@ class Client:
             check=False,
         )
         if done.returncode:
-            raise KubectlFailed(f"kubectl {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+            raise KubectlFailed(f"kubectl {' '.join(words)}: {done.stdout}{done.stderr}".strip())
         return done.stdout
 
     def get(self, *words: str) -> Any:
