@@ -15,6 +15,7 @@ import socket
 import time
 import uuid
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -67,7 +68,7 @@ class Operator:
             pod_groups=pod_groups(options),
             watch_nodes=not options.namespace,
         )
-        self.controller = Controller(self.cluster, options.settings, observer=self.metrics)
+        self.controller = Controller(self.cluster, options.settings, clock=whole_seconds, observer=self.metrics)
         self.queue = self.controller.queue
         self.lease: Lease | None = None
         if options.leader_elect:
@@ -181,6 +182,11 @@ async def operate(access: Access, options: Options) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, operator.stop)
         await operator.run()
+
+
+def whole_seconds() -> datetime:
+    """The time as every other status of a cluster has it."""
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def pod_groups(options: Options) -> Resource | None:

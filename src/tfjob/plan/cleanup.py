@@ -8,6 +8,7 @@ from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.types import TFJob
 from tfjob.plan.actions import Action, Delete
 from tfjob.plan.tasks import Observed
+from tfjob.plan.views import is_over
 
 RUNNING, ALL, NONE = "Running", "All", "None"
 
@@ -20,8 +21,7 @@ def cleanup(job: TFJob, observed: Observed) -> list[Action]:
     policy = job.spec.run_policy.clean_pod_policy or RUNNING
     if policy == NONE:
         return _removals(observed.pod_groups)
-    ended = [child for child in observed.pods if child.status.phase in ("Succeeded", "Failed")]
-    kept = {child.metadata.name for child in ended} if policy != ALL else set()
+    kept = {child.metadata.name for child in observed.pods if is_over(child)} if policy != ALL else set()
     children: list[Pod | Service] = [*observed.pods, *observed.services]
     return _removals([*(child for child in children if child.metadata.name not in kept), *observed.pod_groups])
 

@@ -98,6 +98,14 @@ def end_of(terminated: ContainerTerminated | None, now: datetime) -> End:
     )
 
 
+def is_over(pod: Pod) -> bool:
+    """Whether nothing of a pod runs any more; a kubelet says so of the containers before it says so of the pod."""
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return True
+    ends = [status.state.terminated for status in pod.status.container_statuses]
+    return bool(ends) and all(end is not None and not _starts_again(pod, end) for end in ends)
+
+
 def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
     terminated = _terminated(pod)
     if pod.metadata.deletion_timestamp is not None:
