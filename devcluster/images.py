@@ -40,6 +40,7 @@ def write(
     *,
     links: Mapping[str, str] | None = None,
     folders: Sequence[str] = (),
+    working_folder: str = "/",
 ) -> None:
     """Writes an image of one layer: files by their path in it, symbolic links, empty folders that all may write."""
     layer = _layer(files, links or {}, folders)
@@ -47,7 +48,11 @@ def write(
         {
             "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
             "os": "linux",
-            "config": {"Cmd": list(command), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
+            "config": {
+                "Cmd": list(command),
+                "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
+                "WorkingDir": working_folder,
+            },
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )

@@ -83,10 +83,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the operator's image.")
     parser.add_argument("--output", type=Path, default=Path("dist/image"), help="the folder to write into")
     parser.add_argument("--name", default=f"localhost/tf-job-operator:{__version__}", help="the image's name")
+    parser.add_argument(
+        "--interpreter", action="store_true", help="only the root file system, without tfjob: a base for other images"
+    )
     options = parser.parse_args()
     root = options.output / "rootfs"
     shutil.rmtree(root, ignore_errors=True)
-    root_file_system(root)
+    root_file_system(root, packages=not options.interpreter)
+    if options.interpreter:
+        return
     layer = oci_archive.layer_of(root)
     (options.output / "rootfs.tar").write_bytes(layer)
     archive = options.output / "tf-job-operator.tar"
@@ -95,15 +100,16 @@ def main() -> None:
     print(f"{options.name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
 
 
-def root_file_system(root: Path) -> None:
+def root_file_system(root: Path, *, packages: bool = True) -> None:
     """Fills a new folder with all that the image holds."""
     copy_interpreter(root)
-    copy_packages(root / PACKAGES.lstrip("/"))
+    if packages:
+        copy_packages(root / PACKAGES.lstrip("/"))
     copy_libraries(root)
     for name, text in FILES.items():
         write(root / name, text)
     (root / "tmp").mkdir(mode=0o1777)
-    for folder in (root / "usr/local/lib", root / PACKAGES.lstrip("/")):
+    for folder in filter(Path.exists, (root / "usr/local/lib", root / PACKAGES.lstrip("/"))):
         # By content: a file system that is read-only and has no times must not make it compile again.
         compileall.compile_dir(
             str(folder),
