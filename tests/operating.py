@@ -36,7 +36,7 @@ class OperatorProcess:
         # What is said last counts, so a test may set the ports itself.
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tfjob", "operator", "run", *ports, *words],
-            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "KUBECONFIG": str(kubeconfig)},
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "KUBECONFIG": str(kubeconfig), "TFJOB_DEBUG": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -147,18 +147,18 @@ class Room:
 
     # --- the kubelet ------------------------------------------------------------------------------------------------
 
-    def runs(self, *pods: str) -> None:
+    def runs(self, *pods: str, uid: str = "") -> None:
         """The container of each pod has started."""
         for pod in pods:
-            self._move(pod, "Running", {"running": {"startedAt": now()}})
+            self._move(pod, "Running", {"running": {"startedAt": now()}}, uid)
 
-    def ends(self, pod: str, code: int = 0, **terminated: Any) -> None:
-        """The container of a pod has exited."""
+    def ends(self, pod: str, code: int = 0, uid: str = "", **terminated: Any) -> None:
+        """The container of a pod has exited; with a uid, only if the pod is still that one."""
         before = self.get(PODS, pod)["status"].get("containerStatuses") or [{}]
         started = before[0].get("state", {}).get("running", {}).get("startedAt") or now()
         reason = "Error" if code else "Completed"
         state = {"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": now(), **terminated}
-        self._move(pod, "Failed" if code else "Succeeded", {"terminated": state})
+        self._move(pod, "Failed" if code else "Succeeded", {"terminated": state}, uid)
 
     def restarts_in_place(self, pod: str, code: int, count: int) -> None:
         """The kubelet has started the container of a pod again."""
@@ -179,7 +179,7 @@ class Room:
         """Takes the finalizers of a pod away, so that it can go."""
         self.patch(PODS, pod, {"metadata": {"finalizers": None}})
 
-    def _move(self, pod: str, phase: str, state: Object, **container: Any) -> None:
+    def _move(self, pod: str, phase: str, state: Object, uid: str = "", **container: Any) -> None:
         entry = {"name": "tensorflow", "image": "x", "imageID": "", "ready": "running" in state, "restartCount": 0}
         status = {
             "phase": phase,
@@ -187,7 +187,8 @@ class Room:
             "conditions": [{"type": "PodScheduled", "status": "True"}],
             "containerStatuses": [{**entry, "state": state, **container}],
         }
-        self._do(lambda: self.client.patch(PODS, self.namespace, pod, {"status": status}, subresource="status"))
+        changes = {"status": status, **({"metadata": {"uid": uid}} if uid else {})}
+        self._do(lambda: self.client.patch(PODS, self.namespace, pod, changes, subresource="status"))
 
     def _do(self, request: Callable[[], Any]) -> Any:
         async def done() -> Any:
