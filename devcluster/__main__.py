@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devcluster import build, cluster, nodes, parts, state
+from devcluster import build, cluster, parts, state
 from devcluster.cache import say
 from devcluster.cluster import CONTROL_PLANE, DEFAULT, NODE, Shape
 from devcluster.errors import Refused
@@ -68,9 +68,8 @@ def image(options: argparse.Namespace) -> int:
     """Imports an archive into every node."""
     if not options.archive.is_file():
         raise Refused(f"{options.archive} is not a file; give an OCI or Docker archive")
-    cluster.attach(options.name)
-    for name in nodes.load_image(Folder(options.name), options.archive):
-        say(f"{name}: loaded {options.archive}")
+    cluster.attach(options.name).load_image(options.archive)
+    say(f"cluster {options.name}: loaded {options.archive} into every node")
     return 0
 
 

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from devcluster import nodes
+from devcluster.errors import Refused
+from devcluster.state import Folder
+
 
 class KubectlFailed(Exception):
     """kubectl ended with an error; the text is what it said."""
@@ -23,8 +27,8 @@ class Client:
     kubeconfig: Path
     programs: Path
     """The folder with kubectl."""
-    audit_log: Path | None = None
-    """Where the API server notes every write; None for a cluster that is not ours."""
+    folder: Folder | None = None
+    """The folder of a cluster that we started; None for one that was there."""
 
     def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 60) -> str:
         """Runs kubectl to its end and returns what it printed."""
@@ -69,6 +73,22 @@ class Client:
 
     def writes(self) -> Iterator[dict[str, Any]]:
         """The audit log: every request that wrote something, oldest first."""
-        if self.audit_log is not None and self.audit_log.exists():
-            for line in self.audit_log.read_text().splitlines():
-                yield json.loads(line)
+        for line in (self._own() / "audit.log").read_text().splitlines():
+            yield json.loads(line)
+
+    def load_image(self, archive: Path) -> None:
+        """Imports an OCI archive into every node."""
+        nodes.load_image(self._own(), archive)
+
+    def cut_power(self, node: str) -> None:
+        """Ends a node and all its pods at once; the cluster notices when the node's lease runs out."""
+        nodes.cut_power(self._own(), node)
+
+    def restore_power(self, node: str) -> None:
+        """Starts a node again, with the disk that it had, and waits until it is ready."""
+        nodes.restore_power(self._own(), node)
+
+    def _own(self) -> Folder:
+        if self.folder is None:
+            raise Refused(f"the cluster of {self.kubeconfig} was not started by devcluster")
+        return self.folder

@@ -151,7 +151,7 @@ def is_up(folder: Folder) -> bool:
 
 def client(folder: Folder) -> Client:
     """A handle on a cluster that is up."""
-    return Client(folder / "kubeconfig", build.binaries(parts.KUBE), folder / "audit.log")
+    return Client(folder / "kubeconfig", build.binaries(parts.KUBE), folder)
 
 
 def _use(folder: Folder) -> IO[str]:

@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from devcluster import build, cgroups, debian, network, node, parts, room
+from devcluster import build, cgroups, debian, limits, network, node, parts, room
 from devcluster.control_plane import ControlPlane
 from devcluster.errors import Refused, tail
 from devcluster.network import Network
@@ -42,6 +42,7 @@ def start(folder: Folder, count: int) -> None:
     switch = Room(folder, SWITCH)
     net = network.claim(switch)
     folder.write("network", net.block)
+    limits.lift()
     net.lay(switch, count)
     plane = ControlPlane(folder, build.programs(parts.NODE), net.addresses())
     plane.start()
@@ -61,18 +62,18 @@ def clear(folder: Folder) -> None:
     net = network.of(folder)
     if net:
         network.await_gone(net)
+        limits.put_back()
     if (folder / "rooms").exists():
         cgroups.remove(folder)
 
 
-def load_image(folder: Folder, archive: Path) -> list[str]:
-    """Imports an OCI archive into every node; their names."""
+def load_image(folder: Folder, archive: Path) -> None:
+    """Imports an OCI archive into every node."""
     names = node.running(folder)
     if not names:
         raise Refused(f"cluster {folder.name} has no nodes to load an image into")
     for name in names:
         node.load(folder, name, archive)
-    return names
 
 
 def cut_power(folder: Folder, name: str) -> None:

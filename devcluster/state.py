@@ -55,31 +55,20 @@ class Folder:
         self.path = root() / name
         self.logs = self.path / "logs"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Folder) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps others from starting or stopping this cluster; the folder exists meanwhile."""
-        while (handle := self._lock()) is None:
-            continue  # whoever had the lock removed the folder
-        try:
+        with locked(self.path):
             yield
-        finally:
-            os.close(handle)
-
-    def _lock(self) -> int | None:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        with contextlib.suppress(FileNotFoundError):
-            if os.fstat(handle).st_ino == self.path.stat().st_ino:
-                return handle
-        os.close(handle)
-        return None
 
     def start(
         self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None, **options: Any
@@ -157,6 +146,32 @@ class Folder:
             root().rmdir()
 
 
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the lock of a folder, which is made if it is not there; its holder may remove it."""
+    while (handle := _lock(folder)) is None:
+        continue
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(folder: Path) -> int | None:
+    """None if the folder was removed meanwhile."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with contextlib.suppress(FileNotFoundError):
+        if os.fstat(handle).st_ino == folder.stat().st_ino:
+            return handle
+    os.close(handle)
+    return None
+
+
 def names() -> list[str]:
     """The clusters that have a folder."""
     return sorted(path.name for path in root().iterdir() if path.is_dir()) if root().is_dir() else []
@@ -182,8 +197,12 @@ _children: list[subprocess.Popen[bytes]] = []
 
 
 def _reap() -> None:
-    """Buries those of our own children that have ended."""
-    _children[:] = [child for child in _children if child.poll() is None]
+    """Buries those of our own children that have ended, and closes what led to them."""
+    for child in [child for child in _children if child.poll() is not None]:
+        _children.remove(child)
+        if child.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.close()
 
 
 def _read(path: str) -> bytes:
