@@ -41,6 +41,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cluster: runs on a real Kubernetes, which it starts (added by its fixtures)")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        fixtures = {"control_plane", "node_cluster"} & set(getattr(item, "fixturenames", ()))
+        if fixtures or item.path.parent.name == "development":
+            item.add_marker(pytest.mark.cluster)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Builds what the collected tests need."""
     config = session.config
