@@ -189,7 +189,7 @@ def test_a_server_that_is_not_there_is_named_with_the_reason(monkeypatch: pytest
     assert asyncio.run(run("http://127.0.0.1:1")) == (
         "the API server http://127.0.0.1:1 of context lab does not answer: connection refused"
     )
-    assert "nowhere.invalid is not known" in asyncio.run(run("http://nowhere.invalid"))
+    assert "its name is not known" in asyncio.run(run("http://nowhere.invalid"))
 
 
 def test_the_fence_stops_a_write_and_lets_reads_and_the_lease_pass() -> None:

@@ -16,23 +16,28 @@ import functools
 import ipaddress
 import os
 import random
+import socket
+import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Self, TypeVar, overload
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
+from urllib.parse import urlencode, urlsplit
 
-import aiohttp
 import msgspec
-from multidict import CIMultiDict
-from yarl import URL
 
 from tfjob import __version__
 from tfjob.kube import tls
 from tfjob.kube.config import Access
 from tfjob.kube.errors import ApiError, Gone, KubeError, Unauthorized, Unreachable, api_error
+from tfjob.kube.http_answer import Answer
+from tfjob.kube.http_connection import Connection
+from tfjob.kube.http_pool import Pool
 from tfjob.kube.resources import Resource
+
+if TYPE_CHECKING:
+    import aiohttp
 
 T = TypeVar("T")
 Params = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -40,27 +45,23 @@ PatchKind = Literal["merge", "json", "strategic", "apply"]
 
 CONNECTIONS = 100
 PAGE_SIZE = 500
-READ_BUFFER = 2 * 1024 * 1024
 FIELD_MANAGER = "tfjob"
 CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
-REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
+REQUEST_SECONDS = 60.0
 """An API server gives up after a minute itself."""
-KEEP_ALIVE_SECONDS = 75
-"""An API server closes a connection after 90 idle seconds; a request must not meet that."""
-
+REFUSAL_SECONDS = 10.0
 READ_TRIES, FIRST_DELAY = 4, 0.1
 WAIT_TRIES, LONGEST_WAIT = 10, 30.0
 """How often, and how long at a time, we wait as the API server asks; beyond that the caller decides."""
 
 _PATCHES = {
-    "merge": {"Content-Type": "application/merge-patch+json"},
-    "json": {"Content-Type": "application/json-patch+json"},
-    "strategic": {"Content-Type": "application/strategic-merge-patch+json"},
-    "apply": {"Content-Type": "application/apply-patch+yaml"},
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
 }
 _encode = msgspec.json.Encoder().encode
-_NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -100,8 +101,15 @@ class Client:
         self._credential = access.credential
         self._authorization = ""
         self._certificate: tls.Certificate | None = None
-        self._session: aiohttp.ClientSession = None  # type: ignore[assignment]
-        self._left: list[aiohttp.ClientSession] = []
+        self._pool: Pool
+        url = urlsplit(access.server)
+        self._prefix = url.path
+        self._common = (
+            f"Host: {url.netloc.rpartition('@')[2]}\r\nUser-Agent: tfjob/{__version__}\r\nAccept: application/json\r\n"
+            + "".join(f"{name}: {value}\r\n" for name, value in access.impersonation)
+        )
+        self._head = self._common
+        self._compression = "" if _is_near(access) else "Accept-Encoding: gzip\r\n"
 
     async def __aenter__(self) -> Self:
         if self._credential.header() is None:
@@ -110,8 +118,7 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for session in (self._session, *self._left):
-            await session.close()
+        await self._pool.close()
 
     @overload
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]: ...
@@ -207,7 +214,7 @@ class Client:
         if kind == "apply":
             params = {"fieldManager": FIELD_MANAGER, **dict(params)}
         path = resource.object_path(namespace, name, subresource)
-        return await self.request("PATCH", path, params, body, _PATCHES[kind]["Content-Type"])
+        return await self.request("PATCH", path, params, body, _PATCHES[kind])
 
     async def delete(
         self,
@@ -239,14 +246,17 @@ class Client:
         fenced: bool = True,
     ) -> bytes:
         """Any request, and its answer; `body` is bytes or what msgspec encodes. `fenced=False` skips `before_write`."""
-        url = self._url(path, params)
-        data = body if body is None or isinstance(body, bytes) else _encode(body)
-        headers = {"Content-Type": content_type} if content_type else None
+        target = _target(self._prefix, path, params)
+        data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
+        if data:
+            more = f"Content-Type: {content_type or 'application/json'}\r\nContent-Length: {len(data)}\r\n"
+        else:
+            more = self._compression if method == "GET" else "Content-Length: 0\r\n"
         tries = 0
         while True:
             if fenced and self.before_write is not None and method != "GET":
                 self.before_write()
-            answer = await self._attempt(method, url, data, headers)
+            answer = await self._attempt(method, target, more, data)
             if isinstance(answer, bytes):
                 return answer
             tries += 1
@@ -257,88 +267,96 @@ class Client:
         tries = 0
         while True:
             try:
-                async with self.opened(path, params) as response:
-                    async for chunk in response.content.iter_any():
+                async with self.opened(path, params) as chunks:
+                    async for chunk in chunks:
                         yield chunk
                 return
             except KubeError as error:
                 tries += 1
                 await self._bear(error, "GET", tries)
-            except _NO_ANSWER as error:
+            except OSError as error:
                 raise self._unreachable(error) from None
 
     @asynccontextmanager
     async def opened(
         self, path: str, params: Params = (), idle: float | None = None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One attempt at an answer that is read as it comes; `idle` seconds without a byte end it with a TimeoutError.
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+        """One attempt at an answer that is read as it comes, in chunks.
 
-        Raises ApiError or Unreachable on the way in; what happens while the answer is read is aiohttp's to say.
+        Raises ApiError or Unreachable on the way in. Reading raises ConnectionError when the answer breaks off, and
+        TimeoutError when nothing came for `idle` seconds.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle)
-        response = await self._opened(self._url(path, params), timeout)
-        if response.status == 401 and await self._renewed():
-            response.close()
-            response = await self._opened(self._url(path, params), timeout)
-        async with response:
-            if response.status != 200:
-                raise await _refusal(response)
-            yield response
+        target = _target(self._prefix, path, params)
+        async with AsyncExitStack() as stack:
+            answer, connection = await self._begun(target, idle, stack)
+            if answer.status == 401 and await self._renewed():
+                answer, connection = await self._begun(target, idle, stack)
+            if answer.status != 200:
+                raise await _refusal(answer, connection)
+            chunks = connection.chunks(idle)
+            stack.push_async_callback(chunks.aclose)
+            yield chunks
 
     @asynccontextmanager
     async def websocket(
         self, path: str, params: Params = (), protocols: Sequence[str] = CHANNELS
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """A connection of both directions, for exec and port-forward."""
-        await self._authorize()
-        try:
-            socket = await self._session.ws_connect(
-                self._url(path, params),
-                protocols=protocols,
-                max_msg_size=0,
-                heartbeat=30,
-                server_hostname=self._server_name,
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            # The handshake keeps no body; the plain request is refused for the same reason, and says it.
-            await self.request("GET", path, params)
-            raise api_error(error.status, error.message.encode()) from None
-        except _NO_ANSWER as error:
-            raise self._unreachable(error) from None
-        async with socket:
-            yield socket
+        import aiohttp  # only exec needs it, and it costs a quarter of a second
+        from yarl import URL
 
-    async def _attempt(
-        self, method: str, url: URL, data: bytes | None, headers: Mapping[str, str] | None
-    ) -> bytes | KubeError:
-        """One request: its answer, or what went wrong."""
         await self._authorize()
+        headers = [(name, value) for name, _, value in (line.partition(": ") for line in self._head.splitlines())]
+        connector = aiohttp.TCPConnector(ssl=self._context or False)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            try:
+                opened = await session.ws_connect(
+                    URL(f"{self.access.server}{path}?{urlencode(params)}", encoded=True),
+                    headers=headers,
+                    protocols=protocols,
+                    max_msg_size=0,
+                    heartbeat=30,
+                    proxy=self.access.proxy or None,
+                    server_hostname=self.access.trust.server_name or None,
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                # The handshake keeps no body; the plain request is refused for the same reason, and says it.
+                await self.request("GET", path, params)
+                raise api_error(error.status, error.message.encode()) from None
+            except (aiohttp.ClientError, OSError) as error:
+                raise self._unreachable(error) from None
+            async with opened:
+                yield opened
+
+    async def _attempt(self, method: str, target: str, more: str, data: bytes) -> bytes | KubeError:
+        """One request: its answer, or what went wrong."""
+        if self._credential.header() is not self._authorization:
+            await self._authorize()
         started = time.perf_counter()
+        message = f"{method} {target} HTTP/1.1\r\n{self._head}{more}\r\n".encode() + data
         try:
-            async with self._session.request(
-                method, url, data=data, headers=headers, allow_redirects=False, server_hostname=self._server_name
-            ) as response:
-                answer = await response.read()
-        except _NO_ANSWER as error:
+            answer = await self._pool.exchange(message, REQUEST_SECONDS, repeatable=method == "GET")
+            body = answer.body()
+        except (OSError, ValueError) as error:
             self._observed(method, 0, started)
             return self._unreachable(error)
-        self._observed(method, response.status, started)
-        if 200 <= response.status < 300:
-            return answer
-        return api_error(response.status, answer, response.headers.get("Retry-After", ""))
+        self._observed(method, answer.status, started)
+        if 200 <= answer.status < 300:
+            return body
+        return api_error(answer.status, body, answer.headers.get("retry-after", ""))
 
-    async def _opened(self, url: URL, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _begun(self, target: str, idle: float | None, stack: AsyncExitStack) -> tuple[Answer, Connection]:
+        """The head of an answer, and the connection over which the rest comes."""
         await self._authorize()
         started = time.perf_counter()
+        message = f"GET {target} HTTP/1.1\r\n{self._head}\r\n".encode()
         try:
-            response = await self._session.get(
-                url, timeout=timeout, allow_redirects=False, server_hostname=self._server_name
-            )
-        except _NO_ANSWER as error:
+            answer, connection = await stack.enter_async_context(self._pool.stream(message, idle))
+        except OSError as error:
             self._observed("GET", 0, started)
             raise self._unreachable(error) from None
-        self._observed("GET", response.status, started)
-        return response
+        self._observed("GET", answer.status, started)
+        return answer, connection
 
     async def _bear(self, error: KubeError, method: str, tries: int) -> None:
         """Waits until the same request makes sense again; raises the error when it does not."""
@@ -356,12 +374,12 @@ class Client:
         raise error
 
     async def _authorize(self) -> None:
+        """Shows what the credential says now."""
         authorization = self._credential.header()
         if authorization is None:
             await self._renewed()
         elif authorization is not self._authorization:
-            self._authorization = authorization
-            self._session.headers["Authorization"] = authorization
+            self._show(authorization)
 
     async def _renewed(self) -> bool:
         """Fetches the credentials again, and says whether they are others now."""
@@ -369,41 +387,28 @@ class Client:
         await self._credential.renew()
         if self._credential.certificate() != self._certificate:
             # Open connections keep showing the old certificate; what is read on them may go on.
-            self._left.append(self._session)
+            left = self._pool
             self._open()
-        self._authorization = self._credential.header() or ""
-        if self._authorization:
-            self._session.headers["Authorization"] = self._authorization
+            await left.close()
+        self._show(self._credential.header() or "")
         return (self._authorization, self._certificate) != before
+
+    def _show(self, authorization: str) -> None:
+        self._authorization = authorization
+        self._head = f"{self._common}Authorization: {authorization}\r\n" if authorization else self._common
 
     def _open(self) -> None:
         access = self.access
         self._certificate = self._credential.certificate()
-        secure = access.server.startswith("https:")
-        self._server_name = access.trust.server_name or None
-        self._authorization = self._credential.header() or ""
-        headers = CIMultiDict(access.impersonation)
-        headers["User-Agent"] = f"tfjob/{__version__}"
-        headers["Accept"] = headers["Content-Type"] = "application/json"
-        headers["Accept-Encoding"] = "identity" if _is_near(access) else "gzip"
-        if self._authorization:
-            headers["Authorization"] = self._authorization
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=self._connections,
-                keepalive_timeout=KEEP_ALIVE_SECONDS,
-                ssl=tls.context(access.trust, self._certificate) if secure else False,
-            ),
-            headers=headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=REQUEST_TIMEOUT,
-            read_bufsize=READ_BUFFER,
-            proxy=access.proxy or None,
+        self._context = tls.context(access.trust, self._certificate) if access.server.startswith("https:") else None
+        self._show(self._credential.header() or "")
+        self._pool = Pool(
+            access.server,
+            self._context,
+            server_name=access.trust.server_name,
+            proxy=access.proxy,
+            limit=self._connections,
         )
-
-    def _url(self, path: str, params: Params) -> URL:
-        query = f"?{urlencode(params)}" if params else ""
-        return URL(f"{self.access.server}{path}{query}", encoded=True)
 
     def _observed(self, method: str, code: int, started: float) -> None:
         if self.observe is not None:
@@ -425,33 +430,39 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-async def _refusal(response: aiohttp.ClientResponse) -> ApiError:
+def _target(prefix: str, path: str, params: Params) -> str:
+    """What is asked for; ValueError is raised for a path that would be another request."""
+    target = f"{prefix}{path}?{urlencode(params)}" if params else f"{prefix}{path}"
+    if not target.isascii() or not target.isprintable() or " " in target:
+        raise ValueError(f"a path has to be quoted: {target!r}")
+    return target
+
+
+async def _refusal(answer: Answer, connection: Connection) -> ApiError:
+    """The error that a streamed answer turns out to be."""
     try:
-        body = await response.read()
-    except _NO_ANSWER:
+        body = b"".join([chunk async for chunk in connection.chunks(REFUSAL_SECONDS)])
+    except OSError:
         body = b""
-    return api_error(response.status, body, response.headers.get("Retry-After", ""))
+    return api_error(answer.status, body, answer.headers.get("retry-after", ""))
 
 
 def _reason(error: Exception) -> str:
     match error:
-        case aiohttp.ClientConnectorCertificateError():
-            return f"its certificate is not trusted ({error.certificate_error})"
-        case aiohttp.ClientConnectorDNSError():
-            return f"{error.host} is not known"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted ({error.verify_message})"
+        case socket.gaierror():
+            return "its name is not known"
         case TimeoutError():
             return "no answer in time"
-        case aiohttp.ClientConnectorError():
-            number = error.os_error.errno
-            return os.strerror(number).lower() if number else str(error.os_error)
-        case aiohttp.ServerDisconnectedError():
-            return "it closed the connection"
+        case OSError() if error.errno and not isinstance(error, ssl.SSLError):
+            return os.strerror(error.errno).lower()
     return str(error) or type(error).__name__
 
 
 def _is_near(access: Access) -> bool:
     """Whether compressing a list costs more than sending it: inside the cluster, and on this machine."""
-    host = URL(access.server).host or ""
+    host = urlsplit(access.server).hostname or ""
     try:
         return not access.context or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import NamedTuple, Self
 
-import aiohttp
 import msgspec
 from msgspec.structs import replace as replace_in
 
@@ -103,7 +102,7 @@ class Follower:
             over = self.is_over
             batch = await self._batch(min(LOOK_SECONDS, last_words))
             yield batch
-            for task in self._readers.values():
+            for task in (*self._reflecting, *self._readers.values()):
                 if task.done() and (error := task.exception()) is not None:
                     raise error
             if over and not batch:
@@ -168,7 +167,7 @@ class Follower:
                         continue
                 except NotFound:
                     return
-                except (Unreachable, ApiError, aiohttp.ClientError, OSError) as error:
+                except (Unreachable, ApiError, OSError) as error:
                     if isinstance(error, Forbidden | Unauthorized):
                         raise
                     await asyncio.sleep(backoff.delay())
@@ -181,8 +180,8 @@ class Follower:
             params = {**parameters(container.name, LogQuery()), "sinceTime": since_time(lines.time)}
         else:
             params = parameters(container.name, self._query if begun else LogQuery(since=self._query.since))
-        async with self._client.opened(container.log_path, {**params, "follow": "true"}) as answer:
-            async for chunk in answer.content.iter_any():
+        async with self._client.opened(container.log_path, {**params, "follow": "true"}) as chunks:
+            async for chunk in chunks:
                 await self._put(lines.take(chunk), container.run)
         await self._put(lines.end(), container.run)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import aiohttp
 import msgspec
 
 from tfjob.api.types import TFJob
@@ -109,12 +108,12 @@ async def changed(client: Client, job: TFJob, seconds: float) -> None:
     try:
         async with (
             asyncio.timeout(seconds),
-            client.opened(TFJOBS.path(job.metadata.namespace), params, idle=seconds) as answer,
+            client.opened(TFJOBS.path(job.metadata.namespace), params, idle=seconds) as chunks,
         ):
-            await answer.content.readany()
+            await anext(chunks, b"")
     except TimeoutError:
         return
-    except (KubeError, aiohttp.ClientError, OSError):
+    except (KubeError, OSError):
         # Whatever it is, the next look will tell, or go well again.
         await asyncio.sleep(min(seconds, RETRY_SECONDS))
 

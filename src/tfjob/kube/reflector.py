@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Generic, NoReturn
 
-import aiohttp
 import msgspec
 
 from tfjob.kube.backoff import Backoff
@@ -142,7 +141,7 @@ class Reflector(Generic[T]):
             return "garbled", error
         except TimeoutError:
             return "silent", None
-        except (aiohttp.ClientError, OSError):
+        except OSError:
             return "broken", None
         return "closed", None
 
@@ -183,8 +182,8 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 (no secret)
         }
         begun: list[bytes] = []
-        async with self._client.opened(self.resource.path(self._namespace), params, idle=IDLE_SECONDS) as response:
-            async for chunk in response.content.iter_any():
+        async with self._client.opened(self.resource.path(self._namespace), params, idle=IDLE_SECONDS) as chunks:
+            async for chunk in chunks:
                 self._heard = time.monotonic()
                 if b"\n" not in chunk:
                     begun.append(chunk)

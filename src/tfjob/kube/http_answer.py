@@ -1,0 +1,158 @@
+"""An HTTP/1.1 answer, put together from the bytes that arrive."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+HEAD_LIMIT = 64 * 1024
+"""Bytes of a head, or of one line of chunked coding, beyond which it is no answer of an API server."""
+
+
+class Answer:
+    """The answer to one request. `feed` takes what arrives; ValueError is raised for what is no HTTP.
+
+    `status` is 0 until the head has arrived. `keep_alive` says whether the connection may be used again afterwards.
+    With `bodyless` the answer ends with its head, as that to CONNECT does.
+    """
+
+    def __init__(self, *, bodyless: bool = False) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.begun = False
+        self.complete = False
+        self.keep_alive = True
+        self.size = 0
+        """Bytes of the body that wait to be taken."""
+        self._bodyless = bodyless
+        self._pieces: list[bytes] = []
+        self._data = b""
+        self._at = 0
+        self._left = 0
+        self._step: Callable[[Answer], bool] = Answer._head
+
+    def feed(self, data: bytes) -> None:
+        """More of the answer."""
+        self.begun = True
+        # A position instead of a rest that is cut off each time: much may arrive at once, in small chunks.
+        self._data = data = self._data + data if self._data else data
+        self._at = 0
+        while self._at < len(data) and not self.complete:
+            if not self._step(self):
+                break
+        rest = len(data) - self._at
+        self._data = data[self._at :] if rest else b""
+        if rest and self.complete:
+            self.keep_alive = False
+        elif rest > HEAD_LIMIT:
+            raise ValueError("a head without end")
+
+    def end(self) -> bool:
+        """The connection was closed; returns whether that is the end of the answer and not a break in it."""
+        self.complete = self.complete or self._step is Answer._until_the_end
+        return self.complete
+
+    def take(self) -> bytes:
+        """What arrived of the body since it was taken last."""
+        pieces = self._pieces
+        self._pieces, self.size = [], 0
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def body(self) -> bytes:
+        """The whole body, uncompressed. ValueError is raised when that is not possible."""
+        body = self.take()
+        if self.headers.get("content-encoding") != "gzip":
+            return body
+        try:
+            return zlib.decompress(body, 16 + zlib.MAX_WBITS)
+        except zlib.error as error:
+            raise ValueError(f"the answer is not compressed as it says: {error}") from None
+
+    # --- the steps: each takes its part of the data, or returns False when that has not all arrived ---------------
+
+    def _head(self) -> bool:
+        end = self._data.find(b"\r\n\r\n", self._at)
+        if end < 0:
+            return False
+        first, *lines = self._data[self._at : end].decode("latin-1").split("\r\n")
+        self._at = end + 4
+        if not first.startswith("HTTP/1.") or not first[9:12].isdecimal():
+            raise ValueError(f"no HTTP: {first[:80]!r}")
+        status = int(first[9:12])
+        if 100 <= status < 200 and status != 101:
+            return True  # a notice; the answer follows
+        for line in lines:
+            name, _, value = line.partition(":")
+            self.headers[name.lower()] = value.strip()
+        self.status = status
+        self.keep_alive = first.startswith("HTTP/1.1") and self.headers.get("connection", "").lower() != "close"
+        self._frame(status)
+        return True
+
+    def _frame(self, status: int) -> None:
+        """How long the body is."""
+        if self._bodyless or status in (101, 204, 304):
+            self.complete = True
+        elif "chunked" in self.headers.get("transfer-encoding", "").lower():
+            self._step = Answer._chunk_size
+        elif "content-length" in self.headers:
+            self._left = int(self.headers["content-length"])
+            self.complete = self._left == 0
+            self._step = Answer._sized
+        else:
+            self.keep_alive = False
+            self._step = Answer._until_the_end
+
+    def _sized(self) -> bool:
+        self._keep()
+        self.complete = self._left == 0
+        return True
+
+    def _until_the_end(self) -> bool:
+        self._left = len(self._data) - self._at
+        self._keep()
+        return True
+
+    def _chunk_size(self) -> bool:
+        line = self._line()
+        if line is None:
+            return False
+        self._left = int(line.partition(b";")[0], 16)
+        self._step = Answer._chunk if self._left else Answer._trailer
+        return True
+
+    def _chunk(self) -> bool:
+        self._keep()
+        if not self._left:
+            self._step = Answer._chunk_end
+        return True
+
+    def _chunk_end(self) -> bool:
+        if len(self._data) - self._at < 2:
+            return False
+        if not self._data.startswith(b"\r\n", self._at):
+            raise ValueError("a chunk does not end where it should")
+        self._at += 2
+        self._step = Answer._chunk_size
+        return True
+
+    def _trailer(self) -> bool:
+        line = self._line()
+        self.complete = line == b""
+        return line is not None
+
+    def _line(self) -> bytes | None:
+        end = self._data.find(b"\r\n", self._at)
+        if end < 0:
+            return None
+        line = self._data[self._at : end]
+        self._at = end + 2
+        return line
+
+    def _keep(self) -> None:
+        """Takes what belongs to the body."""
+        piece = self._data[self._at : self._at + self._left]
+        self._pieces.append(piece)
+        self.size += len(piece)
+        self._left -= len(piece)
+        self._at += len(piece)
