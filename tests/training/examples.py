@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from installed import Installed
 
@@ -19,6 +22,22 @@ def run_to_the_end(tool: Installed, home: Path, manifest: Path, *options: str) -
     done = tool.tfjob(home, "run", str(manifest), *options, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
+
+
+def documents_of(name: str) -> list[dict[str, Any]]:
+    """The documents of an example's manifest, the job first."""
+    return list(yaml.safe_load_all((EXAMPLES / name / "tfjob.yaml").read_text()))
+
+
+def shortened(name: str, steps: int) -> list[dict[str, Any]]:
+    """The documents of an example with fewer steps and more checkpoints."""
+    documents = documents_of(name)
+    for replica in documents[0]["spec"]["tfReplicaSpecs"].values():
+        container = replica["template"]["spec"]["containers"][0]
+        command = container["command"]
+        command[command.index("--steps") + 1] = str(steps)
+        container["command"] = [*command, "--checkpoint-every", "20"]
+    return documents
 
 
 def accuracy(lines: list[str]) -> float:

@@ -11,7 +11,7 @@ import yaml
 
 from installed import Installed
 from running import Running, status, workload_pid
-from training.examples import EXAMPLES
+from training.examples import EXAMPLES, shortened
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
@@ -29,15 +29,11 @@ while True:
 """
 
 
-def shortened(name: str, steps: int, folder: Path) -> str:
+def briefly(name: str, steps: int, folder: Path) -> str:
     """A copy of an example's manifest with fewer steps and more checkpoints, run in the example's own folder."""
-    documents = list(yaml.safe_load_all((EXAMPLES / name / "tfjob.yaml").read_text()))
+    documents = shortened(name, steps)
     for replica in documents[0]["spec"]["tfReplicaSpecs"].values():
-        container = replica["template"]["spec"]["containers"][0]
-        container["workingDir"] = str(EXAMPLES / name)
-        command = container["command"]
-        command[command.index("--steps") + 1] = str(steps)
-        container["command"] = [*command, "--checkpoint-every", "20"]
+        replica["template"]["spec"]["containers"][0]["workingDir"] = str(EXAMPLES / name)
     folder.mkdir(exist_ok=True)
     (folder / "job.yaml").write_text(yaml.safe_dump_all(documents))
     return str(folder / "job.yaml")
@@ -47,7 +43,7 @@ def test_a_killed_worker_and_a_killed_chief_restart_the_whole_gang(tool: Install
     """The survivor's own exit 1 is a consequence: both times everybody resumes from the checkpoint and the job ends
     well, the evaluator undisturbed."""
     home = tmp_path / "home"
-    run = Running(tool, home, shortened("mnist", 200, tmp_path / "job"))
+    run = Running(tool, home, briefly("mnist", 200, tmp_path / "job"))
     run.wait_for("step 40/", timeout=90)
     evaluator = workload_pid(home, "mnist-evaluator-0")
     os.kill(workload_pid(home, "mnist-worker-0"), signal.SIGKILL)
@@ -66,7 +62,7 @@ def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, tm
     """An evaluator, a worker, then the server are killed: each restarts alone; of the server's loss the chief dies
     too and resumes."""
     home = tmp_path / "home"
-    run = Running(tool, home, shortened("mnist-ps", 300, tmp_path / "job"))
+    run = Running(tool, home, briefly("mnist-ps", 300, tmp_path / "job"))
     run.wait_for("step 20/", timeout=90)
     chief, first_worker = workload_pid(home, "mnist-ps-chief-0"), workload_pid(home, "mnist-ps-worker-0")
     os.kill(workload_pid(home, "mnist-ps-evaluator-0"), signal.SIGKILL)

@@ -1,0 +1,130 @@
+"""Real TensorFlow in real pods: the examples as they are, and under the faults that a cluster has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.client import Client
+from devcluster.images import BUSYBOX
+from installed import Installed
+from operating import operating
+from room import JOB_NAME, Room, job, room, template
+from served import serve_tfjobs
+from training.examples import accuracy, documents_of, shortened
+from training.pods import Training, training
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(500)]
+
+PATIENCE = 200
+"""Seconds that a step of a training may take on a machine that does much else."""
+
+
+@pytest.fixture
+def team(node_cluster: Client, node_namespace: str) -> Iterator[Room]:
+    """A namespace, and an operator that looks after it."""
+    serve_tfjobs(node_cluster)
+    operator = operating(node_cluster.kubeconfig, f"--namespace={node_namespace}")
+    with operator, room(node_cluster.kubeconfig, node_namespace) as found:
+        yield found
+
+
+@pytest.fixture
+def train(
+    tool: Installed, node_cluster: Client, team: Room, tmp_path: Path
+) -> Iterator[Callable[[list[dict[str, Any]], str], Training]]:
+    """Starts the documents of an example on the cluster."""
+    with ExitStack() as stack:
+        yield lambda documents, example: stack.enter_context(
+            training(documents, example, node_cluster, team, tool, tmp_path)
+        )
+
+
+@pytest.mark.tensorflow
+def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoint(
+    train: Callable[..., Training],
+) -> None:
+    """With training-operator v1.9 such a job fails for good: the chief's exit 1, a consequence, is taken for its own
+    fault. Here it is one restart, of both."""
+    documents = shortened("mnist", 140)
+    spec = documents[0]["spec"]
+    spec["runPolicy"]["backoffLimit"] = 5
+    del spec["tfReplicaSpecs"]["Evaluator"]
+    at_work = train(documents, "mnist")
+    at_work.run.wait_for("step 60/", PATIENCE)
+    first = at_work.uids()
+    at_work.kill("worker-0")
+    at_work.run.wait_for("chief-0  | resumed from step", PATIENCE)
+    assert not first.items() & at_work.uids().items()
+    assert at_work.run.finish(PATIENCE) == 0
+    status = at_work.status()
+    assert (status["state"], status["restarts"], status["attempt"]) == ("Succeeded", 1, 2)
+    assert status["lastRestart"]["cause"]["replica"] == "worker-0"
+    assert status["lastRestart"]["cause"]["exitCode"] == 137
+
+
+@pytest.mark.tensorflow
+def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
+    train: Callable[..., Training], node_cluster: Client
+) -> None:
+    """Both times chief and worker start again together; the drain uses up nothing of backoffLimit."""
+    at_work = train(documents_of("mnist"), "mnist")
+    at_work.run.wait_for("step 100/", PATIENCE)
+    evaluator = at_work.uids()["evaluator-0"]
+    at_work.kill("chief-0")
+    at_work.run.wait_for("chief-0     | resumed from step", PATIENCE)
+    assert at_work.uids()["evaluator-0"] == evaluator
+    at_work.run.wait_for("step 300/", PATIENCE)
+    node = at_work.pod("worker-0")["spec"]["nodeName"]
+    try:
+        node_cluster.kubectl("drain", node, f"--pod-selector={JOB_NAME}=mnist", "--force", timeout=PATIENCE)
+        at_work.run.wait_for("chief-0     | resumed from step", PATIENCE, count=2)
+        assert at_work.pod("worker-0")["spec"]["nodeName"] != node
+    finally:
+        node_cluster.kubectl("uncordon", node)
+    assert at_work.run.finish(PATIENCE) == 0
+    assert accuracy(at_work.run.lines) >= 0.95
+    assert list(at_work.output.glob("model/1/saved_model.pb"))
+    status = at_work.status()
+    assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 2, 1)
+
+
+@pytest.mark.tensorflow
+def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
+    train: Callable[..., Training], node_cluster: Client, team: Room
+) -> None:
+    """The server is killed, and of that the chief dies; one worker is killed, the pod of the other deleted by hand.
+    Nobody else restarts."""
+    at_work = train(documents_of("mnist-ps"), "mnist-ps")
+    at_work.run.wait_for("step 200/", PATIENCE)
+    first = at_work.uids()
+    at_work.kill("ps-0")
+    at_work.run.wait_for("resumed from step", PATIENCE)
+    second = at_work.uids()
+    assert {task for task in first if first[task] == second[task]} == {"worker-0", "worker-1", "evaluator-0"}
+    at_work.kill("worker-1")
+    node_cluster.kubectl("delete", "pod", "mnist-ps-worker-0", "-n", team.namespace, "--wait=false")
+    assert at_work.run.finish(PATIENCE) == 0
+    assert accuracy(at_work.run.lines) >= 0.95
+    status = at_work.status()
+    assert status["taskRestarts"].keys() == {"chief-0", "ps-0", "worker-0", "worker-1"}
+    assert (status["state"], status["retries"]) == ("Succeeded", 2)
+
+
+def test_a_replica_that_needs_more_memory_than_its_limit_is_tried_twice(team: Room) -> None:
+    """The verdict names the limit to raise."""
+    hog = {
+        "image": BUSYBOX,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["tail", "/dev/zero"],
+        "resources": {"limits": {"memory": "32Mi"}},
+    }
+    team.create(job("hungry", worker={"restartPolicy": "ExitCode", "template": template(container=hog)}))
+    status = team.until("hungry", "Failed", timeout=PATIENCE)
+    assert (status["reason"], status["restarts"]) == ("OOMKilled", 1)
+    assert status["failure"]["exitCode"] == 137
+    assert "limit 32Mi" in status["failure"]["message"]
