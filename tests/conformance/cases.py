@@ -3,178 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
+from conformance import scripts
 from conformance.checks import (
-    Outcome,
+    Check,
     both,
     bounded,
     failed,
+    gone,
+    greeted,
+    refused,
     said,
     said_times,
     sooner_than,
     succeeded,
     task_restarts,
 )
+from conformance.live_job import LiveJob
+from conformance.manifests import (
+    Document,
+    batch_job,
+    files_job,
+    missing_program,
+    old_job,
+    remembering,
+    replica,
+    several_containers,
+    tfjob,
+)
 
-Manifest = list[dict[str, Any]]
+FULL = ("full",)
+"""For cases in which it does not matter how far replicas are separated."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A manifest and what must come of it. `levels` names those of the local cluster that can do it at all."""
+    """A manifest and what must come of it.
+
+    It is run attached, or, with a `script`, submitted and then treated as that says. `levels` names those of the local
+    cluster that it is asked of.
+    """
 
     name: str
-    documents: Manifest
-    check: Callable[[Outcome], None]
+    documents: list[Document]
+    check: Check
     levels: tuple[str, ...] = ("full", "addresses", "ports")
-    options: tuple[str, ...] = field(default=())
+    script: Callable[[LiveJob], None] | None = None
 
-
-def container(*steps: str, name: str = "tensorflow", **fields: Any) -> dict[str, Any]:
-    return {"name": name, "image": "standin:1", "command": ["python", "standin.py", *steps], **fields}
-
-
-def replica(
-    *steps: str, count: int = 1, policy: str = "Never", grace: int = 1, volumes: Any = None, **fields: Any
-) -> dict[str, Any]:
-    spec: dict[str, Any] = {"terminationGracePeriodSeconds": grace, "containers": [container(*steps, **fields)]}
-    if volumes:
-        spec["volumes"] = volumes
-    return {"replicas": count, "restartPolicy": policy, "template": {"spec": spec}}
-
-
-def tfjob(name: str, replicas: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": name},
-        "spec": {"tfReplicaSpecs": replicas, **spec},
-    }
-
-
-SHARED = {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}
-MOUNT: dict[str, Any] = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
-
-
-def remembering(*steps: str, **fields: Any) -> dict[str, Any]:
-    """A replica that can tell its first attempt from the next."""
-    return replica(*steps, volumes=[SHARED], **MOUNT, **fields)
-
-
-FILES = """
-import os, sys
-assert open('/data/deep/empty/made', 'w').write('x') == 1
-assert open('/settings/rate').read() == '0.1', 'configMap'
-assert open('/one/file.txt').read() == 'alone', 'configMap subPath'
-assert open('/secret/password').read() == 'correct horse', 'secret'
-assert open('/claims/kept', 'w').write('x') == 1
-assert open('/part/inside', 'w').write('x') == 1
-assert os.path.exists('/claims/part/inside'), 'subPath'
-assert open('/memory/fast', 'w').write('x') == 1
-assert os.environ['PASSWORD'] == 'correct horse', 'secretKeyRef'
-assert os.environ['RATE'] == '0.1', 'configMapKeyRef'
-assert os.environ['GREETING'] == 'hello files-worker-0 in default', os.environ['GREETING']
-try:
-    open('/readonly/x', 'w')
-except OSError as error:
-    print('read-only:', error.strerror)
-else:
-    sys.exit('a read-only mount was written to')
-print('all files as they should be')
-"""
-
-
-def files_job() -> Manifest:
-    spec = replica(
-        volumes=[
-            {"name": "empty", "emptyDir": {}},
-            {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}},
-            {"name": "settings", "configMap": {"name": "settings"}},
-            {"name": "password", "secret": {"secretName": "password"}},
-            {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}},
-        ]
-    )
-    main = spec["template"]["spec"]["containers"][0]
-    main["command"] = ["python", "-c", FILES]
-    main["volumeMounts"] = [
-        {"name": "empty", "mountPath": "/data/deep/empty"},
-        {"name": "memory", "mountPath": "/memory"},
-        {"name": "settings", "mountPath": "/settings"},
-        {"name": "settings", "mountPath": "/one/file.txt", "subPath": "alone"},
-        {"name": "password", "mountPath": "/secret"},
-        {"name": "shared", "mountPath": "/claims"},
-        {"name": "shared", "mountPath": "/part", "subPath": "part"},
-        {"name": "shared", "mountPath": "/readonly", "readOnly": True},
-    ]
-    main["env"] = [
-        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "password", "key": "password"}}},
-        {"name": "RATE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "rate"}}},
-        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-        {"name": "SPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
-        {"name": "GREETING", "value": "hello $(POD) in $(SPACE)"},
-    ]
-    return [
-        tfjob("files", {"Worker": spec}),
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "settings"},
-            "data": {"rate": "0.1", "alone": "alone"},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "password"},
-            "stringData": {"password": "correct horse"},
-        },
-    ]
-
-
-def several_containers() -> Manifest:
-    spec = replica("sleep", "0.3", "say", "main done")
-    pod = spec["template"]["spec"]
-    pod["initContainers"] = [container("say", "prepared", name="prepare")]
-    pod["containers"].append(container("say", "beside", "sleep", "30", name="beside"))
-    return [tfjob("several", {"Worker": spec})]
-
-
-def old_job() -> Manifest:
-    def part(kind: str, *steps: str) -> dict[str, Any]:
-        pod = {
-            "restartPolicy": "OnFailure",
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container(*steps)],
-        }
-        return {"tfReplicaType": kind, "tfPort": 3333, "template": {"spec": pod}}
-
-    return [
-        {
-            "apiVersion": "tensorflow.org/v1alpha1",
-            "kind": "TfJob",
-            "metadata": {"name": "old"},
-            "spec": {
-                "RuntimeId": "76no",
-                "replicaSpecs": [
-                    part("MASTER", "config", "serve", "meet", "sleep", "1", "say", "done"),
-                    part("WORKER", "serve", "meet", "sleep", "30"),
-                ],
-            },
-        }
-    ]
-
-
-def batch_job() -> Manifest:
-    pod = {"restartPolicy": "Never", "containers": [container("say", "a piece of work", "config")]}
-    return [
-        {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": "pieces"},
-            "spec": {"completions": 3, "parallelism": 2, "template": {"spec": pod}},
-        }
-    ]
+    @property
+    def job(self) -> str:
+        """The name of its job."""
+        name: str = self.documents[0]["metadata"]["name"]
+        return name
 
 
 GANG = {
@@ -192,8 +73,8 @@ CASES = [
                 "chief",
                 {
                     "Chief": replica("sleep", "0.2"),
-                    "Worker": replica("sleep", "60", count=2),
-                    "PS": replica("deaf", "sleep", "60"),
+                    "Worker": replica("sleep", "300", count=2),
+                    "PS": replica("deaf", "sleep", "300"),
                 },
             )
         ],
@@ -201,7 +82,7 @@ CASES = [
     ),
     Case(
         "without a chief worker 0 decides",
-        [tfjob("first", {"Worker": replica("sleep", "0.2", count=1), "PS": replica("sleep", "60")})],
+        [tfjob("first", {"Worker": replica("sleep", "0.2", count=1), "PS": replica("sleep", "300")})],
         succeeded("worker-0 exited 0"),
     ),
     Case(
@@ -221,12 +102,26 @@ CASES = [
                 "peers",
                 {
                     "Chief": replica("serve", "meet", "sleep", "1"),
-                    "Worker": replica("serve", "meet", "sleep", "30", count=2),
-                    "PS": replica("serve", "meet", "sleep", "30"),
+                    "Worker": replica("serve", "meet", "sleep", "300", count=2),
+                    "PS": replica("serve", "meet", "sleep", "300"),
                 },
             )
         ],
         both(succeeded("chief-0 exited 0"), said("chief-0", "met 3")),
+    ),
+    Case(
+        "an evaluator finds itself in TF_CONFIG and nobody else does",
+        [
+            tfjob(
+                "judge",
+                {
+                    "Chief": replica("serve", "meet", "sleep", "1"),
+                    "PS": replica("serve", "meet", "sleep", "300"),
+                    "Evaluator": replica("serve", "sleep", "300"),
+                },
+            )
+        ],
+        both(succeeded("chief-0 exited 0"), said("chief-0", "met 1")),
     ),
     Case(
         "a program that exits 3 fails the job, with its last line as the verdict",
@@ -235,22 +130,13 @@ CASES = [
     ),
     Case(
         "a missing program fails the job and names it",
-        [
-            tfjob(
-                "missing",
-                {
-                    "Worker": {
-                        **replica(),
-                        "template": {
-                            "spec": {
-                                "containers": [{"name": "tensorflow", "image": "x:1", "command": ["no-such-program"]}]
-                            }
-                        },
-                    }
-                },
-            )
-        ],
-        failed("worker-0", 127, reason="StartError"),
+        missing_program("missing", "Never"),
+        failed("worker-0", 127, 128, reason="StartError"),
+    ),
+    Case(
+        "a missing program is not tried again under ExitCode",
+        missing_program("nowhere", "ExitCode"),
+        failed("worker-0", 127, 128, reason="StartError", restarts=0),
     ),
     Case(
         "under Never a killed replica fails the job",
@@ -273,6 +159,58 @@ CASES = [
         succeeded("worker-0 exited 0", restarts=1),
     ),
     Case(
+        "under OnFailure a killed replica restarts in place too, and one that ran out of memory",
+        [
+            tfjob(
+                "places",
+                {
+                    "Chief": remembering("until", "/shared/killed", "until", "/shared/starved", policy="OnFailure"),
+                    "PS": remembering(
+                        *("first", "/shared/kill", "kill", "SIGKILL"),
+                        *("make", "/shared/killed", "sleep", "300"),
+                        policy="OnFailure",
+                    ),
+                    "Worker": remembering(
+                        *("first", "/shared/starve", "eat", "400"),
+                        *("make", "/shared/starved", "sleep", "300"),
+                        policy="OnFailure",
+                        resources={"limits": {"memory": "100Mi"}},
+                    ),
+                },
+            )
+        ],
+        both(succeeded("chief-0 exited 0", restarts=2), task_restarts(ps_0=1, worker_0=1)),
+        levels=FULL,
+    ),
+    Case(
+        "under Always a replica restarts in place whatever its exit code, 0 too",
+        [
+            tfjob(
+                "always",
+                {
+                    "Chief": remembering("until", "/shared/zero", "until", "/shared/one", "until", "/shared/signal"),
+                    "PS": remembering(
+                        *("first", "/shared/exits-0", "exit", "0", "make", "/shared/zero", "sleep", "300"),
+                        policy="Always",
+                    ),
+                    "Evaluator": remembering(
+                        *("first", "/shared/exits-1", "exit", "1", "make", "/shared/one", "sleep", "300"),
+                        policy="Always",
+                    ),
+                    "Worker": remembering(
+                        *("first", "/shared/dies", "kill", "SIGTERM", "make", "/shared/signal", "sleep", "300"),
+                        policy="Always",
+                    ),
+                },
+            )
+        ],
+        both(
+            succeeded("chief-0 exited 0", restarts=3),
+            task_restarts(ps_0=1, evaluator_0=1, worker_0=1),
+        ),
+        levels=FULL,
+    ),
+    Case(
         "a killed member takes the whole gang with it, and all start again",
         [tfjob("gang", GANG)],
         both(succeeded("chief-0 exited 0", restarts=1), task_restarts()),
@@ -283,8 +221,15 @@ CASES = [
             tfjob(
                 "late",
                 {
-                    "Chief": remembering("say", "trained", "sleep", "0.1"),
-                    "Worker": remembering("sleep", "1.5", "once", "/shared/late", "kill", "SIGKILL", policy="ExitCode"),
+                    "Chief": remembering(
+                        "say", "trained", "first", "/shared/late-1", "exit", "0", "make", "/shared/late-2"
+                    ),
+                    "Worker": remembering(
+                        *("until", "/shared/late-1", "sleep", "1.5"),
+                        *("first", "/shared/late", "kill", "SIGKILL"),
+                        *("until", "/shared/late-2"),
+                        policy="ExitCode",
+                    ),
                 },
                 terminationPolicy={"chief": {"replicaName": "Worker", "replicaIndex": 0}},
             )
@@ -297,9 +242,13 @@ CASES = [
             tfjob(
                 "alone",
                 {
-                    "Chief": remembering("sleep", "2.5"),
-                    "PS": replica("sleep", "60"),
-                    "Worker": remembering("once", "/shared/alone", "kill", "SIGKILL", policy="ExitCode"),
+                    "Chief": remembering("until", "/shared/alone-2"),
+                    "PS": replica("sleep", "300"),
+                    "Worker": remembering(
+                        *("first", "/shared/alone", "kill", "SIGKILL"),
+                        *("make", "/shared/alone-2", "sleep", "300"),
+                        policy="ExitCode",
+                    ),
                 },
             )
         ],
@@ -311,23 +260,41 @@ CASES = [
             tfjob(
                 "limit",
                 {"Worker": replica("kill", "SIGUSR1", policy="ExitCode")},
-                runPolicy={"backoffLimit": 1, "activeDeadlineSeconds": 60},
+                runPolicy={"backoffLimit": 1, "activeDeadlineSeconds": 120},
             )
         ],
         both(failed("worker-0", 138, signal="SIGUSR1"), bounded),
     ),
     Case(
         "activeDeadlineSeconds ends the job on time",
-        [tfjob("deadline", {"Worker": replica("sleep", "60")}, runPolicy={"activeDeadlineSeconds": 1})],
+        [tfjob("deadline", {"Worker": replica("sleep", "300")}, runPolicy={"activeDeadlineSeconds": 1})],
         both(failed("", None, reason="DeadlineExceeded"), sooner_than(40)),
     ),
     Case(
         "a replica over its memory limit is OOMKilled",
-        [tfjob("hungry", {"Worker": replica("eat", "400", "sleep", "60", resources={"limits": {"memory": "100Mi"}})})],
+        [tfjob("hungry", {"Worker": replica("eat", "400", "sleep", "300", resources={"limits": {"memory": "100Mi"}})})],
         failed("worker-0", 137, signal="SIGKILL", reason="OOMKilled"),
     ),
     Case(
-        "volumes and variables come as the manifest says", files_job(), succeeded("worker-0 exited 0"), levels=("full",)
+        "under ExitCode a replica over its memory limit is tried once more, and then the job fails",
+        [
+            tfjob(
+                "starving",
+                {
+                    "Worker": replica(
+                        *("eat", "400", "sleep", "300"), policy="ExitCode", resources={"limits": {"memory": "100Mi"}}
+                    )
+                },
+            )
+        ],
+        failed("worker-0", 137, signal="SIGKILL", reason="OOMKilled", restarts=1),
+        levels=FULL,
+    ),
+    Case(
+        "volumes and variables come as the manifest says",
+        files_job(),
+        both(succeeded("worker-0 exited 0"), greeted),
+        levels=FULL,
     ),
     Case(
         "paths of volumes are rewritten in commands where nothing can be mounted",
@@ -353,5 +320,99 @@ CASES = [
         "a batch/v1 Job runs all of its completions",
         batch_job(),
         both(succeeded("all 3 worker replicas exited 0"), said("worker-2", "no TF_CONFIG")),
+    ),
+    Case(
+        "suspend ends all replicas, and resume goes on",
+        [
+            tfjob(
+                "pause",
+                {
+                    "Chief": remembering("first", "/shared/paused", "sleep", "300", "say", "back"),
+                    "Worker": replica("sleep", "300"),
+                },
+            )
+        ],
+        both(succeeded("chief-0 exited 0"), said("chief-0", "back")),
+        levels=FULL,
+        script=scripts.suspend_and_resume,
+    ),
+    Case(
+        "a job that is suspended from the start begins when it is resumed",
+        [tfjob("later", {"Worker": replica("say", "begun")}, runPolicy={"suspend": True})],
+        both(succeeded("worker-0 exited 0"), said("worker-0", "begun")),
+        levels=FULL,
+        script=scripts.begin_when_resumed,
+    ),
+    Case(
+        "a gang that is scaled starts again with a TF_CONFIG for its new size",
+        [
+            tfjob(
+                "grow",
+                {
+                    "Chief": remembering("serve", "meet", "first", "/shared/small", "sleep", "300"),
+                    "Worker": replica("serve", "meet", "sleep", "300"),
+                },
+            )
+        ],
+        both(succeeded("chief-0 exited 0"), said("chief-0", "met 2")),
+        levels=FULL,
+        script=scripts.grow,
+    ),
+    Case(
+        "beside parameter servers workers come and go and nobody else is touched",
+        [
+            tfjob(
+                "flock",
+                {
+                    "Chief": remembering("until", "/shared/enough"),
+                    "PS": replica("sleep", "300"),
+                    "Worker": replica("sleep", "300"),
+                },
+            )
+        ],
+        succeeded("chief-0 exited 0"),
+        levels=FULL,
+        script=scripts.scale_beside_servers,
+    ),
+    *(
+        Case(
+            f"cleanPodPolicy {policy}: the parameter server {'stays' if policy == 'None' else 'goes'}",
+            [
+                tfjob(
+                    f"clean-{policy.lower()}",
+                    {"Chief": replica("sleep", "0.2"), "PS": replica("sleep", "300")},
+                    runPolicy={"cleanPodPolicy": policy},
+                )
+            ],
+            gone if policy == "None" else succeeded("chief-0 exited 0"),
+            levels=FULL,
+            script=scripts.see_the_server_stay if policy == "None" else scripts.see_the_server_go,
+        )
+        for policy in ("All", "Running", "None")
+    ),
+    Case(
+        "ttlSecondsAfterFinished removes the job on time",
+        [tfjob("brief", {"Worker": replica("sleep", "0.2")}, runPolicy={"ttlSecondsAfterFinished": 5})],
+        gone,
+        levels=FULL,
+        script=scripts.see_it_go,
+    ),
+    Case(
+        "a policy that does not exist is refused, with its path",
+        [tfjob("policy", {"Worker": replica("sleep", "1", policy="Sometimes")})],
+        refused("spec.tfReplicaSpecs.Worker.restartPolicy", "Sometimes"),
+        levels=FULL,
+    ),
+    Case(
+        "a misspelt field is refused, with the nearest name",
+        [tfjob("misspelt", {"Worker": replica("sleep", "1")}, runPolicy={"backoffLimits": 1})],
+        refused("spec.runPolicy.backoffLimits", "backoffLimit"),
+        levels=FULL,
+    ),
+    Case(
+        "a job of two chiefs is refused",
+        [tfjob("chiefs", {"Chief": replica("sleep", "1", count=2)})],
+        refused("spec.tfReplicaSpecs.Chief"),
+        levels=FULL,
     ),
 ]

@@ -11,19 +11,26 @@ Status = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case left: the job as `status -o json` shows it, and the lines of each replica, newest attempt last."""
+    """What a case left: the job as `status -o json` shows it, and the lines of each replica, newest attempt last.
+
+    A job that was refused, or is gone, is an empty one; `output` is all that the tool said when it was started.
+    """
 
     exit_code: int
     job: dict[str, Any]
     lines: dict[str, list[str]]
     seconds: float
+    output: str
 
     @property
     def status(self) -> Status:
         return self.job["status"]  # type: ignore[no-any-return]
 
 
-def succeeded(rule: str, restarts: int = 0) -> Callable[[Outcome], None]:
+Check = Callable[[Outcome], None]
+
+
+def succeeded(rule: str, restarts: int = 0) -> Check:
     def check(outcome: Outcome) -> None:
         assert outcome.exit_code == 0, outcome
         assert outcome.job["state"] == "Succeeded"
@@ -34,22 +41,50 @@ def succeeded(rule: str, restarts: int = 0) -> Callable[[Outcome], None]:
     return check
 
 
-def failed(replica_name: str, exit_code: int | None, *, signal: str = "", reason: str = "", last: str = "") -> Any:
+def failed(
+    replica_name: str,
+    *exit_codes: int | None,
+    signal: str = "",
+    reason: str = "",
+    last: str = "",
+    restarts: int | None = None,
+) -> Check:
+    """By the verdict; several exit codes where runtimes differ."""
+
     def check(outcome: Outcome) -> None:
         assert outcome.exit_code == 1, outcome
         failure = outcome.job["failure"]
         assert failure.get("replica", "") == replica_name, failure
-        assert failure.get("exitCode") == exit_code, failure
+        assert failure.get("exitCode") in exit_codes, failure
         assert failure.get("signal", "") == signal, failure
         if reason:
             assert reason in (failure["reason"], outcome.job["reason"]), outcome.job
         if last:
             assert failure["lastLines"][-1] == last, failure
+        if restarts is not None:
+            assert outcome.job["restarts"] == restarts, outcome.job
 
     return check
 
 
-def both(*checks: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+def refused(*words: str) -> Check:
+    """Before anything is made."""
+
+    def check(outcome: Outcome) -> None:
+        assert outcome.exit_code == 2, outcome
+        assert outcome.job == {}
+        for word in words:
+            assert word in outcome.output, outcome.output
+
+    return check
+
+
+def gone(outcome: Outcome) -> None:
+    """There is no job of that name any more; this machine keeps a record."""
+    assert not outcome.job.get("current"), outcome.job
+
+
+def both(*checks: Check) -> Check:
     def check(outcome: Outcome) -> None:
         for one in checks:
             one(outcome)
@@ -57,28 +92,33 @@ def both(*checks: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
     return check
 
 
-def said(replica_name: str, line: str) -> Callable[[Outcome], None]:
+def said(replica_name: str, line: str) -> Check:
     def check(outcome: Outcome) -> None:
         assert line in outcome.lines.get(replica_name, []), outcome.lines
 
     return check
 
 
-def said_times(replica_name: str, line: str, times: int) -> Callable[[Outcome], None]:
+def said_times(replica_name: str, line: str, times: int) -> Check:
     def check(outcome: Outcome) -> None:
         assert outcome.lines.get(replica_name, []).count(line) == times, outcome.lines
 
     return check
 
 
-def sooner_than(seconds: float) -> Callable[[Outcome], None]:
+def greeted(outcome: Outcome) -> None:
+    """A variable made of others names the pod and the namespace."""
+    assert f"hello files-worker-0 in {outcome.job['namespace']}" in outcome.lines["worker-0"], outcome.lines
+
+
+def sooner_than(seconds: float) -> Check:
     def check(outcome: Outcome) -> None:
         assert outcome.seconds < seconds, f"took {outcome.seconds:.1f} s"
 
     return check
 
 
-def task_restarts(**expected: int) -> Callable[[Outcome], None]:
+def task_restarts(**expected: int) -> Check:
     def check(outcome: Outcome) -> None:
         wanted = {name.replace("_", "-"): count for name, count in expected.items()}
         assert outcome.status.get("taskRestarts", {}) == wanted, outcome.status

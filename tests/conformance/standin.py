@@ -8,7 +8,9 @@ sleep SECONDS     wait
 serve             listen on the port that TF_CONFIG gives this task, on every address, as TensorFlow does
 meet              connect to every peer in TF_CONFIG until all answered
 until FILE        wait until FILE exists
+make FILE         make FILE
 once FILE         exit 0 if FILE exists, else make it and go on: tells the first attempt from the next
+first FILE STEP   do the next step only if FILE does not exist, and make it: what only the first attempt does
 exit CODE         end with an exit code
 kill SIGNAL       end by a signal
 deaf              ignore SIGTERM
@@ -25,6 +27,10 @@ import socket
 import sys
 import threading
 import time
+
+MEETING_SECONDS = 90
+"""How long peers may take to come up, on a machine that does much else."""
+WORDS_OF_A_STEP = {"serve": 1, "meet": 1, "config": 1, "deaf": 1, "follow": 1}
 
 
 def main(words: list[str]) -> None:
@@ -57,12 +63,19 @@ def main(words: list[str]) -> None:
             while not os.path.exists(words[0]):
                 time.sleep(0.05)
             words.pop(0)
+        elif step == "make":
+            make(words.pop(0))
+        elif step == "first":
+            path = words.pop(0)
+            if os.path.exists(path):
+                del words[: WORDS_OF_A_STEP.get(words[0], 2)]
+            else:
+                make(path)
         elif step == "once":
             path = words.pop(0)
             if os.path.exists(path):
                 sys.exit(0)
-            with open(path, "x"):
-                pass
+            make(path)
         elif step == "exit":
             sys.exit(int(words.pop(0)))
         elif step == "kill":
@@ -79,6 +92,11 @@ def main(words: list[str]) -> None:
             follow(connections)
         else:
             sys.exit(f"unknown step {step}")
+
+
+def make(path: str) -> None:
+    with open(path, "x"):
+        pass
 
 
 def serve(port: int) -> None:
@@ -98,7 +116,7 @@ def serve(port: int) -> None:
 
 
 def meet(host: str, port: int, name: tuple[str, str]) -> socket.socket:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + MEETING_SECONDS
     while True:
         try:
             connection = socket.create_connection((host, port), timeout=2)
@@ -126,5 +144,22 @@ def follow(connections: list[socket.socket]) -> None:
                 sys.exit("a peer is gone: Connection reset by peer")
 
 
+def stay_behind() -> None:
+    """Leaves the work to a child and ends as that does.
+
+    The kernel spares the first process of a container the signals that it does not handle, its own ones too; images
+    of real programs have a small init for that.
+    """
+    child = os.fork()
+    if child == 0:
+        return
+    signal.signal(signal.SIGTERM, lambda number, frame: os.kill(child, number))
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
+
+
 if __name__ == "__main__":
+    if os.getpid() == 1:
+        stay_behind()
     main(sys.argv[1:])

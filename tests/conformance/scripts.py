@@ -1,0 +1,61 @@
+"""What somebody does to a job while it runs, in the cases about that."""
+
+from __future__ import annotations
+
+from conformance.live_job import LiveJob
+from running import wait_until
+
+
+def suspend_and_resume(job: LiveJob) -> None:
+    """All replicas end, and run again when the job is resumed."""
+    job("wait", "--for", "running")
+    job.until(ready="2/2")
+    job("suspend")
+    assert job.until(state="Suspended")["ready"] == "0/2"
+    assert job.runs() == set()
+    job("resume")
+
+
+def begin_when_resumed(job: LiveJob) -> None:
+    """A job that is suspended from the start has no replicas until it is resumed."""
+    job.until(state="Suspended")
+    assert [one["attempts"] for one in job.status()["replicas"]] == [0]
+    job("resume")
+
+
+def grow(job: LiveJob) -> None:
+    """One worker more, once all have met."""
+    job.until(state="Running", ready="2/2")
+    wait_until(lambda: "met 1" in job.lines("chief-0"), 60)
+    job("scale", "worker=2")
+
+
+def scale_beside_servers(job: LiveJob) -> None:
+    """One more worker, and one less: nobody else is touched."""
+    job.until(state="Running", ready="3/3")
+    job("scale", "worker=2")
+    job.until(state="Running", ready="4/4")
+    job("scale", "worker=1")
+    job.until(state="Running", ready="3/3")
+    wait_until(lambda: "worker-1" not in job.runs(), 60)
+    # Whether it succeeds is open: the replica ends with the file, and whatever runs in it ends with the replica.
+    job.tool("exec", "flock", "chief-0", "--", "python", "standin.py", "make", "/shared/enough")
+
+
+def see_the_server_go(job: LiveJob) -> None:
+    """After the end nobody runs."""
+    job("wait", "--for", "succeeded")
+    wait_until(lambda: not job.runs(), 60, lambda: str(job.status()))
+
+
+def see_the_server_stay(job: LiveJob) -> None:
+    """After the end the parameter server goes on, until the job is deleted."""
+    job("wait", "--for", "succeeded")
+    assert job.runs() == {"ps-0"}
+    job("delete", "--yes")
+
+
+def see_it_go(job: LiveJob) -> None:
+    """The job removes itself after its end."""
+    job("wait", "--for", "succeeded")
+    wait_until(lambda: not job.status().get("current"), 60, lambda: str(job.status()))
