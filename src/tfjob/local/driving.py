@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tfjob.api.objects import Pod, Service
@@ -19,6 +20,7 @@ from tfjob.local.home import Home, boot_id
 from tfjob.local.store import Run, Store
 from tfjob.plan.cleanup import cleanup
 from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.limits import expiry
 from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import INTERRUPTED, suspended
 from tfjob.plan.tasks import Observed
@@ -29,7 +31,10 @@ STEP_SECONDS = 0.01
 
 
 def is_settled(store: Store, uid: str) -> bool:
-    """Whether a run needs nobody to drive it: gone, ended and cleaned up, or suspended with nothing running."""
+    """Whether a run needs nobody to drive it: gone, ended and cleaned up, or suspended with nothing running.
+
+    Nobody waits for the time to live of a job to be over: the first command afterwards sees that it goes.
+    """
     run = store.run(uid)
     if run is None or not run.current:
         return not (run and store.children(Pod, uid))
@@ -40,7 +45,9 @@ def is_settled(store: Store, uid: str) -> bool:
     if any(pod.metadata.deletion_timestamp for pod in pods):
         return False
     if is_finished(job.status):
-        return not cleanup(job, Observed(pods=pods, services=store.children(Service, uid)))
+        expires = expiry(job, job.status)
+        expired = expires is not None and expires <= datetime.now(UTC) and not job.spec.run_policy.suspend
+        return not (expired or cleanup(job, Observed(pods=pods, services=store.children(Service, uid))))
     return job.spec.run_policy.suspend and job.status.state == SUSPENDED and not pods
 
 
