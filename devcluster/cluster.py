@@ -131,6 +131,7 @@ def start(folder: Folder, shape: Shape) -> None:
             ControlPlane(folder, build.programs(parts.CONTROL_PLANE)).start()
     except BaseException:
         clear(folder)
+        folder.remove()
         raise
     folder.write("up", True)
     say(f"cluster {folder.name}: up in {watch} ({shape})")

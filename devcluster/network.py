@@ -73,8 +73,8 @@ class Network:
     def plug(self, switch: int, node: Room, number: int, nodes: int) -> None:
         """A node's cable and its ways to the pods of others."""
         ip(
-            f"link add port{number} type veth peer name eth0 netns {node.pid}",
-            f"link set port{number} master br0 up",
+            f"link add {port(number)} type veth peer name eth0 netns {node.pid}",
+            f"link set {port(number)} master br0 up",
             room=switch,
         )
         others = [other for other in range(1, nodes + 1) if other != number]
@@ -86,6 +86,11 @@ class Network:
             f"route add {self.services} via {self.dns}",
             *(f"route add {self.pods(other)} via {self.node(other)}" for other in others),
         )
+
+
+def port(number: int) -> str:
+    """Where the cable of a node ends at the switch."""
+    return f"port{number}"
 
 
 def claim(switch: Room) -> Network:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import struct
@@ -79,6 +80,9 @@ def load_image(folder: Folder, archive: Path) -> None:
 def cut_power(folder: Folder, name: str) -> None:
     """Ends a node and all its pods at once; the cluster notices when the node's lease runs out."""
     room.close(room.find(folder, name))
+    # Its cable goes too, but when the kernel gets to it: a new one must find the port free.
+    with contextlib.suppress(Refused):
+        room.ip(f"link delete {network.port(_number(name))}", room=room.find(folder, SWITCH).pid)
 
 
 def restore_power(folder: Folder, name: str) -> None:
@@ -86,9 +90,13 @@ def restore_power(folder: Folder, name: str) -> None:
     net = network.of(folder)
     if net is None or name in node.running(folder):
         raise Refused(f"{name} of cluster {folder.name} has power")
-    member = Node(folder, net, int(name.removeprefix(node.PREFIX)))
+    member = Node(folder, net, _number(name))
     member.start(room.find(folder, SWITCH).pid, folder.read("shape")[1])
     member.await_ready()
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix(node.PREFIX))
 
 
 def _start_dns(switch: Room, plane: ControlPlane, net: Network) -> None:

@@ -6,11 +6,13 @@ process is: there is nothing to undo. The first process is in `room_init`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,9 +107,11 @@ def find(cluster: Folder, name: str) -> Started:
 
 
 def close(room: Started) -> None:
-    """Ends a room at once, as a power cut would."""
-    if room.alive():
-        os.kill(room.pid, signal.SIGKILL)
+    """Ends a room at once, as a power cut would, and waits until all in it is gone."""
+    while room.alive():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(room.pid, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 def run(

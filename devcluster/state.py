@@ -183,9 +183,19 @@ def living() -> list[int]:
 
 
 def birth(pid: int) -> int:
-    """When a process started; 0 if it is gone or has ended."""
+    """When a process started; 0 if it is gone, or has ended with all its threads."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return 0 if not fields or fields[0] in (b"Z", b"X") else int(fields[19])
+    if not fields or (fields[0] in (b"Z", b"X") and _threads(pid) < 2):
+        return 0
+    return int(fields[19])
+
+
+def _threads(pid: int) -> int:
+    """The first thread of a killed process is a zombie while others still end and hold its ports."""
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    except OSError:
+        return 0
 
 
 def environment(pid: int) -> list[bytes]:
