@@ -162,7 +162,11 @@ def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
         for key, values in user.impersonate_extra.items()
         for value in values
     ]
-    return tuple((header, value) for header, value in (*named, *groups, *extra) if value)
+    found = tuple((header, value) for header, value in (*named, *groups, *extra) if value)
+    for header, value in found:
+        if not value.isprintable():
+            raise ConfigError(f"{header}: {value!r} is no name")
+    return found
 
 
 def _decoded(data: str, what: str) -> bytes:
