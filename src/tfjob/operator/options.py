@@ -27,6 +27,14 @@ class Address:
             raise ValueError(f"{text!r} is no address: write HOST:PORT, :PORT, or 0 for off")
         return cls(host.strip("[]"), int(port))
 
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """What a caller on this machine may call it; nothing where it listens at every address."""
+        return () if self.host in ("", "0.0.0.0", "::") else (self.host,)  # noqa: S104 (what a user may write)
+
+    def __str__(self) -> str:
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
 
 @dataclass(frozen=True)
 class Options:

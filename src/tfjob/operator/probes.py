@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-
-from tfjob.operator.options import Address
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 Check = Callable[[], str]
 """Says what is wrong; nothing means that all is well."""
@@ -37,21 +30,6 @@ def metrics(registry: CollectorRegistry) -> web.Application:
     app = web.Application()
     app.router.add_get("/metrics", exposition)
     return app
-
-
-@asynccontextmanager
-async def serving(app: web.Application, address: Address) -> AsyncIterator[None]:
-    """Serves an application for the time of a block; not at all on port 0. Raises OSError for a taken port."""
-    if not address.port:
-        yield
-        return
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, address.host or None, address.port).start()
-        yield
-    finally:
-        await runner.cleanup()
 
 
 def _answering(path: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -27,12 +27,13 @@ from tfjob.controller.controller import Controller
 from tfjob.kube.client import Client
 from tfjob.kube.cluster import KubeCluster
 from tfjob.kube.config import Access
-from tfjob.kube.errors import ConfigError, Forbidden, NotFound
+from tfjob.kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.lease import Lease, LeaseLost
 from tfjob.kube.resources import CRDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.kube.server_version import server_version, version_problem
 from tfjob.operator import probes
+from tfjob.operator.listening import serving
 from tfjob.operator.metrics import Metrics, Sampled
 from tfjob.operator.names import host_names
 from tfjob.operator.options import LEASE_NAME, Options
@@ -78,7 +79,8 @@ class Operator:
         if options.webhook.port:
             from tfjob.operator.webhook import Webhook  # an operator without it saves 8 MiB
 
-            self.webhook = Webhook(client, options.webhook, host_names(options.lease_namespace or access.namespace))
+            names = host_names(options.lease_namespace or access.namespace)
+            self.webhook = Webhook(client, options.webhook, [*names, *options.webhook.host_names])
         self._stop = asyncio.Event()
         self._last_tick = time.monotonic()
         client.observe = self.metrics.requested
@@ -91,10 +93,8 @@ class Operator:
     async def run(self) -> None:
         """Works until asked to end."""
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(
-                probes.serving(probes.probes(self._healthy(), self._ready()), self.options.health)
-            )
-            await stack.enter_async_context(probes.serving(probes.metrics(self.metrics.registry), self.options.metrics))
+            await stack.enter_async_context(serving(probes.probes(self._healthy(), self._ready()), self.options.health))
+            await stack.enter_async_context(serving(probes.metrics(self.metrics.registry), self.options.metrics))
             work = asyncio.create_task(self._work())
             stopped = asyncio.create_task(self._stop.wait())
             try:
@@ -228,7 +228,10 @@ async def _serves(client: Client, resource: Resource) -> bool:
 
 
 def main(access: Access, options: Options) -> int:
-    """The exit code of an operator process: 0 when asked to end, 1 when it may not or cannot go on."""
+    """The exit code of an operator process: 0 when asked to end, 1 when it may not go on.
+
+    Raises KubeError for what whoever started it can mend.
+    """
     try:
         asyncio.run(operate(access, options))
     except LeaseLost as error:
@@ -236,6 +239,12 @@ def main(access: Access, options: Options) -> int:
         # At once: nothing that is still under way may reach the API server.
         logging.shutdown()
         os._exit(1)
+    except KubeError:
+        raise
+    except Exception:
+        # Nobody can be asked to start it again in another way and see: the log is all that there is.
+        logger.exception("the operator ends")
+        raise
     return 0
 
 
@@ -247,7 +256,14 @@ def _reraise(work: asyncio.Task[None]) -> None:
     """The reason why the work ended by itself."""
     error = work.exception()
     if isinstance(error, BaseExceptionGroup):
-        lost = error.subgroup(LeaseLost)
-        raise lost.exceptions[0] if lost else error
+        for known in (LeaseLost, KubeError):
+            if found := error.subgroup(known):
+                raise _first(found)
     if error is not None:
         raise error
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -26,6 +26,7 @@ from tfjob.kube.resources import VALIDATING_WEBHOOKS
 from tfjob.operator import certificates
 from tfjob.operator.admission import answer
 from tfjob.operator.certificates import Certificate
+from tfjob.operator.listening import serving
 from tfjob.operator.names import NAME, WEBHOOK, WEBHOOK_PATH
 from tfjob.operator.options import Address
 
@@ -84,18 +85,12 @@ class Webhook:
         return "" if self._asked else "the webhook's certificate is not published yet"
 
     async def run(self) -> None:
-        """Serves until cancelled. Raises OSError when the port is taken."""
+        """Serves until cancelled. Raises ConfigError when the port is taken."""
         certificate = self._new()
         certificates.load(self._context, certificate)
-        runner = web.AppRunner(webhook_app(), access_log=None, shutdown_timeout=0.5)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, self.address.host or None, self.address.port, ssl_context=self._context)
-            await site.start()
+        async with serving(webhook_app(), self.address, self._context):
             logger.info("webhook serving on port %d", self.address.port)
             await self._keep_trusted(certificate)
-        finally:
-            await runner.cleanup()
 
     async def publish(self, *own: Certificate) -> bool:
         """Sees to it that the API server trusts these certificates; whether it does now."""
