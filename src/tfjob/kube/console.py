@@ -32,8 +32,8 @@ from tfjob.plan.suspension import resumed
 
 T = TypeVar("T")
 
-CONNECTIONS = 0
-"""Any number: one for each container whose log is read."""
+CONNECTIONS = 10_000
+"""One for each container whose log is read."""
 PATIENCE_SECONDS = 60.0
 """How long an operator may take to notice an edit."""
 STEP_SECONDS = 1.0
