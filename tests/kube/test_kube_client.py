@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -268,6 +270,16 @@ def test_a_token_that_is_refused_is_fetched_again_once() -> None:
     with_server(test, Rotating())
 
 
+def test_a_stream_fetches_a_refused_token_again_too() -> None:
+    async def test(server: ApiServer, client: Client) -> None:
+        server.answers += [refuse(401, "Unauthorized"), chunks(b"x")]
+        async with client.opened("/log") as parts:
+            assert [part async for part in parts] == [b"x"]
+        assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer 0", "Bearer 1"]
+
+    with_server(test, Rotating())
+
+
 def test_a_token_that_cannot_change_is_not_tried_twice() -> None:
     async def test(server: ApiServer, client: Client) -> None:
         server.answers.append(refuse(401, "Unauthorized"))
@@ -325,6 +337,11 @@ def test_a_web_socket_that_is_refused_says_why() -> None:
                 pass
 
     with_server(test)
+
+
+def test_commands_do_not_pay_for_what_only_exec_needs() -> None:
+    code = "import sys, tfjob.kube.client, tfjob.kube.reflector; sys.exit('aiohttp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_the_same_connection_serves_many_requests() -> None:
