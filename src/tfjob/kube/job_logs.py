@@ -37,9 +37,8 @@ class JobLogs:
         containers = await self._containers(query.replica, gone=gone)
         present = [one for one in containers if (one.restarts > 0 if query.previous else one.has_log)]
         there = {one.label for one in present}
-        yield self._kept(query, there, containers)
         unreadable: set[str] = set()
-        async for batch in read(self._client, present, query, unreadable):
+        async for batch in read(self._client, present, query, self._kept(query, there, containers), unreadable):
             yield batch
         if unreadable:
             elsewhere = set(await self.labels(query.replica, gone=gone)) - unreadable

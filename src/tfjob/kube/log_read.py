@@ -18,13 +18,15 @@ BATCH = 1000
 
 
 async def read(
-    client: Client, containers: Sequence[Container], query: LogQuery, unreadable: set[str]
+    client: Client, containers: Sequence[Container], query: LogQuery, kept: Sequence[Line], unreadable: set[str]
 ) -> AsyncGenerator[list[Line], None]:
     """The lines in batches, each container's present or last run, or with `previous` the run before it.
 
-    The labels of containers that have no log any more are added to `unreadable`.
+    Lines that were `kept` of other containers come between them. The labels of containers that have no log any more
+    are added to `unreadable`.
     """
-    readers = [_Reader(client, container, query, unreadable) for container in containers]
+    readers: list[_Kept] = [_Reader(client, container, query, unreadable) for container in containers]
+    readers.append(_Kept(kept))
     try:
         await asyncio.gather(*(reader.fill() for reader in readers))
         heap = [(reader.lines[0].time, number) for number, reader in enumerate(readers) if reader.lines]
@@ -46,24 +48,37 @@ async def read(
         yield batch
     finally:
         for reader in readers:
-            await reader.chunks.aclose()
+            await reader.close()
 
 
-class _Reader:
+class _Kept:
+    """Lines that are there already."""
+
+    def __init__(self, lines: Sequence[Line] = ()) -> None:
+        self.lines = deque(lines)
+
+    async def fill(self) -> None:
+        """There are no more than these."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Reader(_Kept):
     """One container's lines, read as they are needed."""
 
     def __init__(self, client: Client, container: Container, query: LogQuery, unreadable: set[str]) -> None:
-        self.lines: deque[Line] = deque()
+        super().__init__()
         self._unreadable = unreadable
         self._since = query.since
         self._lines = LogLines(container.label)
-        self.chunks = _chunks(client, container.log_path, parameters(container.name, query))
+        self._chunks = _chunks(client, container.log_path, parameters(container.name, query))
 
     async def fill(self) -> None:
         """Reads until there is a line, or no more."""
         while not self.lines:
             try:
-                chunk = await anext(self.chunks, None)
+                chunk = await anext(self._chunks, None)
             except ApiError as error:
                 if isinstance(error, Forbidden | Unauthorized):
                     raise
@@ -78,6 +93,10 @@ class _Reader:
             self.lines.extend(line for line in found if self._since is None or line.time >= self._since)
             if chunk is None:
                 return
+
+    async def close(self) -> None:
+        """Ends the reading."""
+        await self._chunks.aclose()
 
 
 async def _chunks(client: Client, path: str, params: dict[str, str]) -> AsyncGenerator[bytes, None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import termios
@@ -91,7 +92,8 @@ def exit_code(status: bytes) -> int:
 
 def _cannot(message: str, code: int) -> int:
     """As a shell ends when there is no such program, and as `exec` of a local replica does."""
-    sys.stderr.write(f"tfjob: {message}\n")
+    said = re.search(r'exec: "[^"]*": [^:]+', message)  # container runtimes wrap it in the names of all their parts
+    sys.stderr.write(f"tfjob: {said[0] if said else message}\n")
     sys.stderr.flush()
     return code
 
@@ -144,7 +146,7 @@ def _raw_terminal(tty: bool) -> Iterator[None]:
         yield
         return
     before = termios.tcgetattr(0)
-    terminals.setraw(0)
+    terminals.setraw(0, termios.TCSADRAIN)  # what was typed ahead is for the command
     try:
         yield
     finally:
