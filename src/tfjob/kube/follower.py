@@ -176,8 +176,8 @@ class Follower:
             container = self._container(key)
 
     async def _stream(self, container: Container, lines: LogLines, *, begun: bool) -> None:
-        if lines.time is not None:
-            params = {**parameters(container.name, LogQuery()), "sinceTime": since_time(lines.time)}
+        if lines.since is not None:
+            params = {**parameters(container.name, LogQuery()), "sinceTime": since_time(lines.since)}
         else:
             params = parameters(container.name, self._query if begun else LogQuery(since=self._query.since))
         async with self._client.opened(container.log_path, {**params, "follow": "true"}) as chunks:
@@ -188,8 +188,8 @@ class Follower:
     async def _rest_of_previous(self, container: Container, lines: LogLines) -> None:
         """What the run before this one wrote after we last heard of it, if that is still there."""
         params = {**parameters(container.name, LogQuery(previous=True))}
-        if lines.time is not None:
-            params["sinceTime"] = since_time(lines.time)
+        if lines.since is not None:
+            params["sinceTime"] = since_time(lines.since)
         lines.reconnect()
         run = replace_in(container.status, restart_count=container.restarts - 1) if container.status else None
         before = Container(container.pod, container.name, container.label, run)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tfjob.controller.console import Line
 from tfjob.controller.log_text import LONGEST, character_start, readable, visible
 
-DIGITS = 9
+OVERLAP = timedelta(seconds=2)
+"""How far the lines of a log may be out of order: its two streams are written by different hands."""
 Moment = bytes
-"""A time as the kubelet wrote it, with all its digits, so that it can be compared: it is finer than a datetime."""
+"""A time as the kubelet wrote it, with all its digits: it is finer than a datetime."""
 
 
 class LogLines:
@@ -19,12 +21,15 @@ class LogLines:
     def __init__(self, label: str) -> None:
         self.label = label
         self.time: datetime | None = None
-        """When the last line was written."""
-        self._last: Moment = b""
-        self._count = 0
-        self._to_skip = 0
-        self._again = False
+        """When the latest line was written."""
+        self._recent: deque[tuple[datetime, Moment]] = deque()
+        self._known: Counter[Moment] = Counter()
         self._begun = b""
+
+    @property
+    def since(self) -> datetime | None:
+        """From when on the log must be read again to miss nothing; None for from its beginning."""
+        return self.time - OVERLAP if self.time else None
 
     def take(self, chunk: bytes) -> list[Line]:
         """The lines that a chunk ends."""
@@ -37,30 +42,30 @@ class LogLines:
         return list(self._lines(encoded)) if encoded else []
 
     def reconnect(self) -> None:
-        """The log will be read once more from the last line's time on."""
-        self._begun, self._again, self._to_skip = b"", True, self._count
+        """The log will be read once more, from `since` on."""
+        self._begun = b""
+        self._known = Counter(moment for _, moment in self._recent)
 
     def _lines(self, encoded: bytes) -> Iterator[Line]:
         stamp, _, text = encoded.partition(b" ")
-        moment = _moment(stamp)
-        if not moment:
+        time = _time(stamp)
+        if time is None:
             # Not a line of the log: the kubelet says in its midst that it cannot read on.
             yield Line(self.time or datetime.now(UTC), self.label, f"[{readable(encoded)}]", notice=True)
             return
-        if self._again and self._is_known(moment):
+        if self._known[stamp] > 0:
+            self._known[stamp] -= 1
             return
-        self._again = False
-        self._count = self._count + 1 if moment == self._last else 1
-        if moment != self._last:
-            self._last, self.time = moment, datetime.fromisoformat(stamp.decode())
-        assert self.time is not None
-        yield from pieces(self.time, self.label, text)
+        self._remember(time, stamp)
+        yield from pieces(time, self.label, text)
 
-    def _is_known(self, moment: Moment) -> bool:
-        if moment == self._last and self._to_skip:
-            self._to_skip -= 1
-            return True
-        return moment < self._last
+    def _remember(self, time: datetime, moment: Moment) -> None:
+        if self.time is None or time > self.time:
+            self.time = time
+            # A second more: the log can be asked for from a whole second on only.
+            while self._recent and self._recent[0][0] < time - OVERLAP - timedelta(seconds=1):
+                self._recent.popleft()
+        self._recent.append((time, moment))
 
 
 def pieces(time: datetime, label: str, text: bytes) -> Iterator[Line]:
@@ -74,12 +79,8 @@ def pieces(time: datetime, label: str, text: bytes) -> Iterator[Line]:
     yield Line(time, label, readable(text.rstrip(b"\r")))
 
 
-def _moment(stamp: bytes) -> Moment:
-    """A comparable form of RFC 3339 with any number of digits; empty for anything else."""
-    if len(stamp) < 20 or stamp[10:11] != b"T":
-        return b""
-    if not stamp.endswith(b"Z"):
-        # A node with another time zone: its own lines compare well among themselves.
-        stamp = stamp[: stamp.rfind(b"+") if b"+" in stamp else stamp.rfind(b"-")] + b"Z"
-    whole, _, fraction = stamp[:-1].partition(b".")
-    return whole + b"." + fraction.ljust(DIGITS, b"0")
+def _time(stamp: bytes) -> datetime | None:
+    try:
+        return datetime.fromisoformat(stamp.decode("ascii")) if len(stamp) >= 20 else None
+    except ValueError:
+        return None
