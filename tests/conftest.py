@@ -7,10 +7,15 @@ from collections.abc import Generator
 from typing import TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from installed import Installed, for_ordinary_user, own
 
 pytest_plugins = ["at_once", "clusters"]
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("tfjob", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tfjob")
 
 REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
 """Set in CI: whatever a test needs must be there, so a skip is a failure."""

@@ -71,6 +71,13 @@ def test_a_refused_child_is_named_by_its_task() -> None:
     ]
 
 
+def test_what_is_in_the_way_of_a_pod_comes_before_what_another_pod_waits_for() -> None:
+    """A taken name needs somebody's hand; a scheduler comes by itself."""
+    refusals = {("Pod", "mnist-worker-1"): Refusal("NameTaken", "taken", at(2))}
+    pods = [pod(OWNER, "worker-0").unschedulable("no room")]
+    assert [wait.reason for wait in found(pods, refusals=refusals)] == ["NameTaken", "Unschedulable"]
+
+
 def test_the_most_final_reason_comes_first() -> None:
     pods = [pod(OWNER, "worker-0").waiting("ErrImagePull"), pod(OWNER, "worker-1").waiting("InvalidImageName")]
     assert [wait.reason for wait in found(pods)] == ["InvalidImageName", "ErrImagePull"]

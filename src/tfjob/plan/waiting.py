@@ -54,12 +54,13 @@ def waits(
     `leaving` are the pods whose names are not free yet; `held` is why all pods wait for their PodGroup.
     """
     found = [
-        *(wait for view in views if view.pod and not view.completed and (wait := _of_pod(view, view.pod, grace))),
+        # What is in the way of a pod matters more than what a pod that is there waits for.
+        *([Wait("", POD_GROUP_PENDING, held, None)] if held else ()),
         *_refused(job, views, observed, grace),
         *_unreachable(leaving, observed.lost_nodes),
-        *([Wait("", POD_GROUP_PENDING, held, None)] if held else ()),
+        *(wait for view in views if view.pod and not view.completed and (wait := _of_pod(view, view.pod, grace))),
     ]
-    return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max, wait.task))
+    return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max))
 
 
 def _of_pod(view: View, pod: Pod, grace: timedelta) -> Wait | None:
