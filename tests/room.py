@@ -52,9 +52,9 @@ class Room:
         """Changes an object of any kind."""
         self._do(lambda: self.client.patch(resource, self.namespace, name, changes))
 
-    def write_status(self, name: str, status: Object) -> None:
-        """Writes the status of a job as another controller would."""
-        self._do(lambda: self.client.patch(TFJOBS, self.namespace, name, {"status": status}, subresource="status"))
+    def write_status(self, name: str, status: Object, resource: Resource = TFJOBS) -> None:
+        """Writes the status of a job, or of another object, as another controller would."""
+        self._do(lambda: self.client.patch(resource, self.namespace, name, {"status": status}, subresource="status"))
 
     def delete(self, resource: Resource, name: str, propagation: str = "Background") -> None:
         """Deletes an object."""
