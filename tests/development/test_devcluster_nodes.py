@@ -175,7 +175,7 @@ def test_up_and_down_three_times_with_a_pod_leaves_the_machine_as_it_was(
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("moment", [0.5, 3.0, 6.0])
+@pytest.mark.parametrize("moment", [1.0, 5.0])
 def test_after_a_kill_of_up_the_next_one_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: float) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     devcluster("build")
