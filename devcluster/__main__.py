@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -74,10 +75,14 @@ def image(options: argparse.Namespace) -> int:
 
 
 def make(options: argparse.Namespace) -> int:
-    """Builds programs and prints where they are."""
-    chosen = [parts.ALL[name] for name in options.parts] or parts.NODE
-    for part in chosen:
-        print(build.binaries(part) / part.name)
+    """Builds programs and prints where they are; without a choice, all that this user's clusters need."""
+    for name in options.parts:
+        if name not in parts.ALL:
+            raise Refused(f"there is no part {name}; choose from {', '.join(parts.ALL)}")
+    if not options.parts:
+        cluster.prepare(Shape.of(CONTROL_PLANE if os.geteuid() else NODE, None))
+    for name in options.parts or [part.name for part in parts.CONTROL_PLANE]:
+        print(build.binaries(parts.ALL[name]) / name)
     return 0
 
 
@@ -109,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("archive", type=Path, metavar="ARCHIVE", help="an OCI or Docker archive")
     one.set_defaults(run=image)
     one = commands.add_parser("build", help="build programs into the cache")
-    one.add_argument("parts", nargs="*", choices=[*parts.ALL, []], metavar="PART", help=", ".join(parts.ALL))
+    one.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts.ALL))
     one.set_defaults(run=make)
     commands.add_parser("sweep", help="take down what killed test runs left").set_defaults(run=sweep)
     return top
