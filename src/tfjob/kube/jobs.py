@@ -85,15 +85,15 @@ async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes `new` of `old`."""
-    patch: dict[str, Any] = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        before = old.get(key)
-        if isinstance(before, dict) and isinstance(value, dict):
-            if inner := difference(before, value):
+    """The merge patch that makes `new` of `old`; an object that is empty now may hold what we do not know of."""
+    patch: dict[str, Any] = {}
+    for key in {**old, **new}:
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, dict) and (isinstance(after, dict) or after is None):
+            if inner := difference(before, after or {}):
                 patch[key] = inner
-        elif before != value:
-            patch[key] = value
+        elif before != after:
+            patch[key] = after
     return patch
 
 

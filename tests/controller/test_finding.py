@@ -1,0 +1,61 @@
+"""Finding a job by what a person wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tfjob.controller.console import NotFound
+from tfjob.controller.finding import find
+
+
+@dataclass(frozen=True)
+class Named:
+    id: str
+    name: str
+    current: bool = True
+
+
+JOBS = [
+    Named("mnist.1", "mnist", current=False),
+    Named("mnist.2", "mnist"),
+    Named("census.1", "census", current=False),
+    Named("mnist-large.1", "mnist-large"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("mnist", "mnist.2"),
+        ("mnist.1", "mnist.1"),
+        ("mnist-", "mnist-large.1"),
+        ("cens", "census.1"),
+        ("@latest", "mnist-large.1"),
+    ],
+)
+def test_a_name_an_id_a_beginning_or_the_latest(name: str, found: str) -> None:
+    assert find(JOBS, name, "default", lambda: ()).id == found
+
+
+@pytest.mark.parametrize(
+    ("jobs", "name", "message", "hint"),
+    [
+        (JOBS, "mn", "mn could be mnist, mnist-large", "Write more of it."),
+        (JOBS, "censsu", "there is no job censsu in namespace default", "Did you mean census?"),
+        (JOBS, "xyz", "there is no job xyz in namespace default", "`tfjob ps -a --on k8s` lists what there is."),
+        ([], "xyz", "there is no job xyz in namespace default", "Start one with: tfjob run FILE --on k8s"),
+        ([], "@latest", "there is no job in namespace default", "Start one with: tfjob run FILE --on k8s"),
+    ],
+)
+def test_what_is_not_found_comes_with_a_hint(jobs: list[Named], name: str, message: str, hint: str) -> None:
+    with pytest.raises(NotFound) as missing:
+        find(jobs, name, "default", lambda: (), " --on k8s")
+    assert (missing.value.message, missing.value.hint) == (message, hint)
+
+
+def test_a_job_of_another_namespace_is_pointed_to() -> None:
+    with pytest.raises(NotFound) as missing:
+        find(JOBS, "deep", "default", lambda: {"team", "default"})
+    assert missing.value.hint == "There is one in namespace team: add -n team."

@@ -1,0 +1,93 @@
+"""The log of a container as an API server sends it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tfjob.controller.console import Line
+from tfjob.controller.log_text import LONGEST
+from tfjob.kube.log_lines import LogLines
+
+
+def log(*lines: tuple[int, str]) -> bytes:
+    """A log: milliseconds and texts."""
+    return b"".join(f"2026-01-02T03:04:{5 + at // 1000:02}.{at % 1000:03}Z {text}\n".encode() for at, text in lines)
+
+
+def texts(lines: list[Line]) -> list[str]:
+    return [line.text for line in lines]
+
+
+def test_a_line_has_the_time_the_label_and_the_text_of_the_log() -> None:
+    (line,) = LogLines("worker-0").take(b"2026-01-02T03:04:05.123456789Z hello you\n")
+    assert line == Line(datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC), "worker-0", "hello you")
+
+
+def test_a_line_that_comes_in_pieces_is_one() -> None:
+    whole = log((0, "hello"), (1, "you"))
+    lines = LogLines("worker-0")
+    assert texts([line for byte in whole for line in lines.take(bytes([byte]))]) == ["hello", "you"]
+
+
+def test_a_last_line_without_an_end_is_told_at_the_end() -> None:
+    lines = LogLines("worker-0")
+    assert texts(lines.take(log((0, "hello")) + log((1, "step 3"))[:-1])) == ["hello"]
+    assert texts(lines.end()) == ["step 3"]
+    assert lines.end() == []
+
+
+def test_what_the_kubelet_says_in_the_midst_of_a_log_is_marked_as_a_notice() -> None:
+    lines = LogLines("worker-0")
+    lines.take(log((0, "hello")))
+    (line,) = lines.take(b"failed to try resolving symlinks in path /var/log: no such file\n")
+    assert line.notice
+    assert "failed to try resolving symlinks" in line.text
+
+
+def test_a_redrawn_line_shows_its_last_state_and_controls_are_taken_out() -> None:
+    lines = LogLines("worker-0")
+    assert texts(lines.take(log((0, "10%\r20%\r100%"), (1, "a\x1b[2Jb")))) == ["100%", "ab"]
+
+
+def test_a_very_long_line_comes_in_several_with_more() -> None:
+    first, second = LogLines("worker-0").take(log((0, "x" * (LONGEST + 10))))
+    assert (len(first.text), first.more) == (LONGEST, True)
+    assert (len(second.text), second.more) == (10, False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fresh"),
+    [
+        ([(0, "a"), (10, "b")], [(0, "a"), (10, "b"), (20, "c")], ["c"]),
+        ([(0, "a"), (10, "b")], [(10, "b")], []),
+        ([(0, "a"), (0, "b")], [(0, "a"), (0, "b"), (0, "c")], ["c"]),
+        ([(0, "a"), (30, "late"), (20, "early")], [(0, "a"), (30, "late"), (20, "early"), (40, "c")], ["c"]),
+        ([], [(0, "a")], ["a"]),
+    ],
+    ids=["goes on", "nothing new", "same instant", "two streams out of order", "nothing before"],
+)
+def test_after_a_broken_connection_only_what_is_new_is_told(
+    before: list[tuple[int, str]], after: list[tuple[int, str]], fresh: list[str]
+) -> None:
+    lines = LogLines("worker-0")
+    assert texts(lines.take(log(*before))) == [text for _, text in before]
+    lines.reconnect()
+    assert texts(lines.take(log(*after))) == fresh
+
+
+def test_a_second_reconnection_repeats_nothing_either() -> None:
+    lines = LogLines("worker-0")
+    lines.take(log((0, "a"), (10, "b")))
+    for _ in range(3):
+        lines.reconnect()
+        assert lines.take(log((0, "a"), (10, "b"))) == []
+
+
+def test_the_log_is_asked_for_again_from_shortly_before_the_latest_line() -> None:
+    lines = LogLines("worker-0")
+    assert lines.since is None
+    lines.take(log((9000, "late"), (5000, "early")))
+    assert lines.since == datetime(2026, 1, 2, 3, 4, 12, tzinfo=UTC)
+    assert lines.time == datetime(2026, 1, 2, 3, 4, 14, tzinfo=UTC)
