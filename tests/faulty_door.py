@@ -1,0 +1,139 @@
+"""A door to a real API server that sometimes answers instead of it, or keeps its answers to itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+from tfjob.kube import config, tls
+
+Fault = Callable[["Door", web.Request, bytes], Awaitable[web.StreamResponse | None]]
+"""Answers a write in place of the API server; None lets it pass."""
+HOP_BY_HOP = ("Connection", "Content-Length", "Host", "Transfer-Encoding")
+
+
+@dataclass
+class Door:
+    """What went through, and what happens to each write the first time that it comes."""
+
+    kubeconfig: Path
+    fault: Fault | None = None
+    shut: bool = False
+    seen: list[tuple[float, str]] = field(default_factory=list)
+    """Every write: when, and `METHOD PATH`; that of a creation ends in the name of what is made."""
+    _met: set[str] = field(default_factory=set)
+    _open: dict[int, web.Request] = field(default_factory=dict)
+
+    def times(self, what: str) -> list[float]:
+        """When a write came."""
+        return [when for when, one in self.seen if one == what]
+
+    def close(self) -> None:
+        """Breaks every connection and takes no other."""
+        self.shut = True
+        self.loop.call_soon_threadsafe(self._abort_all)
+
+    def reopen(self) -> None:
+        """Lets everything pass again."""
+        self.shut = False
+
+    def _abort_all(self) -> None:
+        for request in list(self._open.values()):
+            abort(request)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if self.shut:
+            abort(request)
+            return web.Response()
+        body = await request.read()
+        if request.method != "GET":
+            what = f"{request.method} {request.path}{name_in(body) if request.method == 'POST' else ''}"
+            self.seen.append((time.monotonic(), what))
+            if self.fault is not None and what not in self._met:
+                self._met.add(what)
+                answer = await self.fault(self, request, body)
+                if answer is not None:
+                    return answer
+        self._open[id(request)] = request
+        try:
+            return await self.forward(request, body)
+        finally:
+            del self._open[id(request)]
+
+    async def forward(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        """Lets a request pass, and its answer as it comes."""
+        headers = {name: value for name, value in request.headers.items() if name not in HOP_BY_HOP}
+        url = f"{self.server}{request.path_qs}"
+        async with self.session.request(request.method, url, headers=headers, data=body or None) as answer:
+            passed = {name: value for name, value in answer.headers.items() if name not in HOP_BY_HOP}
+            response = web.StreamResponse(status=answer.status, headers=passed)
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
+            return response
+
+    async def serve(self, real: Path, begun: threading.Event, ended: asyncio.Event) -> None:
+        """Stands before the API server of a kubeconfig."""
+        access = config.load(environ={"KUBECONFIG": str(real)})
+        self.loop, self.server = asyncio.get_running_loop(), access.server
+        secure = tls.context(access.trust, access.credential.certificate())
+        connector = aiohttp.TCPConnector(ssl=secure, limit=0)
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as self.session:
+            app = web.Application(client_max_size=2**24)
+            app.router.add_route("*", "/{path:.*}", self.handle)
+            runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+            await runner.setup()
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            cluster = {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}
+            self.kubeconfig.write_text(yaml.safe_dump(_kubeconfig(cluster)))
+            begun.set()
+            await ended.wait()
+            await runner.cleanup()
+
+
+def abort(request: web.Request) -> None:
+    """Breaks a connection."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def name_in(body: bytes) -> str:
+    """The name of the object that a creation makes."""
+    found = yaml.safe_load(body)
+    return f"/{found['metadata'].get('name', '')}"
+
+
+@contextmanager
+def faulty_door(real: Path, folder: Path, fault: Fault | None = None) -> Iterator[Door]:
+    """A door in a thread of its own; its `kubeconfig` leads through it."""
+    door, begun, ended = Door(folder / "door.kubeconfig", fault), threading.Event(), asyncio.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(door.serve(real, begun, ended)))
+    thread.start()
+    try:
+        assert begun.wait(60)
+        yield door
+    finally:
+        door.loop.call_soon_threadsafe(ended.set)
+        thread.join()
+
+
+def _kubeconfig(cluster: dict[str, str]) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "door", "cluster": cluster}],
+        "users": [{"name": "door", "user": {}}],
+        "contexts": [{"name": "door", "context": {"cluster": "door", "user": "door"}}],
+        "current-context": "door",
+    }
