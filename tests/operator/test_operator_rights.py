@@ -12,10 +12,10 @@ import pytest
 
 from devcluster.client import Client, KubectlFailed
 from operating import OperatorProcess, free_port, operating, with_token
-from room import Room, job, room
+from room import Room, job, room, template
 from running import wait_until
 from served import serve_tfjobs
-from tfjob.kube.resources import TFJOBS
+from tfjob.kube.resources import PODS, TFJOBS
 from tfjob.operator import rbac
 from tfjob.operator.manifests import Settings, own_namespace, service_account, webhook
 from tfjob.operator.names import NAME, NAMESPACE
@@ -97,6 +97,25 @@ def test_the_cluster_role_is_enough_for_all_namespaces_and_shows_no_secret(
         assert troubles(operator) == []
     with pytest.raises(KubectlFailed, match="cannot list resource"):
         Client(whole_cluster, server.programs).kubectl("get", "secrets", "-n", NAMESPACE)
+
+
+def test_a_node_that_does_not_answer_is_named_as_what_a_restart_waits_for(server: Client, whole_cluster: Path) -> None:
+    """Its pod cannot be removed, for it may still run there. No kubelet is behind this node."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "machine"}}
+    server.apply(node)
+    bound = {"replicas": 1, "template": template(nodeName="machine")}
+    with operating(whole_cluster), room(server.kubeconfig, server.namespace()) as team:
+        team.create(job("stuck", worker=bound))
+        team.all_run("stuck", "worker-0")
+        before = team.uids("stuck")
+        lost = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+        server.kubectl("patch", "node", "machine", "--subresource=status", "--type=merge", "-p", json.dumps(lost))
+        team.delete(PODS, "stuck-worker-0")
+        status = team.until("stuck", "Restarting", reason="NodeUnreachable")
+        assert "node machine does not answer" in status["message"]
+        assert team.uids("stuck") == before
+        server.kubectl("delete", "pod", "stuck-worker-0", "-n", team.namespace, "--force", "--grace-period=0")
+        wait_until(lambda: team.uids("stuck").get("worker-0", before["worker-0"]) != before["worker-0"], 60)
 
 
 def test_its_webhook_refuses_an_invalid_job_and_blocks_nothing_when_it_is_gone(
