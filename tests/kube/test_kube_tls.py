@@ -124,3 +124,28 @@ def test_a_key_with_a_passphrase_asks_nobody(authority: Authority) -> None:
     )
     with pytest.raises(ConfigError, match="the client key needs a passphrase"):
         tls.context(Trust(), Certificate(me.certificate, locked))
+
+
+def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """A write would be lost on it, and a TLS transport does not say by itself that the other side has gone."""
+    server = secured(authority, "127.0.0.1")
+
+    async def answer_and_leave(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        asyncio.get_running_loop().call_later(0.05, request.transport.close)
+        return await reply("first")(request)
+
+    async def run() -> bytes:
+        async with server:
+            server.answers += [answer_and_leave, reply("second")]
+            address = {"server": f"https://127.0.0.1:{server.port}", "certificate-authority-data": b64(authority.pem)}
+            file = kubeconfig(tmp_path / "config", cluster=address, user={})
+            async with Client(config.load(None, {"KUBECONFIG": str(file)})) as client:
+                await client.request("GET", "/")
+                await asyncio.sleep(0.5)
+                async with asyncio.timeout(10):
+                    return await client.request("POST", "/", body={})
+
+    assert asyncio.run(run()) == b'"second"'

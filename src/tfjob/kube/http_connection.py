@@ -142,10 +142,9 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is closed."""
-        answer = self._answer
-        if answer is not None and answer.status and answer.end():
-            if self._waiter is not None and not self._waiter.done():
-                self._waiter.set_result(None)
-            return
+        """It is closed; an answer that lasts until then is whole now."""
+        answer, waiter = self._answer, self._waiter
+        if answer is not None and answer.status and answer.end() and waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        # In any case: a TLS transport that the other side has closed does not say so of itself.
         self._fail(Broken(str(error) if error else "the connection was closed"))
