@@ -129,12 +129,12 @@ def test_a_key_with_a_passphrase_asks_nobody(authority: Authority) -> None:
 def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """A write would be lost on it, and a TLS transport does not say by itself that the other side has gone."""
+    """A write would be lost on it."""
     server = secured(authority, "127.0.0.1")
 
     async def answer_and_leave(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
-        asyncio.get_running_loop().call_later(0.05, request.transport.close)
+        asyncio.get_running_loop().call_later(0.05, request.transport.abort)
         return await reply("first")(request)
 
     async def run() -> bytes:

@@ -146,5 +146,5 @@ class Connection(asyncio.Protocol):
         answer, waiter = self._answer, self._waiter
         if answer is not None and answer.status and answer.end() and waiter is not None and not waiter.done():
             waiter.set_result(None)
-        # In any case: a TLS transport that the other side has closed does not say so of itself.
+        # In any case: whoever keeps the connection must see that it is gone.
         self._fail(Broken(str(error) if error else "the connection was closed"))
