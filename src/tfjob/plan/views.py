@@ -110,12 +110,13 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
     terminated = _terminated(pod)
     if pod.metadata.deletion_timestamp is not None:
         # Even an exit 0: a program that is asked to stop may well say that it did so without trouble.
-        return End(now, reason=POD_DELETED, message="its pod is being deleted", infrastructure=True)
+        reason, message = _disruption(pod) or (POD_DELETED, "its pod is being deleted")
+        return End(now, reason=reason, message=message, infrastructure=True)
     failed = pod.status.phase == "Failed"
     if failed and (disruption := _disruption(pod)) is not None and not (terminated and terminated.exit_code == 0):
         return replace(end_of(terminated, now), reason=disruption[0], message=disruption[1], infrastructure=True)
     if terminated is not None:
-        return None if _starts_again(pod, terminated) else end_of(terminated, now)
+        return None if _starts_again(pod, terminated) or _is_called_pending(pod) else end_of(terminated, now)
     if failed:
         # A pod can fail without its container ever having run, for example when the node turns it away.
         return End(now, reason=pod.status.reason or "PodFailed", message=pod.status.message)
@@ -141,6 +142,14 @@ def _starts_again(pod: Pod, terminated: ContainerTerminated) -> bool:
     if pod.status.phase in ("Succeeded", "Failed"):
         return False
     return policy == "Always" or (policy == "OnFailure" and terminated.exit_code != 0)
+
+
+def _is_called_pending(pod: Pod) -> bool:
+    """Whether a pod that is over has not yet been seen to run: the kubelet corrects that in a moment.
+
+    Until then there are no logs for those who go by the phase, as the client of v1.9 does when the job is done.
+    """
+    return pod.status.phase == "Pending" and is_over(pod)
 
 
 def _disruption(pod: Pod) -> tuple[str, str] | None:

@@ -1,0 +1,51 @@
+"""What a pod says of its task."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from plan.builders import PodBuilder, at, job, observed, pod
+from tfjob.api.objects import ContainerState, ContainerStatus, ContainerWaiting
+from tfjob.plan.views import End, survey
+
+
+def seen(builder: PodBuilder) -> End | None:
+    owner = job(worker=1)
+    (view,) = survey(owner, owner.status, observed(owner, [builder]), at(60))
+    return view.end
+
+
+@pytest.mark.parametrize("code", [0, 1, 137])
+def test_a_quick_container_has_not_ended_before_its_pod_left_pending(code: int) -> None:
+    """The kubelet reports its end first and the pod's phase in a moment; until then clients that go by the phase, as
+    v1.9's does, find no logs of a job that is done."""
+    builder = pod(job(worker=1), "worker-0").exited(code, 5, phase="Pending")
+    assert seen(builder) is None
+    for phase in ("Running", "Succeeded", "Failed"):
+        end = seen(builder._status(phase=phase))
+        assert end is not None
+        assert end.exit_code == code
+
+
+def test_a_container_has_ended_though_another_keeps_its_pod_pending() -> None:
+    """Such a phase may last: nobody corrects it in a moment."""
+    builder = pod(job(worker=1), "worker-0").exited(0, 5, phase="Pending")
+    sidecar = ContainerStatus(name="sidecar", state=ContainerState(waiting=ContainerWaiting(reason="ImagePullBackOff")))
+    status = builder.pod.status
+    builder.pod = replace(builder.pod, status=replace(status, container_statuses=[*status.container_statuses, sidecar]))
+    end = seen(builder)
+    assert end is not None
+    assert end.succeeded
+
+
+def test_a_pod_that_is_being_evicted_says_so() -> None:
+    """A drained node and a deletion by hand look the same but for the condition."""
+    evicted = seen(pod(job(worker=1), "worker-0").disrupted(5, "EvictionByEvictionAPI").deleting(6))
+    deleted = seen(pod(job(worker=1), "worker-0").running().deleting(6))
+    assert evicted is not None
+    assert deleted is not None
+    assert (evicted.reason, evicted.message, evicted.exit_code) == ("EvictionByEvictionAPI", "to make room", None)
+    assert deleted.reason == "PodDeleted"
+    assert evicted.infrastructure
+    assert deleted.infrastructure
