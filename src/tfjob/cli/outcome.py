@@ -76,7 +76,7 @@ def explained(error: Exception) -> Stop | None:
     from tfjob.api.problems import InvalidManifest
     from tfjob.cli import extras
     from tfjob.controller.console import NotFound
-    from tfjob.kube.errors import KubeError
+    from tfjob.kube.errors import Forbidden, KubeError, Unauthorized
     from tfjob.local.database import StoreError
     from tfjob.local.pod_exec import NotRunningError
     from tfjob.local.refusal import Refusal
@@ -94,6 +94,11 @@ def explained(error: Exception) -> Stop | None:
             return Stop(NOT_FOUND, str(error))
         case ModuleNotFoundError():
             return extras.missing(error)
+        case Unauthorized():
+            text = f"the API server does not know who you are ({error.message})"
+            return Stop(BAD_INPUT, text, "Log in again, or look at the user of the context in your kubeconfig.")
+        case Forbidden():
+            return Stop(BAD_INPUT, error.message, error.hint or "`tfjob doctor --on k8s` shows what you may do there.")
         case KubeError():
             return Stop(BAD_INPUT, error.message, error.hint)
         case StoreError():
