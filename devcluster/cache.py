@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+DAY = 24 * 3600.0
+
 
 def root() -> Path:
     """Where the cache is: TFJOB_DEVCLUSTER_CACHE, or a folder in the user's cache."""
@@ -46,8 +48,11 @@ def built(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for the time of a build."""
+    """A folder for the time of a build; those of builds that were killed go when they are a day old."""
     root().mkdir(parents=True, exist_ok=True)
+    for old in root().glob("build-*"):
+        if time.time() - old.stat().st_mtime > DAY:
+            shutil.rmtree(old, ignore_errors=True)
     return tempfile.TemporaryDirectory(prefix="build-", dir=root())
 
 
