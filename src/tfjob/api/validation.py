@@ -25,7 +25,18 @@ from tfjob.api.pod_validation import (
     pod_problems,
 )
 from tfjob.api.problems import Path, Problem, path_text
-from tfjob.api.types import CHIEF, CONTAINER_NAME, MASTER, PS, REPLICA_TYPES, RUNTIME_ID, WORKER, ReplicaSpec, TFJob
+from tfjob.api.types import (
+    CHIEF,
+    CONTAINER_NAME,
+    MASTER,
+    MOST_REPLICAS,
+    PS,
+    REPLICA_TYPES,
+    RUNTIME_ID,
+    WORKER,
+    ReplicaSpec,
+    TFJob,
+)
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
 CLEAN_POD_POLICIES = ("All", "Running", "None")
@@ -132,6 +143,9 @@ def _replica_set_problems(job: TFJob) -> Iterator[Problem]:
         seen.setdefault(canonical, name)
     if all(_count(spec) == 0 for spec in specs.values()):
         yield Problem(path, "the job has no replicas: all counts are 0", "set runPolicy.suspend to pause a job")
+    total = sum(_count(spec) for spec in specs.values())
+    if total > MOST_REPLICAS:
+        yield Problem(path, f"the job has {total} replicas, {MOST_REPLICAS} are the most", "make it several jobs")
     leaders = {name: _count(spec) for name, spec in specs.items() if canonical_type(name) in (CHIEF, MASTER)}
     if sum(leaders.values()) > 1:
         where = path_text((*_REPLICAS, next(name for name, count in reversed(leaders.items()) if count)))

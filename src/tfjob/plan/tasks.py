@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
 from tfjob.api.objects import ContainerStatus, Pod, PodGroup, Service
-from tfjob.api.types import CONTAINER_NAME, REPLICA_TYPES, TFJob
+from tfjob.api.types import CONTAINER_NAME, MOST_REPLICAS, REPLICA_TYPES, TFJob
 from tfjob.plan import indexes
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
@@ -55,11 +55,11 @@ def desired(job: TFJob) -> tuple[Task, ...]:
 
 
 def replicas_of(job: TFJob, replica_type: str) -> int:
-    """How many tasks of a type the spec asks for; unset means one."""
+    """How many tasks of a type the spec asks for; unset means one, and an edit that nobody judged has an end too."""
     replica = job.spec.tf_replica_specs.get(replica_type)
     if replica is None:
         return 0
-    return 1 if replica.replicas is None else replica.replicas
+    return 1 if replica.replicas is None else min(replica.replicas, MOST_REPLICAS)
 
 
 def policy_of(job: TFJob, replica_type: str) -> str:
