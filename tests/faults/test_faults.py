@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conformance.cases import remembering, replica, tfjob
+from conformance.manifests import remembering, replica, tfjob
 from installed import Installed
 from running import Running, is_alive, pod_folders, processes_of, status, wait_until, workload_pid
 
