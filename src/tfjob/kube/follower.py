@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 import msgspec
@@ -114,7 +115,7 @@ class Follower:
         """What is in the queue; waits for something to happen if there is nothing."""
         if self._lines.empty():
             self._happened.clear()
-            await _wait(self._happened, seconds)
+            await happens(self._happened, seconds)
         found: list[Followed] = []
         while len(found) < BATCH and not self._lines.empty():
             found.append(self._lines.get_nowait())
@@ -172,7 +173,7 @@ class Follower:
                         raise
                     await asyncio.sleep(backoff.delay())
                 lines.reconnect()
-            await _wait(self._changed, LOOK_SECONDS)
+            await happens(self._changed, LOOK_SECONDS)
             container = self._container(key)
 
     async def _stream(self, container: Container, lines: LogLines, *, begun: bool) -> None:
@@ -226,8 +227,9 @@ class Follower:
         self._changed = asyncio.Event()  # of each change one, for any number of readers that wait for the next
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return
+async def happens(event: asyncio.Event, seconds: float) -> None:
+    """Waits for an event, but not for ever."""
+    # Before Python 3.12 `wait_for` forgets that it was cancelled if the event comes in the same moment.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
