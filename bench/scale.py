@@ -108,9 +108,8 @@ def compare(kubeconfig: Path, jobs: int, number: int, profile: str) -> None:
     per_job = ", ".join(f"{count / jobs:.1f} {method}" for method, count in sorted(sent.items()) if method != "GET")
     ratio, made, follow = result.all_done / floor.all_done, result.create, result.follow
     print(f"{jobs} jobs: floor {floor.all_done:.2f} s, operator {result.all_done:.2f} s, ratio {ratio:.2f}")
-    print(
-        f"  CPU a job {1000 * spent / jobs:.2f} ms ({1000 * late / jobs:.2f} with the last Events), RSS {memory:.0f} MiB"
-    )
+    now, later = 1000 * spent / jobs, 1000 * late / jobs
+    print(f"  CPU a job {now:.2f} ms ({later:.2f} with the last Events), RSS {memory:.0f} MiB")
     print(f"  pods made p50 {percentile(made, 0.5):.2f} s, p99 {percentile(made, 0.99):.2f} s")
     print(f"  Succeeded after the chief p50 {percentile(follow, 0.5):.2f} s, p99 {percentile(follow, 0.99):.2f} s")
     print(f"  requests a job: {per_job}", flush=True)
