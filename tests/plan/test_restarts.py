@@ -14,6 +14,7 @@ from tfjob.api.types import Restart, TFJob, Verdict
 from tfjob.plan.restarts import (
     DONE,
     IN_PLACE,
+    NO_PROGRAM,
     PERMANENT,
     RESTART,
     RETRY_TABLE,
@@ -51,6 +52,10 @@ ENDS: dict[str, Any] = {
     "exit 1-127": [lambda p, code=code: p.running().exited(code, 5) for code in (1, 2, 42, 126, 127)],
     "exit 128-255 (signal)": [
         lambda p, code=code: p.running().exited(code, 5) for code in (128, 130, 137, 139, 143, 255)
+    ],
+    "no program to execute": [
+        lambda p, says=says: p.running().exited(128, 5, "StartError", f'runc create failed: exec: "x": {says}: unknown')
+        for says in NO_PROGRAM
     ],
     "OOM kill, the first in a row": [lambda p: p.running().oom(5), lambda p: p.running().exited(1, 5, "OOMKilled")],
     "OOM kill again within 30 min": [lambda p: p.running().oom(5)],
@@ -101,6 +106,13 @@ def test_an_oom_kill_long_after_the_start_is_tried_again() -> None:
     owner = job(worker=1, status=status(oom_killed=["worker-0"]))
     assert isinstance(judge(owner, pod(owner, "worker-0").running().oom(29 * 60), second=1800), Fail)
     assert isinstance(judge(owner, pod(owner, "worker-0").running().oom(31 * 60), second=1900), Again)
+
+
+def test_a_container_that_its_machine_could_not_start_is_tried_again() -> None:
+    """The program may be all right."""
+    owner = begun(job(worker=1))
+    ended = pod(owner, "worker-0").exited(128, 5, "StartError", "failed to create shim task: context deadline exceeded")
+    assert isinstance(judge(owner, ended), Again)
 
 
 # --- root cause -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from tfjob.api.types import Verdict
 from tfjob.plan.verdict import BYTES, LINES, last_lines, memory_advice, shortened, verdict
 from tfjob.plan.views import End
 
+RUNC = 'failed to create task: runc create failed: unable to start container process: exec: "x": not found: unknown'
+
 
 @pytest.mark.parametrize(
     ("end", "sentence", "signal"),
@@ -21,6 +23,7 @@ from tfjob.plan.views import End
         (End(T0, 134, signal=6, reason="Error"), "worker-1 was killed by SIGABRT (134)", "SIGABRT"),
         (End(T0, 255, reason="Error"), "worker-1 exited 255", ""),
         (End(T0, 128, reason="StartError", message="no python\n"), "worker-1 could not start: no python", ""),
+        (End(T0, 128, reason="StartError", message=RUNC), 'worker-1 could not start: exec: "x": not found', ""),
         (End(T0, reason="PodLost", message="gone", infrastructure=True), "worker-1 was lost (PodLost): gone", ""),
         (End(T0, reason="Evicted", infrastructure=True), "worker-1 was lost (Evicted)", ""),
     ],

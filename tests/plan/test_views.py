@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from msgspec.structs import replace
 
@@ -49,3 +51,12 @@ def test_a_pod_that_is_being_evicted_says_so() -> None:
     assert deleted.reason == "PodDeleted"
     assert evicted.infrastructure
     assert deleted.infrastructure
+
+
+def test_a_container_that_never_ran_has_no_start() -> None:
+    """The kubelet says 1970; taken for a start, everything that ever failed would explain its end."""
+    builder = pod(job(worker=1), "worker-0")
+    builder.born = datetime.fromtimestamp(0, UTC)
+    end = seen(builder.exited(128, 5, "StartError"))
+    assert end is not None
+    assert end.started is None

@@ -16,7 +16,7 @@ from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
 from tfjob.plan.gangs import GANG, gang
 from tfjob.plan.limits import BACKOFF_LIMIT_EXCEEDED
 from tfjob.plan.tasks import Task, main_container, policy_of
-from tfjob.plan.verdict import verdict
+from tfjob.plan.verdict import START_ERROR, verdict
 from tfjob.plan.views import NODE_NOT_READY, End, View, end_of
 
 SETTLE_GANG, SETTLE_TASKS = timedelta(seconds=15), timedelta(seconds=5)
@@ -26,6 +26,8 @@ AFTERMATH = timedelta(minutes=1)
 """How long after a lost task is back its peers may still fail of it: they notice when they next talk to it."""
 OOM_WINDOW = timedelta(minutes=30)
 OOM_KILLED = "OOMKilled"
+NO_PROGRAM = ("executable file not found", "no such file or directory", "permission denied", "exec format error")
+"""How the system says that there is nothing to execute; runtimes repeat it, each with an exit code of its own."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ RETRY_TABLE = (
     Row("exit 0", DONE, DONE, "done (Always: in place)", "no"),
     Row("exit 1-127", PERMANENT, PERMANENT, IN_PLACE, "yes"),
     Row("exit 128-255 (signal)", PERMANENT, RESTART, IN_PLACE, "yes"),
+    Row("no program to execute", PERMANENT, PERMANENT, IN_PLACE, "yes"),
     Row("OOM kill, the first in a row", PERMANENT, RESTART, IN_PLACE, "yes"),
     Row("OOM kill again within 30 min", PERMANENT, PERMANENT, IN_PLACE, "yes"),
     Row("pod failed without an exit code", PERMANENT, RESTART, RESTART, "yes"),
@@ -140,7 +143,7 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure) -> bool:
         return False
     if _is_oom(end):
         return not (failure.task.name in status.oom_killed and _soon_after_start(end))
-    return end.exit_code is None or end.exit_code >= 128
+    return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
 
 
 def wait_before(status: TFJobStatus, now: datetime) -> tuple[int, timedelta]:
@@ -256,6 +259,10 @@ def _all_ended(job: TFJob, views: Sequence[View], first: Failure) -> bool:
 def _tolerated(job: TFJob, failure: Failure) -> bool:
     """A worker of an elastic job may fail without failing the job, as in v1.9."""
     return job.spec.enable_dynamic_worker and failure.task.type == WORKER and policy_of(job, WORKER) != "ExitCode"
+
+
+def _has_no_program(end: End) -> bool:
+    return end.reason == START_ERROR and any(words in end.message for words in NO_PROGRAM)
 
 
 def _is_oom(end: End) -> bool:

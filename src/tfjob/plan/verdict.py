@@ -21,6 +21,9 @@ SENTENCE = 512
 """How long, in bytes, a message may be that repeats what a cluster or a program said."""
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+START_ERROR = "StartError"
+AT_LAST = "unable to start container process: "
+"""What runc says before the point, after the names of all who passed the error on."""
 PEAK_MEMORY = "tfjob/peak-memory"
 """Annotation of a pod: the most memory its main container used, in bytes, where the cluster measures it."""
 
@@ -45,8 +48,9 @@ def sentence(task: Task, end: End) -> str:
     if end.exit_code is None:
         detail = f": {end.message}" if end.message else ""
         return f"{task.name} was lost ({end.reason}){detail}"
-    if end.reason == "StartError":
-        return f"{task.name} could not start: {end.message.strip()}"
+    if end.reason == START_ERROR:
+        point = end.message.strip().rpartition(AT_LAST)[2].removesuffix(": unknown")
+        return f"{task.name} could not start: {point}"
     name = signal_name(end)
     because = f", {end.reason}" if end.reason not in ("", "Error", "Completed") else ""
     if name:

@@ -88,13 +88,15 @@ def end_of(terminated: ContainerTerminated | None, now: datetime) -> End:
     """A container's end as the end of its task; `now` stands in for a time that nobody reported."""
     if terminated is None:
         return End(now)
+    started = terminated.started_at
     return End(
         time=terminated.finished_at or now,
         exit_code=terminated.exit_code,
         signal=terminated.signal,
         reason=terminated.reason,
         message=terminated.message,
-        started=terminated.started_at,
+        # Of a container that never ran a kubelet says that it started in 1970.
+        started=started if started and started.timestamp() > 0 else None,
     )
 
 
