@@ -61,7 +61,7 @@ class Case:
 GANG = {
     "Chief": remembering("serve", "meet", "once", "/shared/chief", "follow", policy="ExitCode"),
     "Worker": remembering(
-        "serve", "meet", "sleep", "1", "once", "/shared/worker", "kill", "SIGKILL", policy="ExitCode"
+        *("serve", "meet", "until", "/shared/chief", "once", "/shared/worker", "kill", "SIGKILL"), policy="ExitCode"
     ),
 }
 
@@ -392,7 +392,7 @@ CASES = [
     ),
     Case(
         "ttlSecondsAfterFinished removes the job on time",
-        [tfjob("brief", {"Worker": replica("sleep", "0.2")}, runPolicy={"ttlSecondsAfterFinished": 5})],
+        [tfjob("brief", {"Worker": replica("sleep", "0.2")}, runPolicy={"ttlSecondsAfterFinished": 15})],
         gone,
         levels=FULL,
         script=scripts.see_it_go,
