@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -92,11 +93,20 @@ class OperatorProcess:
             with error:
                 return error.code, error.read().decode()
 
-    def samples(self) -> dict[str, float]:
-        """Its metrics by name and labels, as Prometheus reads them."""
+    def samples(self, name: str) -> list[tuple[dict[str, str], float]]:
+        """The values of one of its metrics, each with its labels."""
         _, text = self.ask("/metrics", self.metrics)
-        lines = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
-        return {name: float(value) for name, _, value in lines}
+        found = []
+        for line in text.splitlines():
+            head, _, value = line.rpartition(" ")
+            found_name, _, labels = head.partition("{")
+            if found_name == name:
+                found.append((dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)))
+        return found
+
+    def total(self, name: str, /, **labels: str) -> float:
+        """The sum of a metric over all that have these labels."""
+        return sum(value for found, value in self.samples(name) if found.items() >= labels.items())
 
     def _read(self) -> None:
         assert self.process.stdout is not None

@@ -33,7 +33,7 @@ def test_a_server_that_is_busy_is_given_the_time_it_asks_for(
     ):
         whole_life(quiet_room, "busy")
         assert errors(operator) == 0
-        assert operator.samples()['rest_client_requests_total{code="429",method="POST"}'] > 0
+        assert operator.total("rest_client_requests_total", code="429", method="POST") > 0
         writes = {what for _, what in door.seen}
         again = [times for what in writes if len(times := door.times(what)) > 1]
         assert len(again) > len(TASKS)
@@ -55,7 +55,7 @@ def whole_life(team: Room, name: str) -> None:
 
 
 def errors(operator: OperatorProcess) -> float:
-    return operator.samples()['controller_runtime_reconcile_errors_total{controller="tfjob-controller"}']
+    return operator.total("controller_runtime_reconcile_errors_total", controller="tfjob-controller")
 
 
 def test_an_answer_that_gets_lost_doubles_nothing(control_plane: Client, quiet_room: Room, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_job_that_somebody_changes_meanwhile_is_read_again(
     ):
         whole_life(quiet_room, "changed")
         assert quiet_room.get(TFJOBS, "changed")["metadata"]["labels"] == {"changed": "meanwhile"}
-        assert operator.samples()['rest_client_requests_total{code="409",method="PUT"}'] >= 1
+        assert operator.total("rest_client_requests_total", code="409", method="PUT") >= 1
         assert not [line for line in operator.log if line["level"] == "error"], "a conflict is nothing to cry about"
 
 
@@ -125,4 +125,4 @@ def test_what_happened_while_the_server_was_away_is_made_up_for(
 
 def answered(operator: OperatorProcess) -> bool:
     """Whether all of its requests were answered so far."""
-    return not any('code="<error>"' in name and value for name, value in operator.samples().items())
+    return not operator.total("rest_client_requests_total", code="<error>")

@@ -68,7 +68,7 @@ def moment(operator: OperatorProcess, text: str) -> float:
 
 def leading(operator: OperatorProcess) -> float:
     """What its metrics say."""
-    return operator.samples()['leader_election_master_status{name="tf-operator"}']
+    return operator.total("leader_election_master_status", name="tf-operator")
 
 
 def test_one_leads_and_the_other_takes_over_at_once_on_sigterm(control_plane: Client, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from devcluster.client import Client
-from room import Room, job, template
+from room import Room, job, now, template
 from running import wait_until
 from tfjob.kube.resources import PODS, TFJOBS
 
@@ -135,6 +135,7 @@ def test_suspending_removes_the_pods_and_resuming_makes_them_again(team: Room) -
     assert conditions["Suspended"] == ("True", "TFJobSuspended")
     assert status["startTime"] == first
 
+    wait_until(lambda: now() > first, 60)
     team.edit("pause", runPolicy={"suspend": False})
     team.all_run("pause", "worker-0", "worker-1")
     assert not set(team.uids("pause").values()) & set(before.values())
