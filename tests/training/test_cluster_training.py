@@ -18,9 +18,9 @@ from served import serve_tfjobs
 from training.examples import accuracy, documents_of, shortened
 from training.pods import Training, training
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
-PATIENCE = 200
+PATIENCE = 300
 """Seconds that a step of a training may take on a machine that does much else."""
 
 
@@ -97,7 +97,7 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
 def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
     train: Callable[..., Training], node_cluster: Client, team: Room
 ) -> None:
-    """The server is killed, and of that the chief dies; one worker is killed, the pod of the other deleted by hand.
+    """The server is killed, and of that the chief dies; a worker is killed, and the evaluator's pod deleted by hand.
     Nobody else restarts."""
     at_work = train(documents_of("mnist-ps"), "mnist-ps")
     at_work.run.wait_for("step 200/", PATIENCE)
@@ -105,14 +105,15 @@ def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
     at_work.kill("ps-0")
     at_work.run.wait_for("resumed from step", PATIENCE)
     second = at_work.uids()
-    assert {task for task in first if first[task] == second[task]} == {"worker-0", "worker-1", "evaluator-0"}
+    undisturbed = {task for task in first if first[task] == second[task]}
+    assert undisturbed == {"worker-0", "worker-1", "evaluator-0"}, "\n".join(at_work.run.lines)
     at_work.kill("worker-1")
-    node_cluster.kubectl("delete", "pod", "mnist-ps-worker-0", "-n", team.namespace, "--wait=false")
+    node_cluster.kubectl("delete", "pod", "mnist-ps-evaluator-0", "-n", team.namespace, "--wait=false")
     assert at_work.run.finish(PATIENCE) == 0
     assert accuracy(at_work.run.lines) >= 0.95
     status = at_work.status()
-    assert status["taskRestarts"].keys() == {"chief-0", "ps-0", "worker-0", "worker-1"}
-    assert (status["state"], status["retries"]) == ("Succeeded", 2)
+    assert status["taskRestarts"] == {"chief-0": 1, "evaluator-0": 1, "ps-0": 1, "worker-1": 1}
+    assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 3, 2)
 
 
 def test_a_replica_that_needs_more_memory_than_its_limit_is_tried_twice(team: Room) -> None:
