@@ -26,6 +26,7 @@ from tfjob.kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from tfjob.kube.lease import LeaseLost
 from tfjob.kube.resources import NODES, PODS, TFJOBS
 from tfjob.kube.tls import Certificate
 
@@ -197,7 +198,7 @@ def test_a_server_that_is_not_there_is_named_with_the_reason(monkeypatch: pytest
 def test_the_fence_stops_a_write_and_lets_reads_and_the_lease_pass() -> None:
     async def test(server: ApiServer, client: Client) -> None:
         def closed() -> None:
-            raise PermissionError
+            raise LeaseLost
 
         client.before_write = closed
         server.answers += [reply({}), reply({})]
@@ -206,7 +207,7 @@ def test_the_fence_stops_a_write_and_lets_reads_and_the_lease_pass() -> None:
             client.delete(PODS, "team", "a"),
             client.patch(PODS, "team", "a", {}),
         ):
-            with pytest.raises(PermissionError):
+            with pytest.raises(LeaseLost):
                 await write
         await client.get(PODS, "team", "a")
         await client.request("PUT", "/lease", fenced=False)

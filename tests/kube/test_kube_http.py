@@ -95,6 +95,8 @@ def test_a_compressed_answer_is_uncompressed() -> None:
         b"SSH-2.0-OpenSSH_9\r\n\r\n",
         b"HTTP/1.1 abc\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc",
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * HEAD_LIMIT,

@@ -31,6 +31,7 @@ from plan.builders import (
 )
 from tfjob.api.types import ReplicaStatus, TFJob
 from tfjob.plan.plan import SUSPEND_REASON, Plan, is_finished, plan
+from tfjob.plan.replicas import PODS_A_PASS
 
 
 def suspended(owner: TFJob, suspend: bool = True) -> TFJob:
@@ -271,12 +272,13 @@ def test_the_work_of_a_pass_grows_with_the_number_of_replicas_and_not_with_its_s
     assert calls(400) < 2.3 * calls(200)
 
 
-def test_a_thousand_pods_share_one_rendering_of_the_cluster() -> None:
+def test_a_thousand_pods_share_one_rendering_of_the_cluster_and_come_in_portions() -> None:
+    """Each holds all of TF_CONFIG, so all of them at once would cost their number squared."""
     outcome = see(job(chief=1, worker=999), with_services=False)
-    assert (len(created_pods(outcome)), len(created_services(outcome))) == (1000, 1000)
-    last = outcome.actions[999]
+    assert (len(created_pods(outcome)), len(created_services(outcome))) == (PODS_A_PASS, 1000)
+    last = outcome.actions[PODS_A_PASS - 1]
     config = json.loads(last.child.spec["containers"][0]["env"][0]["value"])  # type: ignore[union-attr]
-    assert (len(config["cluster"]["worker"]), config["task"]) == (999, {"type": "worker", "index": 998})
+    assert (len(config["cluster"]["worker"]), config["task"]) == (999, {"type": "worker", "index": PODS_A_PASS - 2})
 
 
 def test_a_finished_job_is_removed_when_its_time_is_over_and_not_while_suspended() -> None:

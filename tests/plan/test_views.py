@@ -60,3 +60,15 @@ def test_a_container_that_never_ran_has_no_start() -> None:
     end = seen(builder.exited(128, 5, "StartError"))
     assert end is not None
     assert end.started is None
+
+
+def test_a_pod_that_failed_before_its_container_ran_ended_when_it_began_and_not_anew_in_each_pass() -> None:
+    """Else its end would never be long enough ago to be final."""
+    owner = job(worker=1)
+    builder = pod(owner, "worker-0")
+    status = replace(builder.pod.status, phase="Failed", reason="SysctlForbidden", start_time=at(3))
+    builder.pod = replace(builder.pod, status=status)
+    for now in (10, 600):
+        (view,) = survey(owner, owner.status, observed(owner, [builder]), at(now))
+        assert view.end is not None
+        assert (view.end.time, view.end.reason) == (at(3), "SysctlForbidden")

@@ -67,6 +67,10 @@ class Checked:
     renamed: Mapping[Path, str]
 
 
+MOST_SUGGESTIONS = 20
+"""Looking for what somebody meant takes milliseconds a field; who has more unknown fields meant another schema."""
+
+
 @dataclass(frozen=True)
 class _Place:
     """The definitions from the root to here, each with its path, and whether unknown fields are only warned about."""
@@ -84,6 +88,7 @@ class _Check:
         self.filled = filled
         self.problems: list[Problem] = []
         self.renamed: dict[Path, str] = {}
+        self.unknowns = 0
 
     def report(self, path: Path, message: str, hint: str = "", warning: bool = False) -> None:
         self.problems.append(Problem(path_text(self.written(path)), message, hint, warning=warning))
@@ -160,7 +165,10 @@ class _Check:
                 self.report((*path, name), "is missing")
 
     def unknown(self, key: str, kind: str, path: Path, place: _Place) -> None:
-        hint = self.schema.hints.get((kind, key)) or self.suggestion(key, kind, path, place)
+        self.unknowns += 1
+        hint = self.schema.hints.get((kind, key), "")
+        if not hint and self.unknowns <= MOST_SUGGESTIONS:
+            hint = self.suggestion(key, kind, path, place)
         if place.lenient:
             hint = hint or "it is kept as it is"
         self.report((*path, key), "unknown field", hint, place.lenient)

@@ -19,8 +19,8 @@ CHIEF, EVALUATOR, MASTER, PS, WORKER = "Chief", "Evaluator", "Master", "PS", "Wo
 REPLICA_TYPES = (CHIEF, EVALUATOR, MASTER, PS, WORKER)
 """In the order in which v1.9 evaluates them; the order of conditions and children follows from it."""
 
-MOST_REPLICAS = 10_000
-"""Of one job. TF_CONFIG names every replica in each of them, so a larger job would not start anyway."""
+MOST_REPLICAS = 2_500
+"""Of one job. TF_CONFIG names every replica, and Linux allows no longer variable than that makes it."""
 
 PORT_NAME = "tfjob-port"
 DEFAULT_PORT = 2222

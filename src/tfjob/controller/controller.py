@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 REFUSAL_RETRY = 10.0
 """Seconds until a child that the cluster refused is tried again."""
+BLOCKING = frozenset({"Forbidden", "NamespaceNotFound", "NamespaceTerminating", "QuotaExceeded"})
+"""Refusals that say nothing about the one child: a job of a thousand pods asks once, not a thousand times."""
 AT_ONCE = 32
 """How many actions of one pass are under way together, so that a job of a thousand pods does not flood a cluster."""
 
@@ -123,12 +125,16 @@ class Controller:
 
     async def _act(self, key: Key, job: TFJob, actions: Sequence[Action]) -> None:
         """Carries out actions that do not depend on each other; a failure is raised when all have been tried."""
-        remaining, failures = iter(actions), list[Exception]()
+        remaining, failures, blocked = iter(actions), list[Exception](), set[str]()
 
         async def work() -> None:
             for action in remaining:
+                if isinstance(action, Create) and action.child.kind in blocked:
+                    continue  # it would be refused for the same reason as the one before
                 try:
                     await self._carry_out(key, job, action)
+                    if isinstance(action, Create) and self._refusals.reason(key, action.child) in BLOCKING:
+                        blocked.add(action.child.kind)
                 except Exception as error:
                     failures.append(error)
 

@@ -37,6 +37,11 @@ class Refusals:
         self._of[key][name] = Refusal(reason, message, before.since if before else now)
         return before is None or before.reason != reason
 
+    def reason(self, key: Key, child: Pod | Service | PodGroup) -> str:
+        """Why a child was refused; empty if it was not."""
+        refusal = self._of.get(key, {}).get((child.kind, child.metadata.name))
+        return refusal.reason if refusal else ""
+
     def drop(self, key: Key, child: Pod | Service | PodGroup) -> None:
         """Forgets a refusal, because the child is there now."""
         self._of.get(key, {}).pop((child.kind, child.metadata.name), None)

@@ -252,11 +252,10 @@ class Client:
             more = f"Content-Type: {content_type or 'application/json'}\r\nContent-Length: {len(data)}\r\n"
         else:
             more = self._compression if method == "GET" else "Content-Length: 0\r\n"
+        fence = self.before_write if fenced and method != "GET" else None
         tries = 0
         while True:
-            if fenced and self.before_write is not None and method != "GET":
-                self.before_write()
-            answer = await self._attempt(method, target, more, data)
+            answer = await self._attempt(method, target, more, data, fence)
             if isinstance(answer, bytes):
                 return answer
             tries += 1
@@ -328,14 +327,16 @@ class Client:
             async with opened:
                 yield opened
 
-    async def _attempt(self, method: str, target: str, more: str, data: bytes) -> bytes | KubeError:
+    async def _attempt(
+        self, method: str, target: str, more: str, data: bytes, fence: Callable[[], None] | None
+    ) -> bytes | KubeError:
         """One request: its answer, or what went wrong."""
         if self._credential.header() is not self._authorization:
             await self._authorize()
         started = time.perf_counter()
         message = f"{method} {target} HTTP/1.1\r\n{self._head}{more}\r\n".encode() + data
         try:
-            answer = await self._pool.exchange(message, REQUEST_SECONDS, repeatable=method == "GET")
+            answer = await self._pool.exchange(message, REQUEST_SECONDS, repeatable=method == "GET", fence=fence)
             body = answer.body()
         except (OSError, ValueError) as error:
             self._observed(method, 0, started)

@@ -7,13 +7,13 @@ covers the time until the caches show what was written.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence, Set
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.names import JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL
+from tfjob.api.names import JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL, child_name
 from tfjob.api.objects import Pod, PodGroup, Service
 from tfjob.api.types import API_VERSION, KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
@@ -36,6 +36,7 @@ from tfjob.kube.refusal import refused
 from tfjob.kube.resources import NODES, PODGROUPS, PODS, SERVICES, TFJOBS, Resource
 from tfjob.kube.store import Store
 from tfjob.plan.actions import News
+from tfjob.plan.tasks import members
 
 AnyChild = Pod | Service | PodGroup
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
@@ -61,7 +62,7 @@ class KubeCluster:
         self.event_log = event_log
         self._resources = {KIND: TFJOBS, "Pod": PODS, "Service": SERVICES, "PodGroup": pod_groups or PODGROUPS}
         self._writes = OwnWrites()
-        self._changed: deque[Key] = deque()
+        self._changed: dict[Key, None] = {}  # in order, each once: a standby gathers them for weeks
         self._wake = asyncio.Event()
         self._lost_nodes: frozenset[str] = frozenset()
         self.jobs: Store[CachedJob] = Store(on_change=self._job_changed)
@@ -98,7 +99,9 @@ class KubeCluster:
         """Keys of jobs that changed, or whose children did; the queue behind it makes one of many."""
         while True:
             while self._changed:
-                yield self._changed.popleft()
+                key = next(iter(self._changed))
+                del self._changed[key]
+                yield key
             self._wake.clear()
             await self._wake.wait()
 
@@ -110,7 +113,10 @@ class KubeCluster:
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children that belong to this very job, by uid: a job of the same name before it had others."""
         owner = job.metadata.uid
-        return self._writes.children(kind, owner, self._stores[kind].by_index(owner))
+        shown = self._writes.children(kind, owner, self._stores[kind].by_index(owner))
+        if kind is Pod and (missing := _missing(job, shown)):
+            shown += await self._asked(job, missing)
+        return shown
 
     async def create(self, child: AnyChild) -> None:
         """Makes a child and remembers it until its cache shows it."""
@@ -118,6 +124,8 @@ class KubeCluster:
             answer = await self.client.create(self._resources[child.kind], child.metadata.namespace, child)
         except errors.AlreadyExists:
             raise AlreadyExists(child.metadata.name, ours=await self._is_ours(child)) from None
+        except errors.Conflict as error:
+            raise Conflict(str(error)) from None  # of a quota that many use at once
         except errors.ApiError as error:
             refusal = refused(error)
             if refusal is None:
@@ -179,6 +187,17 @@ class KubeCluster:
         """Leaves news to the event log."""
         self.event_log.add(job, news)
 
+    async def _asked(self, job: TFJob, missing: Set[str]) -> list[Any]:
+        """Pods that a job had and no cache shows, asked of the server: a watch may be dead without knowing it."""
+        selector = f"{OURS},{JOB_NAME_LABEL}={job.metadata.name}"
+        listing = await self.client.list(PODS, job.metadata.namespace, label_selector=selector, type=msgspec.Raw)
+        found = []
+        for pod in map(decode_pod, listing.items):
+            if _owner(pod) == job.metadata.uid and pod.metadata.name in missing:
+                self._writes.created(job.metadata.uid, pod)
+                found.append(pod)
+        return found
+
     # --- what the caches tell -----------------------------------------------------------------------------------
 
     def _job_changed(self, before: CachedJob | None, after: CachedJob | None) -> None:
@@ -210,7 +229,7 @@ class KubeCluster:
                 self._touch(Key(pod.metadata.namespace, pod.metadata.labels.get(JOB_NAME_LABEL, "")))
 
     def _touch(self, key: Key) -> None:
-        self._changed.append(key)
+        self._changed[key] = None
         self._wake.set()
 
     async def _sweep(self) -> None:
@@ -242,6 +261,15 @@ class KubeCluster:
         """The very child that a cache shows already, if it does."""
         shown = self._stores[type(child)].get(child.metadata.namespace, child.metadata.name)
         return shown if shown is not None and shown.metadata.uid == child.metadata.uid else None
+
+
+def _missing(job: TFJob, shown: Sequence[AnyChild]) -> Set[str]:
+    """The names of pods that the status remembers and nothing shows."""
+    if not job.status.started:
+        return frozenset()
+    expected = members(job.status.started) - members(job.status.completed_indexes)
+    names = {child_name(job, task.type, task.index) for task in expected}
+    return names - {child.metadata.name for child in shown}
 
 
 def _owner(child: AnyChild) -> str | None:

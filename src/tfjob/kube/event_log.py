@@ -16,7 +16,7 @@ from typing import Any
 
 from tfjob.api.types import API_VERSION, KIND, TFJob
 from tfjob.kube.client import Client
-from tfjob.kube.errors import ApiError, NotFound, Unreachable
+from tfjob.kube.errors import KubeError, NotFound
 from tfjob.kube.resources import CORE_EVENTS
 from tfjob.plan.actions import News
 
@@ -104,7 +104,7 @@ class EventLog:
             for pending in waiting:
                 try:
                     await self._write(pending)
-                except (ApiError, Unreachable) as error:
+                except KubeError as error:
                     self.dropped += 1
                     logger.debug("an event about %s was not written: %s", pending.job.metadata.name, error)
 

@@ -96,7 +96,7 @@ class Answer:
         elif "chunked" in self.headers.get("transfer-encoding", "").lower():
             self._step = Answer._chunk_size
         elif "content-length" in self.headers:
-            self._left = int(self.headers["content-length"])
+            self._left = _size(self.headers["content-length"], 10)
             self.complete = self._left == 0
             self._step = Answer._sized
         else:
@@ -117,7 +117,7 @@ class Answer:
         line = self._line()
         if line is None:
             return False
-        self._left = int(line.partition(b";")[0], 16)
+        self._left = _size(bytes(line).partition(b";")[0].decode("latin-1").strip(), 16)
         self._step = Answer._chunk if self._left else Answer._trailer
         return True
 
@@ -156,3 +156,10 @@ class Answer:
         self.size += len(piece)
         self._left -= len(piece)
         self._at += len(piece)
+
+
+def _size(text: str, base: int) -> int:
+    """A length; what `int` takes besides digits, such as a sign, is none."""
+    if not text.isalnum():
+        raise ValueError(f"{text!r} is no length")
+    return int(text, base)

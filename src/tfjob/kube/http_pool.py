@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import unquote, urlsplit
 
@@ -33,14 +33,23 @@ class Pool:
         self._idle: list[Connection] = []
         self._closed = False
 
-    async def exchange(self, message: bytes, seconds: float, *, repeatable: bool) -> Answer:
-        """Sends a request and waits for its whole answer. Raises OSError.
+    async def exchange(
+        self, message: bytes, seconds: float, *, repeatable: bool, fence: Callable[[], None] | None = None
+    ) -> Answer:
+        """Sends a request and waits for its whole answer. Raises OSError, or what `fence` raises.
 
-        A `repeatable` one is sent again when a connection that was kept open turns out to be closed.
+        A `repeatable` one is sent again when a connection that was kept open turns out to be closed. The fence is asked
+        in the moment before anything is sent, after all waiting.
         """
         async with self._permits:
             while True:
                 connection, is_new = await self._take()
+                try:
+                    if fence is not None:
+                        fence()
+                except BaseException:
+                    self._keep(connection)
+                    raise
                 try:
                     answer = await connection.exchange(message, seconds)
                 except Broken:

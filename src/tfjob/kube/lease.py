@@ -16,10 +16,13 @@ from typing import Any, NoReturn
 import msgspec
 
 from tfjob.kube.client import Client
-from tfjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
+from tfjob.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from tfjob.kube.resources import LEASES
 
 logger = logging.getLogger(__name__)
+
+ATTEMPT_SECONDS = 3.0
+_FREE = {"holderIdentity": "", "leaseDurationSeconds": 1}
 
 
 def uptime() -> float:
@@ -83,7 +86,7 @@ class Lease:
                     if await self._take():
                         return
                 wait = self._until_free()
-            except (ApiError, Unreachable, TimeoutError) as error:
+            except (KubeError, TimeoutError) as error:
                 wait = self.retry
                 logger.warning("lease %s/%s: %s", self.namespace, self.name, error or "no answer in time")
             await self._sleep(wait)
@@ -94,9 +97,10 @@ class Lease:
             await self._sleep(max(0.0, min(self.retry, self._left())))
             self.check()
             try:
-                async with asyncio.timeout(self._left()):
+                # Not all that is left: a connection that went silent must not cost the lease.
+                async with asyncio.timeout(min(self._left(), ATTEMPT_SECONDS)):
                     renewed = await self._take()
-            except (ApiError, Unreachable, TimeoutError) as error:
+            except (KubeError, TimeoutError) as error:
                 logger.warning(
                     "lease %s/%s is not renewed: %s", self.namespace, self.name, error or "no answer in time"
                 )
@@ -111,9 +115,16 @@ class Lease:
         if not held:
             return
         try:
-            await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
-        except (ApiError, Unreachable) as error:
+            try:
+                await self._write(_FREE)
+            except Conflict:
+                # Of a renewal that was cut off after it was sent.
+                if await self._look() and self._holder == self.identity:
+                    await self._write(_FREE)
+        except KubeError as error:
             logger.warning("lease %s/%s is not released: %s", self.namespace, self.name, error)
+        else:
+            logger.info("lease released: %s/%s", self.namespace, self.name)
 
     async def _take(self) -> bool:
         """One attempt to begin or to go on leading."""

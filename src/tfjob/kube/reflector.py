@@ -18,7 +18,7 @@ import msgspec
 
 from tfjob.kube.backoff import Backoff
 from tfjob.kube.client import PAGE_SIZE, Client, selectors
-from tfjob.kube.errors import ApiError, Gone, Status, TooManyRequests, Unreachable, api_error
+from tfjob.kube.errors import ApiError, Gone, KubeError, Status, TooManyRequests, Unreachable, api_error
 from tfjob.kube.resources import Resource
 from tfjob.kube.store import Name, Store, T
 
@@ -137,6 +137,8 @@ class Reflector(Generic[T]):
             if error.code < 500:
                 self._version = ""
             return "refused", error
+        except KubeError as error:
+            return "unauthorized", error  # what fetches the credentials failed; it may not the next time
         except msgspec.DecodeError as error:
             return "garbled", error
         except TimeoutError:
@@ -165,10 +167,10 @@ class Reflector(Generic[T]):
                     items.append(self._decode(raw))
                 except Exception as error:
                     undecodable.append(self._report(raw, error))
+            self._heard = time.monotonic()
             continue_ = page.metadata.continue_
             if not continue_:
                 break
-        self._heard = time.monotonic()
         self.store.replace(items, undecodable)
         self._version = page.metadata.resource_version
         self.synced.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -21,8 +21,10 @@ SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 class Metrics:
     """Every counter of one operator process; it is the controller's observer and the client's."""
 
-    def __init__(self, *, workers: int = 1) -> None:
+    def __init__(self, *, workers: int = 1, host: str = "") -> None:
         self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._host = host
         controller, queue = {"controller": CONTROLLER}, {"name": CONTROLLER, "controller": CONTROLLER}
         results = Counter(
             "controller_runtime_reconcile", "Passes by result", ["controller", "result"], registry=registry
@@ -66,7 +68,7 @@ class Metrics:
         ).labels(**queue)
 
         self._requests = Counter(
-            "rest_client_requests", "Requests to the API server", ["code", "method"], registry=registry
+            "rest_client_requests", "Requests to the API server", ["code", "host", "method"], registry=registry
         )
         self.leading = Gauge(
             "leader_election_master_status", "1 while this process leads", ["name"], registry=registry
@@ -124,7 +126,7 @@ class Metrics:
 
     def requested(self, method: str, code: int, seconds: float) -> None:
         """The API server answered, or did not (code 0)."""
-        self._requests.labels(str(code) if code else "<error>", method).inc()
+        self._requests.labels(str(code) if code else "<error>", self._host, method).inc()
 
 
 class Sampled(Collector):

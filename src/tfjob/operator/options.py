@@ -52,7 +52,6 @@ class Options:
     cluster_domain: str = ""
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
-    json_logs: bool = True
 
     @property
     def settings(self) -> Settings:

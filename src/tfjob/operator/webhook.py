@@ -54,7 +54,9 @@ async def _validate(request: web.Request) -> web.Response:
         review = msgspec.json.decode(await request.read(), type=dict[str, Any])
     except msgspec.DecodeError as error:
         return web.Response(status=400, text=f"no AdmissionReview: {error}\n")
-    return web.Response(body=msgspec.json.encode(answer(review)), content_type="application/json")
+    # In a thread: an object may be large and odd, and the lease is renewed meanwhile.
+    verdict = await asyncio.to_thread(answer, review)
+    return web.Response(body=msgspec.json.encode(verdict), content_type="application/json")
 
 
 class Webhook:

@@ -23,7 +23,8 @@ def attempt_of(pod: Pod) -> int:
 
 def made_for(pod: Pod) -> int:
     """The attempt that a pod was made for."""
-    return int(pod.metadata.annotations.get(ATTEMPT, "1"))
+    written = pod.metadata.annotations.get(ATTEMPT, "")
+    return int(written) if written.isdecimal() else 1  # by hand, perhaps
 
 
 def restarts_in_place(pod: Pod) -> int:

@@ -7,20 +7,26 @@ from datetime import datetime, timedelta
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.conditions import FAILED, SUCCEEDED
 
+LONGEST_SECONDS = 10**9
+"""Thirty years: more would run past the calendar."""
 BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
 
 
 def deadline(job: TFJob, status: TFJobStatus) -> datetime | None:
     """When `activeDeadlineSeconds` ends the job."""
     seconds = job.spec.run_policy.active_deadline_seconds
-    return status.start_time + timedelta(seconds=seconds) if seconds is not None and status.start_time else None
+    return _after(status.start_time, seconds) if seconds is not None and status.start_time else None
 
 
 def expiry(job: TFJob, status: TFJobStatus) -> datetime | None:
     """When `ttlSecondsAfterFinished` removes the finished job."""
     seconds = job.spec.run_policy.ttl_seconds_after_finished
     ended = _ended(status) if seconds is not None else None
-    return ended + timedelta(seconds=seconds) if seconds is not None and ended else None
+    return _after(ended, seconds) if seconds is not None and ended else None
+
+
+def _after(time: datetime, seconds: int) -> datetime:
+    return time + timedelta(seconds=min(seconds, LONGEST_SECONDS))
 
 
 def over_backoff_limit(job: TFJob, status: TFJobStatus) -> bool:

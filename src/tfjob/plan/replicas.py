@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import PARALLELISM, TFJob, TFJobStatus
@@ -15,6 +16,9 @@ from tfjob.plan.pod_groups import Step
 from tfjob.plan.restarts import runs_again
 from tfjob.plan.tasks import Observed, desired, members, task_of
 from tfjob.plan.views import View
+
+PODS_A_PASS = 500
+"""Each holds the TF_CONFIG of all: more at once would cost more memory than an operator has; the next pass goes on."""
 
 
 def reconcile(
@@ -42,7 +46,7 @@ def reconcile(
     ]
     if group.hold:
         return first
-    missing = _missing(job, status, views, observed, stale, now)
+    missing = islice(_missing(job, status, views, observed, stale, now), PODS_A_PASS)
     made = pods(job, [(view.task, view.attempt) for view in missing], settings)
     return [*first, *(Create(child) for child in made), *_missing_services(job, views, observed)]
 
@@ -117,6 +121,6 @@ def _missing_services(job: TFJob, views: Sequence[View], observed: Observed) -> 
 def _room(job: TFJob, observed: Observed) -> int:
     """How many more pods may run at once; only a converted batch/v1 Job is limited."""
     parallelism = job.metadata.annotations.get(PARALLELISM)
-    if parallelism is None:
+    if parallelism is None or not parallelism.isdecimal():
         return -1
     return max(0, int(parallelism) - sum(child.status.phase not in ("Succeeded", "Failed") for child in observed.pods))

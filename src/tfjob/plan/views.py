@@ -121,7 +121,9 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
         return None if _starts_again(pod, terminated) or _is_called_pending(pod) else end_of(terminated, now)
     if failed:
         # A pod can fail without its container ever having run, for example when the node turns it away.
-        return End(now, reason=pod.status.reason or "PodFailed", message=pod.status.message)
+        # Its time must not move with each pass, or it would never settle.
+        time = pod.status.start_time or pod.metadata.creation_timestamp or now
+        return End(time, reason=pod.status.reason or "PodFailed", message=pod.status.message)
     if pod.spec.get("nodeName") in lost_nodes:
         return End(now, reason=NODE_NOT_READY, message=f"node {pod.spec['nodeName']} is not ready", infrastructure=True)
     return None
