@@ -100,6 +100,7 @@ class Door:
             begun.set()
             await ended.wait()
             await runner.cleanup()
+        await asyncio.sleep(0.25)  # until connections with TLS are closed too, as aiohttp's documents advise
 
 
 def abort(request: web.Request) -> None:
