@@ -57,6 +57,8 @@ def start(on_nodes: CommandLine, *words: str, stdin: str = "") -> subprocess.Pop
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # Tests that run in the background of a shell ignore it, and what they start inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdin is not None
     process.stdin.write(stdin)
@@ -155,7 +157,7 @@ def test_a_shell_in_a_replica_has_a_terminal_of_our_size(on_nodes: CommandLine, 
 
     pid, terminal = pty.fork()
     if pid == 0:
-        words = ["exec", ticking, "worker-0", "--", "sh", "-c", "stty size; exit 5"]
+        words = ["exec", ticking, "worker-0", "--", "sh", "-c", "sleep 1; stty size; exit 5"]
         os.execvpe(on_nodes.tool.command[0], [*on_nodes.tool.command, *words], on_nodes.environment())
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
     screen = b""
