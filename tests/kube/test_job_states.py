@@ -39,6 +39,8 @@ def conditions(*types: str) -> TFJobStatus:
         (conditions("Created", "Running", "Succeeded"), "Succeeded"),
         (TFJobStatus(conditions=[Condition(type="Running", status="False")]), "Pending"),
         (TFJobStatus(), "Pending"),
+        (TFJobStatus(state="Suspended"), "Pending"),
+        (conditions("Created", "Suspended"), "Pending"),
     ],
 )
 def test_the_state_is_ours_or_what_another_operator_s_conditions_say(status: TFJobStatus, state: str) -> None:
@@ -53,6 +55,7 @@ def test_the_state_is_ours_or_what_another_operator_s_conditions_say(status: TFJ
         (of(TFJobStatus(state="Pending", reason="Unschedulable")), "Unschedulable", ""),
         (of(TFJobStatus(state="Running"), {"suspend": True}), "Suspending", ""),
         (of(TFJobStatus(state="Suspended", reason="Stopped"), {"suspend": True}), "Stopped", ""),
+        (of(TFJobStatus(state="Suspended", reason="Stopped")), "Resuming", ""),
         (of(TFJobStatus(state="Running"), deletion_timestamp=T0), "Terminating", ""),
         (of(run={"managed_by": "kueue.x-k8s.io/multikueue"}), "", "it is managed by kueue.x-k8s.io/multikueue"),
     ],
@@ -62,6 +65,12 @@ def test_the_reason_says_what_the_status_does_not_know(shown: TFJob, reason: str
     assert found.reason == reason
     assert found.note.startswith(noted)
     assert bool(found.note) is bool(noted)
+
+
+def test_a_job_is_suspended_as_long_as_its_spec_says_so() -> None:
+    """What was resumed a moment ago must not look as if it were at rest."""
+    assert state_of(of(TFJobStatus(state="Suspended"), {"suspend": True})) == "Suspended"
+    assert record(of(TFJobStatus(state="Suspended")), T0).state == "Pending"
 
 
 def test_a_new_job_is_given_time_to_be_seen() -> None:

@@ -14,11 +14,13 @@ from tfjob.kube.job_records import short_id
 from tfjob.plan.attempts import attempt_due, attempt_of
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import is_finished
+from tfjob.plan.suspension import RESUMING
 from tfjob.plan.tasks import desired, main_container, members, task_of
 
 UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"
 PATIENCE = timedelta(seconds=10)
 """How long a job may lie there before it is said that no operator looks at it."""
+PENDING = "Pending"
 BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
@@ -39,11 +41,13 @@ def record(job: TFJob, now: datetime, *, current: bool = True, folder: Path | No
 
 
 def state_of(job: TFJob) -> str:
-    """The state that our operator writes, else what the conditions of another one say."""
-    if job.status.state:
-        return job.status.state
+    """The state that our operator writes, else what the conditions of another one say.
+
+    What was resumed is Pending, though the operator may not have seen that yet.
+    """
     true = [condition.type for condition in job.status.conditions if condition.status == "True"]
-    return next((name for name in reversed(true) if name != "Created"), "Pending")
+    state = job.status.state or next((name for name in reversed(true) if name != "Created"), PENDING)
+    return PENDING if state == SUSPENDED and not job.spec.run_policy.suspend else state
 
 
 def is_unseen(job: TFJob, now: datetime) -> bool:
@@ -73,6 +77,8 @@ def _reason(job: TFJob, state: str, now: datetime) -> str:
         return UNSEEN
     if job.spec.run_policy.suspend and state != SUSPENDED and not is_finished(job.status):
         return SUSPENDING
+    if state == PENDING and job.status.state == SUSPENDED:
+        return RESUMING
     return job.status.reason
 
 

@@ -23,7 +23,7 @@ from tfjob.local.log_view import POLL, Follower, read
 from tfjob.local.store import Run, Store
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import SUSPEND_REASON, is_finished
-from tfjob.plan.suspension import INTERRUPTED, resumed
+from tfjob.plan.suspension import INTERRUPTED, RESUMING, resumed
 from tfjob.plan.tasks import task_of
 
 STEP_SECONDS = 0.1
@@ -204,6 +204,8 @@ def record(run: Run) -> Record:
         state, reason = SUSPENDED, INTERRUPTED
     elif run.job.spec.run_policy.suspend and not is_finished(run.job.status):
         state, reason = SUSPENDED, run.job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
+    elif state == SUSPENDED and not run.job.spec.run_policy.suspend:
+        state, reason = "Pending", RESUMING  # whoever waits for its end must not take the rest before for it
     return Record(
         job=run.job,
         id=run.id,

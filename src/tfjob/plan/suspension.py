@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tfjob.api.types import TFJob
 from tfjob.plan.plan import SUSPEND_REASON
 
-STOPPED, INTERRUPTED = "Stopped", "Interrupted"
+STOPPED, INTERRUPTED, RESUMING = "Stopped", "Interrupted", "Resuming"
 
 
 def suspended(job: TFJob, reason: str) -> TFJob:
