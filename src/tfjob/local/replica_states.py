@@ -11,6 +11,7 @@ from tfjob.controller.console import Replica
 from tfjob.local.pod_folder import pod_folder
 from tfjob.local.pod_history import PodRecord, history
 from tfjob.local.store import Run, Store
+from tfjob.plan.attempts import restarts_in_place
 from tfjob.plan.tasks import desired, main_container, task_of
 
 
@@ -29,7 +30,7 @@ def replicas(store: Store, run: Run) -> list[Replica]:
             Replica(
                 name=task.name,
                 phase=last.phase or "Pending" if last else "-",
-                attempts=len(left),
+                attempts=sum(1 + restarts_in_place(Pod(status=one.status or PodStatus())) for one in left),
                 restarts=run.job.status.task_restarts.get(task.name, 0),
                 exit_code=ended.exit_code if ended else None,
                 address=pod.status.pod_ip if pod else "",
