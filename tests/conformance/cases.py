@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from conformance import scripts
 from conformance.checks import (
     Check,
+    attempts,
     both,
     bounded,
     failed,
@@ -61,7 +62,8 @@ class Case:
 GANG = {
     "Chief": remembering("serve", "meet", "once", "/shared/chief", "follow", policy="ExitCode"),
     "Worker": remembering(
-        *("serve", "meet", "until", "/shared/chief", "once", "/shared/worker", "kill", "SIGKILL"), policy="ExitCode"
+        *("serve", "meet", "until", "/shared/chief", "first", "/shared/worker", "kill", "SIGKILL", "sleep", "300"),
+        policy="ExitCode",
     ),
 }
 
@@ -156,7 +158,7 @@ CASES = [
     Case(
         "under OnFailure the replica restarts in place",
         [tfjob("place", {"Worker": remembering("once", "/shared/place", "exit", "1", policy="OnFailure")})],
-        succeeded("worker-0 exited 0", restarts=1),
+        both(succeeded("worker-0 exited 0", restarts=1), attempts(worker_0=2)),
     ),
     Case(
         "under OnFailure a killed replica restarts in place too, and one that ran out of memory",
@@ -213,7 +215,7 @@ CASES = [
     Case(
         "a killed member takes the whole gang with it, and all start again",
         [tfjob("gang", GANG)],
-        both(succeeded("chief-0 exited 0", restarts=1), task_restarts()),
+        both(succeeded("chief-0 exited 0", restarts=1), task_restarts(), attempts(chief_0=2, worker_0=2)),
     ),
     Case(
         "a member killed after another one exited 0 makes both run again",

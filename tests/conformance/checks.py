@@ -126,6 +126,16 @@ def task_restarts(**expected: int) -> Check:
     return check
 
 
+def attempts(**expected: int) -> Check:
+    """How often each replica ran, by a new pod or in place."""
+
+    def check(outcome: Outcome) -> None:
+        wanted = {name.replace("_", "-"): count for name, count in expected.items()}
+        assert {one["name"]: one["attempts"] for one in outcome.job["replicas"]} == wanted, outcome.job
+
+    return check
+
+
 def bounded(outcome: Outcome) -> None:
     assert outcome.job["reason"] == "BackoffLimitExceeded", outcome.job
     assert outcome.job["restarts"] == 1, outcome.job

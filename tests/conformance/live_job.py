@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from running import wait_until
@@ -42,19 +44,29 @@ class LiveJob:
 
     def until(self, **expected: Any) -> dict[str, Any]:
         """Waits until the job has these values, and returns it."""
+        return self.until_it(lambda job: all(job.get(key) == value for key, value in expected.items()))
+
+    def until_it(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Waits until something holds for the job, and returns it."""
         seen: list[dict[str, Any]] = [{}]
 
-        def holds() -> bool:
+        def look() -> bool:
+            time.sleep(0.3)  # every look is a process
             seen[0] = self.status()
-            return all(seen[0].get(key) == value for key, value in expected.items())
+            return holds(seen[0])
 
-        wait_until(holds, PATIENCE, lambda: f"not {expected}: {seen[0]}")
+        wait_until(look, PATIENCE, lambda: str(seen[0]))
         return seen[0]
 
     def runs(self) -> set[str]:
         """The replicas that run now."""
-        return {one["name"] for one in self.status().get("replicas", ()) if one["phase"] == "Running"}
+        return running(self.status())
 
     def lines(self, replica: str) -> list[str]:
         """What a replica has said in its present attempt."""
         return self("logs", replica).splitlines()
+
+
+def running(job: dict[str, Any]) -> set[str]:
+    """The replicas of a job that run."""
+    return {one["name"] for one in job.get("replicas", ()) if one["phase"] == "Running"}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from conformance.live_job import LiveJob
-from running import wait_until
+from conformance.live_job import LiveJob, running
 
 
 def suspend_and_resume(job: LiveJob) -> None:
     """All replicas end, and run again when the job is resumed."""
-    job("wait", "--for", "running")
     job.until(ready="2/2")
     job("suspend")
     assert job.until(state="Suspended")["ready"] == "0/2"
@@ -26,7 +24,7 @@ def begin_when_resumed(job: LiveJob) -> None:
 def grow(job: LiveJob) -> None:
     """One worker more, once all have met."""
     job.until(state="Running", ready="2/2")
-    wait_until(lambda: "met 1" in job.lines("chief-0"), 60)
+    job.until_it(lambda _: "met 1" in job.lines("chief-0"))
     job("scale", "worker=2")
 
 
@@ -37,7 +35,6 @@ def scale_beside_servers(job: LiveJob) -> None:
     job.until(state="Running", ready="4/4")
     job("scale", "worker=1")
     job.until(state="Running", ready="3/3")
-    wait_until(lambda: "worker-1" not in job.runs(), 60)
     # Whether it succeeds is open: the replica ends with the file, and whatever runs in it ends with the replica.
     job.tool("exec", "flock", "chief-0", "--", "python", "standin.py", "make", "/shared/enough")
 
@@ -45,7 +42,7 @@ def scale_beside_servers(job: LiveJob) -> None:
 def see_the_server_go(job: LiveJob) -> None:
     """After the end nobody runs."""
     job("wait", "--for", "succeeded")
-    wait_until(lambda: not job.runs(), 60, lambda: str(job.status()))
+    job.until_it(lambda found: not running(found))
 
 
 def see_the_server_stay(job: LiveJob) -> None:
@@ -58,4 +55,4 @@ def see_the_server_stay(job: LiveJob) -> None:
 def see_it_go(job: LiveJob) -> None:
     """The job removes itself after its end."""
     job("wait", "--for", "succeeded")
-    wait_until(lambda: not job.status().get("current"), 60, lambda: str(job.status()))
+    job.until_it(lambda found: not found.get("current"))

@@ -11,7 +11,7 @@ import pytest
 from conformance import standin_image
 from conformance.case_runner import CaseRunner, Place, lines_of
 from conformance.cases import CASES, Case
-from conformance.manifests import replica, tfjob
+from conformance.manifests import remembering, replica, tfjob
 from conformance.pod_history import PodHistory, watched
 from devcluster.client import Client
 from installed import Installed
@@ -141,13 +141,17 @@ def test_tf_config_is_the_same_in_a_pod_and_in_a_local_process(
     there: CaseRunner, namespace: str, tool: Installed, tmp_path: Path
 ) -> None:
     """Byte by byte, in every replica of the same manifest in a namespace of the same name."""
-    types = {"Chief": 1, "Worker": 2, "PS": 2, "Evaluator": 1}
-    said = {kind: replica("config", "sleep", "2", count=count) for kind, count in types.items()}
-    manifest = [tfjob("bytes", said, successPolicy="AllWorkers")]
+    replicas = {
+        "Chief": remembering("config", "serve", "meet", "until", "/shared/evaluator", "sleep", "3"),
+        "Worker": replica("config", "serve", "sleep", "300", count=2),
+        "PS": replica("config", "serve", "sleep", "300", count=2),
+        "Evaluator": remembering("config", "make", "/shared/evaluator", "sleep", "300"),
+    }
+    manifest = [tfjob("bytes", replicas)]
     here = Place(tool, tmp_path, everywhere=("-n", namespace), starting=("--level", "full"))
     runs = [place.run("bytes", manifest)[0] for place in (here, there.place)]
     assert [run.returncode for run in runs] == [0, 0], runs
     in_process, in_pod = (lines_of(run.stdout) for run in runs)
     assert in_process == in_pod
-    assert len(in_pod) == sum(types.values())
+    assert len(in_pod) == sum(spec["replicas"] for spec in replicas.values())
     assert f".{namespace}.svc:2222" in in_pod["worker-1"][0]
