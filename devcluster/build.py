@@ -32,6 +32,11 @@ def binaries(part: Part) -> Path:
     return built(f"{part.name}-{part.version}-{key}", lambda folder: _build(part, folder)) / "bin"
 
 
+def module(part: Part) -> Path:
+    """The folder with the sources of a part's module, as Go keeps them: manifests lie there too."""
+    return Path(_download(part)["Dir"])
+
+
 def _source(part: Part) -> str:
     return "" if part.package else (SOURCES / f"{part.name}.go").read_text()
 
@@ -39,12 +44,10 @@ def _source(part: Part) -> str:
 def _build(part: Part, folder: Path) -> None:
     watch = Stopwatch()
     say(f"{part.name} {part.version}: building with Go ({part.duration} the first time) ...")
-    go, env = golang.go(), golang.environment()
-    if part.unlisted:
-        env["GONOSUMDB"] = "*"
+    go, env = golang.go(), _environment(part)
     with scratch() as name:
         place = Path(name)
-        (place / "go.mod").write_text(_go_mod(part, go, env))
+        (place / "go.mod").write_text(_go_mod(part))
         if part.package:
             _run([go, "get", f"{part.package}@v{part.version}"], place, env, part)
         else:
@@ -59,15 +62,14 @@ def _build(part: Part, folder: Path) -> None:
     say(f"{part.name} {part.version}: built in {watch}")
 
 
-def _go_mod(part: Part, go: str, env: dict[str, str]) -> str:
+def _go_mod(part: Part) -> str:
     """A module of our own that needs the part's module."""
     language = ".".join(map(str, versions.GO_MINIMUM))
     lines = [f"module devcluster/{part.name}", "", f"go {language}", ""]
     if part.module and not part.package:
         lines.append(f"require {part.module} v{part.version}")
     if part.staging:
-        download = [go, "mod", "download", "-json", f"{part.module}@v{part.version}"]
-        text = Path(json.loads(_run(download, SOURCES, env, part))["GoMod"]).read_text()
+        text = Path(_download(part)["GoMod"]).read_text()
         lines += [f"replace {name} => {name} v{part.staging}" for name in staged_modules(text)]
     return "\n".join(lines) + "\n"
 
@@ -75,6 +77,17 @@ def _go_mod(part: Part, go: str, env: dict[str, str]) -> str:
 def staged_modules(go_mod: str) -> list[str]:
     """The modules that a go.mod replaces by folders below ./staging; others must name their published version."""
     return re.findall(r"^\s*(?:replace\s+)?(\S+)\s+=>\s+\./staging/", go_mod, re.MULTILINE)
+
+
+def _download(part: Part) -> dict[str, str]:
+    """Where Go keeps a part's module."""
+    command = [golang.go(), "mod", "download", "-json", f"{part.module}@v{part.version}"]
+    found: dict[str, str] = json.loads(_run(command, SOURCES, _environment(part), part))
+    return found
+
+
+def _environment(part: Part) -> dict[str, str]:
+    return golang.environment() | ({"GONOSUMDB": "*"} if part.unlisted else {})
 
 
 def _run(command: list[str], place: Path, env: dict[str, str], part: Part) -> str:
