@@ -22,6 +22,7 @@ OBJECTS = {
     "status": ("JobStatus", ("status", "fails", "-o", "json")),
     "wait": ("Job", ("wait", "hello", "-o", "json")),
     "doctor": ("Doctor", ("doctor", "-o", "json")),
+    "version": ("Version", ("version", "-o", "json")),
 }
 
 

@@ -22,8 +22,8 @@ from tfjob.plan.suspension import STOPPED, suspended
 MOST_DISTRIBUTIONS = 10
 MOST_SECONDS = 0.100
 TRIES = 40
-DRIVING = {"asyncio", "psutil", "tfjob.local.driver", "tfjob.local.kubelet"}
-"""What only a process that drives a job needs; loading it would double the cost of a command."""
+DRIVING = {"asyncio", "psutil", "aiohttp", "tfjob.local.driver", "tfjob.local.kubelet", "tfjob.kube.client"}
+"""What only a process that drives a job, or talks to a cluster, needs; it would double the cost of a command."""
 LOOKING = ("ps", "status sleeper", "logs sleeper", "events sleeper", "wait sleeper --for suspended", "check hello.yaml")
 
 

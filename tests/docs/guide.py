@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -92,7 +92,7 @@ def _commands(text: str, first: int) -> Iterator[Command]:
 class Session:
     """A shell in a folder of its own, with a state folder of its own."""
 
-    def __init__(self, folder: Path, project: Path) -> None:
+    def __init__(self, folder: Path, project: Path, env: Mapping[str, str]) -> None:
         folder.mkdir(exist_ok=True)
         bin_folder = Path(sys.executable).parent
         self.folder = project
@@ -106,6 +106,7 @@ class Session:
                 "LANG": "C.UTF-8",
                 "TZ": "UTC",
                 **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},
+                **env,
             },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -139,19 +140,28 @@ class Session:
         self._shell.communicate()
 
 
-def play(page: Path, folder: Path, project: Path | None = None) -> Iterator[tuple[Command, str]]:
-    """Executes a page; gives each command with what it printed. Files are written unless the project is given."""
+def play(
+    page: Path,
+    folder: Path,
+    project: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    edit: Callable[[str], str] = str,
+) -> Iterator[tuple[Command, str]]:
+    """Executes a page; gives each command with what it printed. Files are written unless the project is given.
+
+    `env` is added to the environment; `edit` puts something of the tests in the place of what a file names.
+    """
     home = folder / "home"
     if project is None:
         project = folder / "project"
         project.mkdir()
-    session = Session(home, project)
+    session = Session(home, project, env or {})
     try:
         for block in blocks(page):
             if isinstance(block, File):
                 target = project / block.name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(block.text)
+                target.write_text(edit(block.text))
             else:
                 yield block, session.run(block.command)
     finally:

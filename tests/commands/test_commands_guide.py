@@ -1,0 +1,34 @@
+"""The guide to jobs on a cluster says what really happens."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands.cluster_line import on_cluster
+from devcluster.client import Client
+from devcluster.images import BUSYBOX
+from docs.guide import play
+from installed import Installed
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "cluster.md"
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+
+def test_every_command_of_the_cluster_guide_prints_what_it_says(
+    tool: Installed, node_cluster: Client, nodes_namespace: str, tmp_path: Path
+) -> None:
+    line = on_cluster(tool, node_cluster.kubeconfig, nodes_namespace, tmp_path)
+    programs = f"{Path(sys.executable).parent}:{node_cluster.programs}:/usr/bin:/bin"
+    env = {"KUBECONFIG": line.tool.env["KUBECONFIG"], "PATH": programs}
+    # The doctor sees no Deployment: the operator of the tests runs beside the cluster.
+    for command, printed in play(GUIDE, tmp_path, env=env, edit=with_our_image):
+        assert command.matches(printed), f"{GUIDE.name}:{command.line}: $ {command.command}\n{printed}"
+
+
+def with_our_image(text: str) -> str:
+    """The image that the nodes have; there is no registry to pull from."""
+    return text.replace("image: busybox:1.36", f"image: {BUSYBOX}\n              imagePullPolicy: IfNotPresent")
