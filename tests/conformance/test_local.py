@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 
@@ -28,9 +29,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     chosen: Installed = request.getfixturevalue("user_tool" if who == "user" else "tool")
     folder = chosen.make_folder(tmp_path_factory.mktemp("conformance") / f"{level}-{who}")
     place = Place(chosen, folder, starting=("--level", level))
-    runner = CaseRunner(place, [case for case in CASES if level in case.levels], AT_ONCE)
-    yield runner
-    runner.close()
+    with contextlib.closing(CaseRunner(place, [case for case in CASES if level in case.levels], AT_ONCE)) as runner:
+        yield runner
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.job for case in CASES])
