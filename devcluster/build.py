@@ -93,6 +93,10 @@ def _environment(part: Part) -> dict[str, str]:
 def _run(command: list[str], place: Path, env: dict[str, str], part: Part) -> str:
     done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
+        if done.returncode < 0:
+            raise Refused(
+                f"the build of {part.name} {part.version} was ended by signal {-done.returncode}; start it again"
+            )
         end = "\n".join(done.stderr.strip().splitlines()[-15:])
         raise Refused(f"{part.name} {part.version} does not build: `{' '.join(command)}` says:\n{end}")
     return done.stdout
