@@ -7,14 +7,17 @@ import os
 import signal
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from command_line import CommandLine
+from commands.cluster_line import on_cluster
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
+from faulty_door import Door, faulty_door
 from running import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -127,6 +130,43 @@ def test_a_follower_goes_on_through_a_restart_in_place_and_the_previous_run_can_
     assert first[:3] == ["tick 1", "tick 2", "tick 3"]
     before = [line for line in lines[: lines.index("dying")] if line.startswith("tick")]
     assert before == sorted(set(before), key=lambda line: int(line.split()[1])), "no line is told twice"
+
+
+def test_a_follower_and_an_attached_run_go_on_when_the_api_server_was_away(
+    on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp_path: Path
+) -> None:
+    with faulty_door(node_cluster.kubeconfig, tmp_path) as door:
+        behind = on_cluster(on_nodes.tool, door.kubeconfig, nodes_namespace, tmp_path)
+        attached = start(behind, "run", "-", stdin=manifest("through", worker=TICKS))
+        wait_until(lambda: "tick 2" in on_nodes.run("logs", "through").stdout, 90)
+        follower = start(behind, "logs", "through", "worker-0", "-f")
+        wait_until(lambda: sum("follow=true" in one for one in open_requests(door)) == 2, 60)
+        door.close()
+        time.sleep(4)
+        door.reopen()
+        last = ticks(on_nodes("logs", "through"))[-1] + 3
+        wait_until(lambda: ticks(on_nodes("logs", "through"))[-1] > last, 60)
+        on_nodes("exec", "through", "worker-0", "--", "touch", "/tmp/die")
+        followed, _ = follower.communicate(timeout=90)
+        shown, _ = attached.communicate(timeout=90)
+    assert (follower.returncode, attached.returncode) == (0, 1)
+    for text in (followed, shown):
+        numbers = ticks(text)
+        assert numbers == list(range(1, numbers[-1] + 1)), text
+        assert "dying" in text
+        assert numbers[-1] > last
+    assert shown.count("does not answer") == 1
+    assert "through failed after" in shown
+
+
+def ticks(text: str) -> list[int]:
+    """The numbers that a ticking replica has said."""
+    return [int(line.rpartition("tick ")[2]) for line in text.splitlines() if "tick " in line and line[0] in "tw"]
+
+
+def open_requests(door: Door) -> list[str]:
+    """What is being read through a door."""
+    return [request.path_qs for request in list(door._open.values())]
 
 
 def test_the_containers_of_a_replica_are_told_apart(on_nodes: CommandLine, ticking: str) -> None:

@@ -12,13 +12,13 @@ import click
 import msgspec
 
 from tfjob.api.types import TFJob
-from tfjob.cli import outcome
-from tfjob.cli.display import Display, level, show_troubles
+from tfjob.cli import outages, outcome
+from tfjob.cli.display import Display, level
 from tfjob.cli.starting import ended
 from tfjob.controller.console import Record
 from tfjob.kube.client import Client
 from tfjob.kube.console import KubeConsole
-from tfjob.kube.errors import Forbidden
+from tfjob.kube.errors import Forbidden, KubeError
 from tfjob.kube.follower import Follower
 from tfjob.kube.job_events import KubeEvent
 from tfjob.kube.job_records import JobRecords, RecordWriter
@@ -38,20 +38,28 @@ def attach(console: KubeConsole, submission: Submission, output: str) -> int:
     """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
     made = console.run(submit(console.client, submission, console.options))
     records = [console.record(job) for job in made]
-    detached = console.run(_follow_all(console.client, records, console.records, quiet=output == "json"))
+    try:
+        detached = console.run(_follow_all(console.client, records, console.records, quiet=output == "json"))
+    except KubeError:
+        _tell_it_goes_on(records)  # whatever keeps us from following it
+        raise
     left = [record for record in map(console.again, records) if record is not None]
     if not detached:
         return ended([record.name for record in records], left, output)
-    for record in left:
-        click.echo(f"{record.name} goes on; stop it with: tfjob stop {record.name}{record.options}", err=True)
+    _tell_it_goes_on(left)
     return outcome.INTERRUPTED
+
+
+def _tell_it_goes_on(records: list[Record]) -> None:
+    for record in records:
+        click.echo(f"{record.name} goes on; stop it with: tfjob stop {record.name}{record.options}", err=True)
 
 
 async def _follow_all(client: Client, records: list[Record], kept: JobRecords, *, quiet: bool) -> bool:
     """Follows jobs until all are over; returns whether somebody ended that sooner."""
     runs = [_Attached(client, record, kept, several=len(records) > 1, quiet=quiet) for record in records]
     level([run.display for run in runs])
-    show_troubles(runs[0].display)
+    outages.show(lambda text: runs[0].display.say(text, warning=True))
     detached = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

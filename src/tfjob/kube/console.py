@@ -128,8 +128,8 @@ class KubeConsole:
 
     def record(self, job: TFJob) -> Record:
         """A job of the cluster as commands show it."""
-        kept = self.records.of(job)
-        return job_states.record(job, datetime.now(UTC), folder=kept.folder if kept else None, options=self.options)
+        folder = self.records.folder_of(job)
+        return job_states.record(job, datetime.now(UTC), folder=folder, options=self.options)
 
     def _gone(self, kept: JobRecord) -> Record:
         return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=self.options)

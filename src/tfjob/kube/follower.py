@@ -39,6 +39,10 @@ QUEUED_LINES, BATCH = 10_000, 1_000
 _decode_pod = msgspec.json.Decoder(Pod).decode
 
 
+Key = tuple[str, str]
+"""The uid of a pod and the name of a container."""
+
+
 class Followed(NamedTuple):
     """A line, and which run of its container wrote it."""
 
@@ -62,13 +66,14 @@ class Follower:
         self._query = query or LogQuery()
         self._on_job = on_job
         self._jobs: Store[CachedJob] = Store(on_change=self._job_changed)
-        self._pods: Store[Pod] = Store(on_change=lambda old, new: self._news())
+        self._pods: Store[Pod] = Store(on_change=self._pod_changed)
+        self._known: dict[Key, Container] | None = None
         namespace = job.metadata.namespace
         name = f"metadata.name={job.metadata.name}"
         self._job_reflector = Reflector(client, TFJOBS, decode_job, self._jobs, namespace, field_selector=name)
         self._pod_reflector = Reflector(client, PODS, _decode_pod, self._pods, namespace, selector(job))
         self._lines: asyncio.Queue[Followed] = asyncio.Queue(QUEUED_LINES)
-        self._readers: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._readers: dict[Key, asyncio.Task[None]] = {}
         self._reflecting: list[asyncio.Task[None]] = []
         self._happened, self._changed = asyncio.Event(), asyncio.Event()
         self._has_begun = False
@@ -123,31 +128,30 @@ class Follower:
 
     def _unread(self) -> bool:
         """Whether a container that has ended has more to tell."""
-        ended = {container.key for container in self._containers() if container.has_ended}
         return not self._lines.empty() or any(
-            not task.done() and (key in ended or self._container(key) is None) for key, task in self._readers.items()
+            not task.done() and ((container := self._containers().get(key)) is None or container.has_ended)
+            for key, task in self._readers.items()
         )
 
     # --- the containers -----------------------------------------------------------------------------------------
 
     def _follow_new_containers(self) -> None:
-        for container in self._containers():
-            if container.key not in self._readers and container.has_log:
-                reader = self._read(container.key, LogLines(container.label), begun=not self._has_begun)
-                self._readers[container.key] = asyncio.create_task(reader)
+        for key, container in self._containers().items():
+            if key not in self._readers and container.has_log:
+                reader = self._read(key, LogLines(container.label), begun=not self._has_begun)
+                self._readers[key] = asyncio.create_task(reader)
         self._has_begun = True
 
-    def _containers(self) -> list[Container]:
-        pods = [pod for pod in self._pods.all() if belongs(pod, self._first)]
-        return containers_of(pods, self._query.replica)
+    def _containers(self) -> dict[Key, Container]:
+        if self._known is None:
+            pods = [pod for pod in self._pods.all() if belongs(pod, self._first)]
+            self._known = {container.key: container for container in containers_of(pods, self._query.replica)}
+        return self._known
 
-    def _container(self, key: tuple[str, str]) -> Container | None:
-        return next((container for container in self._containers() if container.key == key), None)
-
-    async def _read(self, key: tuple[str, str], lines: LogLines, *, begun: bool) -> None:
+    async def _read(self, key: Key, lines: LogLines, *, begun: bool) -> None:
         """All lines of a container, run after run; `begun` says that it was there before us."""
         backoff = Backoff(first=0.2, last=10.0)
-        container = self._container(key)
+        container = self._containers().get(key)
         number = container.restarts if container else 0
         whole = False
         while container is not None:
@@ -174,7 +178,7 @@ class Follower:
                     await asyncio.sleep(backoff.delay())
                 lines.reconnect()
             await happens(self._changed, LOOK_SECONDS)
-            container = self._container(key)
+            container = self._containers().get(key)
 
     async def _stream(self, container: Container, lines: LogLines, *, begun: bool) -> None:
         if lines.since is not None:
@@ -209,6 +213,10 @@ class Follower:
                 self._happened.set()
 
     # --- what changes -------------------------------------------------------------------------------------------
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        self._known = None
+        self._news()
 
     def _job_changed(self, old: CachedJob | None, new: CachedJob | None) -> None:
         if new is not None and new.metadata.uid == self._first.metadata.uid:

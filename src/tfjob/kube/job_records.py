@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -97,10 +98,15 @@ class JobRecords:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def folder_of(self, job: TFJob) -> Path | None:
+        """Where the record of that very job lies, if there is one."""
+        folder = self._folder(job)
+        return folder if folder.exists() else None
+
     def of(self, job: TFJob) -> JobRecord | None:
         """The record of that very job."""
-        folder = self._folder(job)
-        return _read(folder) if folder.exists() else None
+        folder = self.folder_of(job)
+        return None if folder is None else _read(folder)
 
     def all(self, namespace: str | None = None) -> list[JobRecord]:
         """Every record of a namespace or of all, the oldest job first."""
@@ -111,7 +117,8 @@ class JobRecords:
     def begin(self, job: TFJob) -> RecordWriter:
         """Starts, or goes on with, the record of a job."""
         folder = self._folder(job)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(OSError):  # the writer will say so
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return RecordWriter(folder, job)
 
     def _folder(self, job: TFJob) -> Path:

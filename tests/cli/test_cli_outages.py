@@ -1,0 +1,20 @@
+"""What is said when a cluster does not answer for a while."""
+
+from __future__ import annotations
+
+import logging
+
+from tfjob.cli.outages import Outages
+
+
+def test_one_cause_is_told_once_however_many_watches_break_and_however_often() -> None:
+    said: list[str] = []
+    logger = logging.Logger("test")
+    logger.addHandler(Outages(said.append))
+    for plural in ("pods", "tfjobs", "events"):
+        for seconds in (1.2, 2.5):
+            cause = " (the API server does not answer: connection refused)"
+            logger.warning("watch of %s: %s%s; again in %.1f s", plural, "unreachable", cause, seconds)
+    logger.info("watch of %s: %s%s; again in %.1f s", "pods", "closed", "", 1.0)
+    logger.warning("something else")
+    assert said == ["the API server does not answer: connection refused; trying again", "something else; trying again"]
