@@ -11,8 +11,19 @@ from tfjob.api.crd import crd
 
 def serve_tfjobs(client: Client) -> None:
     """Applies the CRD as `kubectl apply -f` does, and waits until jobs can be made."""
-    client.kubectl("apply", "-f", "-", stdin=json.dumps(crd()))
-    wait_until(lambda: served(client), 30)
+    wait_until(lambda: _applied(client), 60)
+    wait_until(lambda: served(client), 60)
+
+
+def _applied(client: Client) -> bool:
+    """Whether the CRD is there; another process of the run may be making it in the same moment."""
+    try:
+        client.kubectl("apply", "-f", "-", stdin=json.dumps(crd()))
+    except KubectlFailed as error:
+        if not any(word in str(error) for word in ("AlreadyExists", "Conflict", "has been modified")):
+            raise
+        return False
+    return True
 
 
 def served(client: Client) -> bool:

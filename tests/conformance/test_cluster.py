@@ -15,7 +15,7 @@ from conformance import standin_image
 from conformance.case_runner import CaseRunner, Place, lines_of
 from conformance.cases import CASES, Case
 from conformance.manifests import remembering, replica, tfjob
-from conformance.pod_history import PodHistory, watched
+from conformance.pod_lives import PodHistory, watched
 from devcluster import state
 from devcluster.client import Client
 from installed import Installed
