@@ -70,7 +70,6 @@ def whole_life(team: Room) -> None:
     team.until_event("life", "TFJobRestarting")
     team.ends("life-chief-0")
     wait_until(lambda: team.find(TFJOBS, "life") is None, 60)
-    team.until_pods("life")
 
 
 def troubles(operator: OperatorProcess) -> list[Object]:
