@@ -43,7 +43,8 @@ def test_a_job_is_applied_watched_described_read_and_deleted(node_cluster: Clien
 
     names, values = (line.split() for line in kubectl("get", "tfj", "by-hand").splitlines())
     assert names == ["NAME", "STATE", "READY", "RESTARTS", "REASON", "AGE"]
-    assert values[:4] == ["by-hand", "Succeeded", "2/2", "0"]
+    # How many ran when the chief was done depends on which was the faster.
+    assert (values[0], values[1], values[3]) == ("by-hand", "Succeeded", "0")
     assert "chief-0 exited 0" in kubectl("describe", "tfjob", "by-hand")
     # Events follow the status.
     wait_until(lambda: "TFJobSucceeded" in kubectl("describe", "tfjob", "by-hand").partition("Events:")[2], PATIENCE)
