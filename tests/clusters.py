@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cluster: runs on a real Kubernetes, which it starts (added by its fixtures)")
+    config.addinivalue_line("markers", "node: of those, what needs nodes that run pods (added by its fixtures)")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at
@@ -51,6 +52,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = {"control_plane", "node_cluster"} & set(getattr(item, "fixturenames", ()))
         if fixtures or item.path.parent.name == "development":
             item.add_marker(pytest.mark.cluster)
+        if "node_cluster" in fixtures or item.path.stem == "test_devcluster_nodes":
+            item.add_marker(pytest.mark.node)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
