@@ -58,6 +58,8 @@ LEFT_OUT = (
     "*.a",
 )
 """Parts of a Python installation that no operator needs."""
+LOADED_LATER = ("libgcc_s.so.1",)
+"""What the C library loads by itself: this one when a thread ends before its time, else the process aborts."""
 FILES = {
     "etc/passwd": f"operator:x:{USER_ID}:{USER_ID}::/:/nonexistent\n",
     "etc/group": f"operator:x:{USER_ID}:\n",
@@ -189,6 +191,8 @@ def copy_libraries(root: Path) -> None:
     for program in programs:
         libraries |= linked(program)
     system = next(path.parent for name, path in libraries.items() if name == "libc.so.6")
+    for name in LOADED_LATER:
+        libraries.setdefault(name, system / name)
     for name, path in libraries.items():
         if path.is_relative_to(root.resolve()):
             continue

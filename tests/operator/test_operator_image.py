@@ -71,6 +71,7 @@ def test_the_operator_starts_with_nothing_but_the_image_as_the_user_of_the_image
 
     assert run("-m", "tfjob", "--version") == f"tfjob {__version__}\n"
     assert run("-c", f"import {MODULES}, tfjob.operator.certificates as c; print(c.LIFETIME.days)") == "30\n"
+    assert run("-c", "import ctypes; ctypes.CDLL('libgcc_s.so.1')") == "", "a thread that ends early would abort it"
 
 
 def test_the_archive_is_an_oci_layout_whose_digests_hold(blobs: dict[str, bytes]) -> None:
