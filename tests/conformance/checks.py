@@ -99,13 +99,6 @@ def said(replica_name: str, line: str) -> Check:
     return check
 
 
-def said_times(replica_name: str, line: str, times: int) -> Check:
-    def check(outcome: Outcome) -> None:
-        assert outcome.lines.get(replica_name, []).count(line) == times, outcome.lines
-
-    return check
-
-
 def greeted(outcome: Outcome) -> None:
     """A variable made of others names the pod and the namespace."""
     assert f"hello files-worker-0 in {outcome.job['namespace']}" in outcome.lines["worker-0"], outcome.lines

@@ -54,5 +54,6 @@ def see_the_server_stay(job: LiveJob) -> None:
 
 def see_it_go(job: LiveJob) -> None:
     """The job removes itself after its end."""
-    job("wait", "--for", "succeeded")
+    waited = job.tool("wait", "brief", "--for", "succeeded")
+    assert waited.returncode in (0, 3), waited  # 3: on a busy machine it may be gone before anybody looks
     job.until_it(lambda found: not found.get("current"))
