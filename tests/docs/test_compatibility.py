@@ -25,8 +25,10 @@ def test_every_test_with_real_tensorflow_is_in_the_table_and_they_are_at_most_20
     rows = re.findall(r"^\| `(test_\w+\.py)::(test_\w+)` \| (\d+) \|", table, re.MULTILINE)
     assert sum(int(runs) for _, _, runs in rows) <= 20
     for file in (ROOT / "tests" / "training").glob("test_*.py"):
-        if "pytest.mark.long" in file.read_text():
+        text = file.read_text()
+        if "pytest.mark.long" in text:
             continue  # not in CI
-        for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE):
+        marked = re.findall(r"^@pytest\.mark\.tensorflow\n(?:@.*\n)*def (test_\w+)", text, re.MULTILINE)
+        for name in marked or re.findall(r"^def (test_\w+)", text, re.MULTILINE):
             without = "without_tensorflow" in name or "failing_example" in name
             assert without or (file.name, name) in {(module, test) for module, test, _ in rows}, f"{file.name}::{name}"
