@@ -49,11 +49,15 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        fixtures = {"control_plane", "node_cluster"} & set(getattr(item, "fixturenames", ()))
-        if fixtures or item.path.parent.name == "development":
-            item.add_marker(pytest.mark.cluster)
-        if "node_cluster" in fixtures or item.path.stem == "test_devcluster_nodes":
+        asked = set(getattr(item, "fixturenames", ()))
+        on_nodes = "node_cluster" in asked or (item.path.stem, "installed" in asked) == ("test_operator_image", True)
+        if item.path.parent.name == "development":
+            item.add_marker(pytest.mark.alone)  # it compares the machine before and after
+            on_nodes = item.path.stem == "test_devcluster_nodes"
+        if on_nodes:
             item.add_marker(pytest.mark.node)
+        if on_nodes or {"control_plane", "own_cluster"} & asked or item.path.parent.name == "development":
+            item.add_marker(pytest.mark.cluster)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
