@@ -33,6 +33,8 @@ from conformance.manifests import (
     tfjob,
 )
 
+TIME_TO_TELL = ("sleep", "4")
+"""Restarts in place are told by the machine they happen on; a job's end elsewhere must not come before that."""
 FULL = ("full",)
 """For cases in which it does not matter how far replicas are separated."""
 
@@ -165,7 +167,9 @@ CASES = [
             tfjob(
                 "places",
                 {
-                    "Chief": remembering("until", "/shared/killed", "until", "/shared/starved", policy="OnFailure"),
+                    "Chief": remembering(
+                        *("until", "/shared/killed", "until", "/shared/starved"), *TIME_TO_TELL, policy="OnFailure"
+                    ),
                     "PS": remembering(
                         *("first", "/shared/kill", "kill", "SIGKILL"),
                         *("make", "/shared/killed", "sleep", "300"),
@@ -189,7 +193,9 @@ CASES = [
             tfjob(
                 "always",
                 {
-                    "Chief": remembering("until", "/shared/zero", "until", "/shared/one", "until", "/shared/signal"),
+                    "Chief": remembering(
+                        *("until", "/shared/zero", "until", "/shared/one", "until", "/shared/signal"), *TIME_TO_TELL
+                    ),
                     "PS": remembering(
                         *("first", "/shared/exits-0", "exit", "0", "make", "/shared/zero", "sleep", "300"),
                         policy="Always",
