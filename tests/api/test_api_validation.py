@@ -118,6 +118,12 @@ def test_each_rule_finds_its_fault_at_its_path(bad: TFJob, path: str, said: str)
     assert said in str(found[0])
 
 
+def test_a_gang_larger_than_the_job_is_a_warning() -> None:
+    """It waits until the job is edited, as v1.9's own end-to-end test does."""
+    (found,) = validate(job(runPolicy={"schedulingPolicy": {"minAvailable": 10}}))
+    assert (found.path, found.warning) == ("spec.runPolicy.schedulingPolicy.minAvailable", True)
+
+
 def test_a_restart_policy_that_is_not_used_is_a_warning() -> None:
     template = {"spec": {"containers": [{"image": "tf"}], "restartPolicy": "Always"}}
     found = validate(replicas(Worker={"restartPolicy": "Never", "template": template}))

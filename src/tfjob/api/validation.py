@@ -222,8 +222,9 @@ def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
         yield from at_least(values["schedulingPolicy"], "scheduleTimeoutSeconds", 0, where)
         yield from at_least(values["schedulingPolicy"], "minAvailable", 0, where)
         if needed is not None and needed > total:
-            message = f"{needed} pods can never be available: the job has {total}"
-            yield Problem(path_text((*where, "minAvailable")), message)
+            message = f"{needed} pods are never there at once: the job has {total}"
+            # A gang scheduler lets it wait, and v1.9's users count on a later edit that asks for less.
+            yield Problem(path_text((*where, "minAvailable")), message, "nothing starts meanwhile", warning=True)
 
 
 def _policy_problems(job: TFJob) -> Iterator[Problem]:
