@@ -1,12 +1,24 @@
-"""What a follower waits for."""
+"""What a follower waits for, and what it tells."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from typing import Any
 
+import msgspec
 import pytest
+from aiohttp import web
 
-from tfjob.kube.follower import happens
+from kube.api_server import Answer, ApiServer, chunks, event, reply, silence
+from plan.builders import job
+from plan.builders import pod as pod_of
+from tfjob.api.objects import OwnerReference
+from tfjob.kube.client import Client
+from tfjob.kube.follower import Follower, happens
+
+LINE = b"2026-01-02T03:04:05.000000001Z all is well\n"
+REMOVED = b"unable to retrieve container logs for containerd://0123"
 
 
 @pytest.mark.parametrize("moments", range(5))
@@ -39,3 +51,60 @@ def test_an_event_or_the_end_of_the_time_ends_the_wait() -> None:
         await happens(event, 60)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("leaves", "logs", "told"),
+    [
+        pytest.param(True, [LINE, REMOVED], ["all is well"], id="a log that was read, of a pod that goes"),
+        pytest.param(False, [LINE, REMOVED], ["all is well", f"[{REMOVED.decode()}]"], id="of a pod that stays"),
+        pytest.param(True, [REMOVED], [f"[{REMOVED.decode()}]"], id="a log that nobody read"),
+    ],
+)
+def test_that_a_log_is_gone_is_told_where_something_was_missed(
+    leaves: bool, logs: list[bytes], told: list[str]
+) -> None:
+    """At the end of a job its pods are removed: what a kubelet says to that is no line of theirs."""
+    owner = job(worker=1)
+    built = pod_of(owner, "worker-0").running()
+    pod = document(built.deleting().pod if leaves else built.pod)
+    pod["metadata"] |= {"ownerReferences": [msgspec.to_builtins(OwnerReference(uid=owner.metadata.uid))]}
+    left = deque(logs)
+    read_all = asyncio.Event()
+
+    def serve(request: web.Request) -> Answer:
+        if request.path.endswith("/log"):
+            if len(left) == 1:
+                read_all.set()
+            return chunks(left.popleft()) if left else chunks()
+        kind, item = ("TFJob", document(owner)) if request.path.endswith("/tfjobs") else ("Pod", pod)
+        if request.query.get("watch") != "1":
+            return reply({"kind": f"{kind}List", "metadata": {"resourceVersion": "1"}, "items": [item]})
+        return ends if kind == "TFJob" else silence
+
+    async def ends(request: web.Request) -> web.StreamResponse:
+        await read_all.wait()
+        done = document(owner)
+        done["status"] = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+        done["metadata"] = {**done["metadata"], "resourceVersion": "2"}
+        return await chunks(0.3, event("MODIFIED", done), silence)(request)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await serve(request)(request)
+
+    async def main() -> list[str]:
+        async with (
+            ApiServer(otherwise=answer) as server,
+            Client(server.access()) as client,
+            Follower(client, owner) as follower,
+        ):
+            return [line.text async for lines in follower.lines() for line, _ in lines]
+
+    assert asyncio.run(main()) == told
+
+
+def document(thing: Any) -> dict[str, Any]:
+    """An object as an API server sends it."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(thing))
+    found["metadata"].setdefault("resourceVersion", "1")
+    return found

@@ -153,19 +153,21 @@ class Follower:
         backoff = Backoff(first=0.2, last=10.0)
         container = self._containers().get(key)
         number = container.restarts if container else 0
-        whole = False
+        read = whole = False
         while container is not None:
             if container.restarts > number:
                 if not whole:
                     await self._rest_of_previous(container, lines)
-                lines, number, begun, whole = LogLines(container.label), container.restarts, False, False
+                lines, number, begun = LogLines(container.label), container.restarts, False
+                read = whole = False
             elif whole:
                 if container.pod.status.phase in ("Succeeded", "Failed"):
                     return
             elif container.status and container.status.state.waiting is None:
                 has_ended = container.has_ended
                 try:
-                    await self._stream(container, lines, begun=begun)
+                    await self._stream(container, lines, begun=begun, read=read)
+                    read = True
                     # What was read after it had ended is all there is.
                     whole = has_ended
                     if whole:
@@ -180,15 +182,22 @@ class Follower:
             await happens(self._changed, LOOK_SECONDS)
             container = self._containers().get(key)
 
-    async def _stream(self, container: Container, lines: LogLines, *, begun: bool) -> None:
+    async def _stream(self, container: Container, lines: LogLines, *, begun: bool, read: bool) -> None:
+        """The log from where we are; `read` says that it came to its end once already."""
         if lines.since is not None:
             params = {**parameters(container.name, LogQuery()), "sinceTime": since_time(lines.since)}
         else:
             params = parameters(container.name, self._query if begun else LogQuery(since=self._query.since))
         async with self._client.opened(container.log_path, {**params, "follow": "true"}) as chunks:
             async for chunk in chunks:
-                await self._put(lines.take(chunk), container.run)
-        await self._put(lines.end(), container.run)
+                await self._put(self._telling(lines.take(chunk), container, read=read), container.run)
+        await self._put(self._telling(lines.end(), container, read=read), container.run)
+
+    def _telling(self, lines: list[Line], container: Container, *, read: bool) -> list[Line]:
+        """Without what a kubelet says when it has removed a container that was to go and whose log we have."""
+        present = self._containers().get(container.key)
+        leaves = present is None or present.pod.metadata.deletion_timestamp is not None
+        return [line for line in lines if not line.notice] if read and leaves else lines
 
     async def _rest_of_previous(self, container: Container, lines: LogLines) -> None:
         """What the run before this one wrote after we last heard of it, if that is still there."""
