@@ -33,6 +33,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_is_alone)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Stops a run whose groups are not seen: pytest-xdist hands them on in the names of the tests."""
+    if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
+        raise pytest.UsageError("this pytest does not show pytest-xdist its groups: see pyproject.toml")
+
+
 def _is_alone(item: pytest.Item) -> bool:
     return item.get_closest_marker("alone") is not None
 
@@ -45,7 +51,7 @@ def _group(item: pytest.Item) -> str:
     shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
     if shared:
         return shared[0]
-    return item.nodeid if item.path.parent.name in INDEPENDENT else str(item.path)
+    return item.nodeid if item.path.parent.name in INDEPENDENT else item.path.name
 
 
 @pytest.hookimpl(optionalhook=True)
