@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))
-        on_nodes = "node_cluster" in asked or (item.path.stem, "installed" in asked) == ("test_operator_image", True)
+        on_nodes = "node_cluster" in asked or item.path.stem == "test_operator_image"
         if item.path.parent.name == "development":
             item.add_marker(pytest.mark.alone)  # it compares the machine before and after
             on_nodes = item.path.stem == "test_devcluster_nodes"

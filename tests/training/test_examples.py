@@ -26,12 +26,6 @@ def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
     assert digits_right(output / "model" / "1") >= 0.95
 
 
-def test_mnist_trains_with_a_parameter_server(tool: Installed, tmp_path: Path) -> None:
-    """Chief, two workers, a server and an evaluator: the evaluator is not in the chief's cluster, so nothing hangs."""
-    lines = run_example(tool, tmp_path, "mnist-ps")
-    assert accuracy(lines) >= 0.95
-
-
 def test_between_graph_code_of_tensorflow_1_trains(tool: Installed, tmp_path: Path) -> None:
     """Two workers and a server with sessions and variable placement, as old programs do it."""
     run_example(tool, tmp_path, "between-graph")

@@ -60,7 +60,7 @@ def test_a_killed_worker_and_a_killed_chief_restart_the_whole_gang(tool: Install
 
 def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, tmp_path: Path) -> None:
     """An evaluator, a worker, then the server are killed: each restarts alone; of the server's loss the chief dies
-    too and resumes."""
+    too and resumes. The evaluator is not in the chief's cluster, so nothing hangs."""
     home = tmp_path / "home"
     run = Running(tool, home, briefly("mnist-ps", 300, tmp_path / "job"))
     run.wait_for("step 20/", timeout=90)
