@@ -15,11 +15,11 @@ from conformance import standin_image
 from conformance.case_runner import CaseRunner, Place, lines_of
 from conformance.cases import CASES, Case
 from conformance.manifests import remembering, replica, tfjob
-from conformance.pod_lives import PodHistory, watched
 from devcluster import state
 from devcluster.client import Client
 from installed import Installed
 from operating import operating
+from pod_history import PodHistory, pod_history
 from running import wait_until
 from served import serve_tfjobs
 
@@ -47,7 +47,7 @@ def namespace(node_cluster: Client, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def history(node_cluster: Client, namespace: str) -> Iterator[PodHistory]:
     """Every pod of the namespace, from before the first case on."""
-    with watched(node_cluster, namespace) as found:
+    with pod_history(node_cluster, namespace) as found:
         yield found
 
 
