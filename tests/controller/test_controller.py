@@ -53,6 +53,7 @@ class World:
         again = None
         for _ in range(count):
             again = await self.controller.reconcile(KEY)
+            await self.controller.clean_up(KEY)
         return again
 
     def restart_controller(self) -> None:
@@ -119,6 +120,54 @@ def test_when_the_status_write_conflicts_nothing_is_done_or_said() -> None:
         with pytest.raises(Conflict):
             await world.passes()
         assert (world.cluster.pods(), world.cluster.news) == ([], [])
+
+    play(job(worker=2), story)
+
+
+def test_a_status_whose_answer_was_lost_is_told_by_the_next_pass() -> None:
+    """The write was carried out: its events and its counts are not lost with the answer."""
+
+    async def story(world: World) -> None:
+        await world.passes(2)
+        world.runs()
+        world.ends("mnist-worker-0", 0)
+        world.cluster.news.clear()
+        world.controller.observer = observer = Counting()
+        genuine = world.cluster.update_status
+
+        async def lost(owner: TFJob) -> TFJob:
+            await genuine(owner)
+            raise OSError("no answer in time")
+
+        world.cluster.update_status = lost  # type: ignore[method-assign,assignment]
+        with pytest.raises(OSError, match="no answer"):
+            await world.passes()
+        assert (world.said(), observer.changes) == ([], 0)
+        world.cluster.update_status = genuine  # type: ignore[method-assign]
+        await world.passes()
+        assert (world.said()[0], observer.changes) == ("TFJobSucceeded", 1)
+
+    play(job(worker=2), story)
+
+
+class Counting(Unobserved):
+    """Counts the changes that it is told."""
+
+    changes = 0
+
+    def status_changed(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
+        self.changes += 1
+
+
+def test_a_status_that_is_refused_is_said() -> None:
+    """A stored job may break the schema of a CRD that came after it: without a word it would never move."""
+
+    async def story(world: World) -> None:
+        world.refuses(lambda: Refused("Invalid", "spec.x: Invalid value"), kind="update_status")
+        with pytest.raises(Refused):
+            await world.passes()
+        assert world.said() == ["FailedUpdateStatus"]
+        assert world.cluster.news[0].warning
 
     play(job(worker=2), story)
 
@@ -315,6 +364,25 @@ def test_the_refusals_of_a_job_do_not_concern_the_next_of_its_name() -> None:
     play(job(worker=1), story)
 
 
+def test_what_a_finished_job_leaves_is_removed_behind_the_jobs_that_go_on() -> None:
+    """The pass that ends a job removes nothing itself: under load that would keep other jobs waiting."""
+
+    async def story(world: World) -> None:
+        await world.passes(2)
+        world.runs()
+        world.ends("mnist-worker-0", 0)
+        world.cluster.operations.clear()
+        await world.controller.reconcile(KEY)
+        assert world.status.state == "Succeeded"
+        assert not [operation for operation in world.cluster.operations if operation.startswith("delete")]
+        running = asyncio.create_task(world.controller.run())
+        while "delete Pod mnist-worker-1" not in world.cluster.operations:
+            await asyncio.sleep(0.01)
+        running.cancel()
+
+    play(job(worker=2), story)
+
+
 def test_a_finished_job_is_removed_when_its_time_to_live_is_0() -> None:
     async def story(world: World) -> None:
         await world.passes()
@@ -438,6 +506,20 @@ def test_the_life_of_a_job_under_a_gang_scheduler() -> None:
     play(job(worker=2, ps=1), story)
 
 
+def test_a_change_of_a_pod_group_that_is_refused_is_said() -> None:
+    async def story(world: World) -> None:
+        world.settings = Settings(gang_scheduler="volcano")
+        world.restart_controller()
+        await world.passes(2)
+        world.scaled(Worker=3)
+        world.refuses(lambda: Refused("Forbidden", "it may not be changed"), kind="update PodGroup")
+        with pytest.raises(Refused):
+            await world.passes(3)
+        assert "FailedUpdatePodGroup" in world.said()
+
+    play(job(worker=2, ps=1), story)
+
+
 def test_the_pod_group_of_something_else_is_neither_used_nor_changed() -> None:
     async def story(world: World) -> None:
         world.settings = Settings(gang_scheduler="coscheduler")
@@ -462,7 +544,7 @@ def test_without_a_gang_scheduler_the_cluster_is_not_asked_for_groups() -> None:
             return await genuine(kind, owner)
 
         world.cluster.children = children  # type: ignore[method-assign,assignment]
-        await world.passes()
+        await world.controller.reconcile(KEY)
         assert asked == ["Pod", "Service"]
 
     play(job(worker=1), story)

@@ -47,6 +47,15 @@ def test_a_spec_that_is_none_is_told_with_the_paths_of_its_faults() -> None:
     assert any("replicas" in problem.path for problem in caught.value.problems)
 
 
+def test_a_broken_spec_keeps_what_can_be_read_of_its_run_policy() -> None:
+    """Who manages the job, and what stays of it."""
+    policy = {"managedBy": "kueue.x-k8s.io/multikueue", "ttlSecondsAfterFinished": 60, "backoffLimit": "many"}
+    with pytest.raises(InvalidJob) as caught:
+        job_of(decode_job(encoded_job({"tfReplicaSpecs": WORKER, "runPolicy": policy})))
+    kept = caught.value.job.spec.run_policy
+    assert (kept.managed_by, kept.ttl_seconds_after_finished) == ("kueue.x-k8s.io/multikueue", 60)
+
+
 def test_a_status_that_is_not_ours_says_nothing() -> None:
     job = job_of(decode_job(encoded_job({"tfReplicaSpecs": WORKER}, status={"phase": "Done", "conditions": "none"})))
     assert job.status.conditions == []

@@ -44,7 +44,7 @@ class AlreadyExists(Exception):
 
 
 class Refused(Exception):
-    """The cluster will not create an object as it is: a reason in CamelCase and a sentence."""
+    """The cluster will not take an object as it is: a reason in CamelCase and a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

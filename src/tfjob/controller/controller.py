@@ -20,17 +20,19 @@ from tfjob.controller.queue import WorkQueue
 from tfjob.controller.refusals import Refusals
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News, Update
 from tfjob.plan.children import Settings
-from tfjob.plan.plan import plan, refusal
+from tfjob.plan.plan import Plan, is_finished, plan, refusal
 from tfjob.plan.tasks import Observed
 
 logger = logging.getLogger(__name__)
 
-REFUSAL_RETRY = 10.0
-"""Seconds until a child that the cluster refused is tried again."""
+REFUSAL_RETRY, LONGEST_REFUSAL_RETRY = 10.0, 60.0
+"""Seconds until a child that the cluster refused is tried again: at first, and when it has been refused for long."""
 BLOCKING = frozenset({"Forbidden", "NamespaceNotFound", "NamespaceTerminating", "QuotaExceeded"})
 """Refusals that say nothing about the one child: a job of a thousand pods asks once, not a thousand times."""
 AT_ONCE = 32
 """How many actions of one pass are under way together, so that a job of a thousand pods does not flood a cluster."""
+CLEANING_AT_ONCE = 4
+"""The same for what ended jobs leave: under load it must not take the API server from jobs that go on."""
 
 
 class Controller:
@@ -48,46 +50,82 @@ class Controller:
         self.clock = clock
         self.observer = observer or Unobserved()
         self.queue = WorkQueue(self.observer)
+        self.cleaning = WorkQueue()
+        """Jobs that have ended and left something to remove."""
         self._refusals = Refusals()
+        self._untold: dict[Key, tuple[TFJobStatus, Plan]] = {}
+        """The status before, and the plan, of writes whose answer was lost: they may have been carried out."""
 
     async def run(self, workers: int = 1) -> None:
         """Works until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
+                tasks.create_task(self._clean())
                 for _ in range(workers):
                     tasks.create_task(self._work())
         finally:
             self.queue.close()
+            self.cleaning.close()
 
     async def drain(self, seconds: float) -> None:
         """Begins no further pass, and gives those under way some time to end."""
         self.queue.pause()
+        self.cleaning.pause()
         until = monotonic() + seconds
-        while self.queue.working_seconds() and monotonic() < until:
+        while (self.queue.working_seconds() or self.cleaning.working_seconds()) and monotonic() < until:
             await asyncio.sleep(0.01)
 
     async def reconcile(self, key: Key) -> datetime | None:
         """One pass over one job; returns when to look again though nothing changes."""
+        job, decision = await self._decide(key)
+        untold = self._untold.pop(key, None)
+        if job is None:
+            self._refusals.forget(key)
+            return None
+        if untold is not None and untold[1].status == job.status:
+            self._tell(key, job, *untold)
+        if decision.status != job.status:
+            before = job.status
+            job = await self._write_status(key, job, decision)
+            self._tell(key, job, before, decision)
+        else:
+            self._publish(job, decision.news)
+        self._refusals.keep(key, decision.actions)
+        if not is_finished(job.status):
+            await self._carry_out_all(key, job, decision.actions, AT_ONCE)
+        elif decision.actions:
+            self.cleaning.add(key)
+        return decision.again_at
+
+    async def _write_status(self, key: Key, job: TFJob, decision: Plan) -> TFJob:
+        try:
+            return await self.cluster.update_status(replace(job, status=decision.status))
+        except Conflict:
+            raise
+        except Refused as error:
+            self.cluster.publish(job, News("FailedUpdateStatus", f"Error updating: {error.message}", warning=True))
+            raise
+        except Exception:
+            self._untold[key] = job.status, decision
+            raise
+
+    async def clean_up(self, key: Key) -> None:
+        """Removes what a job that has ended need not keep."""
+        job, decision = await self._decide(key)
+        if job is not None and is_finished(job.status):
+            await self._carry_out_all(key, job, decision.actions, CLEANING_AT_ONCE)
+
+    async def _decide(self, key: Key) -> tuple[TFJob | None, Plan]:
+        """A job and what is to be done about it."""
         try:
             job = await self.cluster.job(key)
         except InvalidJob as error:
-            job, decision = error.job, refusal(error.job, error.problems, self.clock())
-        else:
-            if job is None:
-                self._refusals.forget(key)
-                return None
-            decision = plan(job, await self._observe(key, job), self.clock(), self.settings)
-        if decision.status != job.status:
-            before = job.status
-            job = await self.cluster.update_status(replace(job, status=decision.status))
-            self._tell(key, before, job.status)
-        for news in decision.news:
-            self.cluster.publish(job, news)
-        self._refusals.keep(key, decision.actions)
-        for _, stage in groupby(decision.actions, key=type):
-            await self._act(key, job, list(stage))
-        return decision.again_at
+            job, observed = error.job, await self._observe(key, error.job)
+            return job, refusal(job, observed, error.problems, self.clock())
+        if job is None:
+            return None, Plan(TFJobStatus())
+        return job, plan(job, await self._observe(key, job), self.clock(), self.settings)
 
     async def _watch(self) -> None:
         async for key in self.cluster.changes():
@@ -102,6 +140,9 @@ class Controller:
                     again_at = await self.reconcile(key)
             except Conflict:
                 self.queue.retry(key)
+            except Refused as error:
+                delay = self.queue.retry(key)
+                logger.warning("an update was refused; again in %.3f s: %s", delay, error.message)
             except Exception:
                 delay = self.queue.retry(key)
                 logger.exception("a pass over %s/%s failed; again in %.3f s", key.namespace, key.name, delay)
@@ -114,6 +155,20 @@ class Controller:
                 self.observer.reconciled(result, monotonic() - begun)
                 self.queue.done(key)
 
+    async def _clean(self) -> None:
+        while True:
+            key = await self.cleaning.get()
+            try:
+                with a_pass(key):
+                    await self.clean_up(key)
+            except Exception:
+                delay = self.cleaning.retry(key)
+                logger.exception("%s/%s: cleaning up failed; again in %.3f s", key.namespace, key.name, delay)
+            else:
+                self.cleaning.forget(key)
+            finally:
+                self.cleaning.done(key)
+
     async def _observe(self, key: Key, job: TFJob) -> Observed:
         return Observed(
             pods=await self.cluster.children(Pod, job),
@@ -123,7 +178,12 @@ class Controller:
             lost_nodes=await self.cluster.lost_nodes(),
         )
 
-    async def _act(self, key: Key, job: TFJob, actions: Sequence[Action]) -> None:
+    async def _carry_out_all(self, key: Key, job: TFJob, actions: Sequence[Action], at_once: int) -> None:
+        """Carries out actions, those of one kind before those of the next."""
+        for _, stage in groupby(actions, key=type):
+            await self._act(key, job, list(stage), at_once)
+
+    async def _act(self, key: Key, job: TFJob, actions: Sequence[Action], at_once: int) -> None:
         """Carries out actions that do not depend on each other; a failure is raised when all have been tried."""
         remaining, failures, blocked = iter(actions), list[Exception](), set[str]()
 
@@ -141,7 +201,7 @@ class Controller:
         if len(actions) == 1:
             await work()
         else:
-            await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(actions)))))
+            await asyncio.gather(*(work() for _ in range(min(at_once, len(actions)))))
         if failures:
             raise failures[0]
 
@@ -150,13 +210,21 @@ class Controller:
             case Create(child):
                 await self._create(key, job, child)
             case Update(child):
-                await self.cluster.update(child)
+                await self._update(job, child)
             case Delete(kind, name, uid):
                 await self.cluster.delete(kind, Key(job.metadata.namespace, name), uid)
                 self.cluster.publish(job, News(f"SuccessfulDelete{kind}", f"Deleted {_spelt(kind)}: {name}"))
             case DeleteJob():
                 await self.cluster.delete(KIND, key, job.metadata.uid)
                 self.observer.job_deleted(key)
+
+    async def _update(self, job: TFJob, child: PodGroup) -> None:
+        try:
+            await self.cluster.update(child)
+        except Refused as error:
+            text = f"Error updating: {error.message}"
+            self.cluster.publish(job, News(f"FailedUpdate{child.kind}", text, warning=True))
+            raise
 
     async def _create(self, key: Key, job: TFJob, child: Pod | Service | PodGroup) -> None:
         kind, name = _spelt(child.kind), child.metadata.name
@@ -174,18 +242,26 @@ class Controller:
             if not isinstance(child, PodGroup):  # of which v1.9 says nothing
                 self.cluster.publish(job, News(f"SuccessfulCreate{child.kind}", f"Created {kind}: {name}"))
 
-    def _tell(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
-        """Lets those who measure and those who read logs know what became of a job."""
+    def _tell(self, key: Key, job: TFJob, before: TFJobStatus, decision: Plan) -> None:
+        """Lets users, those who measure and those who read logs know what became of a job."""
+        after = decision.status
+        self._publish(job, decision.news)
         self.observer.status_changed(key, before, after)
         if (before.state, before.reason) != (after.state, after.reason):
             logger.info("%s", after.state, extra={"reason": after.reason, "details": after.message})
 
+    def _publish(self, job: TFJob, news: Sequence[News]) -> None:
+        for one in news:
+            self.cluster.publish(job, one)
+
     def _refuse(self, key: Key, job: TFJob, child: Pod | Service | PodGroup, reason: str, message: str) -> None:
         """Tries again later; the words of a new refusal reach the status at once."""
-        if self._refusals.add(key, job, child, reason, message, self.clock()):
+        now = self.clock()
+        if self._refusals.add(key, job, child, reason, message, now):
             self.cluster.publish(job, News(f"FailedCreate{child.kind}", f"Error creating: {message}", warning=True))
             self.queue.add(key)
-        self.queue.add_after(key, REFUSAL_RETRY)
+        age = (now - self._refusals.of(key, job)[child.kind, child.metadata.name].since).total_seconds()
+        self.queue.add_after(key, min(max(REFUSAL_RETRY, age / 4), LONGEST_REFUSAL_RETRY))
 
 
 def _spelt(kind: str) -> str:

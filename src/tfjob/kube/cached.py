@@ -12,7 +12,7 @@ from tfjob.api import v1
 from tfjob.api.defaults import with_defaults
 from tfjob.api.objects import Model, ObjectMeta, Pod, PodGroup, PodStatus, Service
 from tfjob.api.problems import Problem
-from tfjob.api.types import API_VERSION, KIND, Condition, TFJob, TFJobSpec, TFJobStatus
+from tfjob.api.types import API_VERSION, KIND, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
 
 UNREAD_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
@@ -127,9 +127,21 @@ def job_of(cached: CachedJob) -> TFJob:
     try:
         return with_defaults(replace(shell, spec=_specs.decode(cached.spec)))
     except (msgspec.ValidationError, AttributeError, TypeError) as error:
-        manifest = {"apiVersion": API_VERSION, "kind": KIND, "spec": msgspec.json.decode(cached.spec)}
-        problems = v1.schema().check(manifest, KIND).problems
+        spec = msgspec.json.decode(cached.spec)
+        problems = v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems
+        shell = replace(shell, spec=TFJobSpec(run_policy=_run_policy(spec)))
         raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
+
+
+def _run_policy(spec: Any) -> RunPolicy:
+    """What can be read of a broken spec: who manages a job, and what stays of it, holds all the same."""
+    given = spec.get("runPolicy") if isinstance(spec, dict) else None
+    sound = {}
+    for name, value in given.items() if isinstance(given, dict) else ():
+        with suppress(msgspec.ValidationError):
+            msgspec.convert({name: value}, RunPolicy)
+            sound[name] = value
+    return msgspec.convert(sound, RunPolicy)
 
 
 def _status(encoded: bytes) -> TFJobStatus:

@@ -36,6 +36,7 @@ from tfjob.kube.refusal import refused
 from tfjob.kube.resources import NODES, PODGROUPS, PODS, SERVICES, TFJOBS, Resource
 from tfjob.kube.store import Store
 from tfjob.plan.actions import News
+from tfjob.plan.plan import is_finished
 from tfjob.plan.tasks import members
 
 AnyChild = Pod | Service | PodGroup
@@ -114,7 +115,7 @@ class KubeCluster:
         """The children that belong to this very job, by uid: a job of the same name before it had others."""
         owner = job.metadata.uid
         shown = self._writes.children(kind, owner, self._stores[kind].by_index(owner))
-        if kind is Pod and (missing := _missing(job, shown)):
+        if kind is Pod and not is_finished(job.status) and (missing := _missing(job, shown)):
             shown += await self._asked(job, missing)
         return shown
 
@@ -127,10 +128,7 @@ class KubeCluster:
         except errors.Conflict as error:
             raise Conflict(str(error)) from None  # of a quota that many use at once
         except errors.ApiError as error:
-            refusal = refused(error)
-            if refusal is None:
-                raise
-            raise refusal from error
+            raise refused(error) or error from error
         made = _decode(child, answer)
         if self._shown(made) is None:
             self._writes.created(_owner(made) or "", made)
@@ -146,6 +144,8 @@ class KubeCluster:
             await self.client.patch(self._resources[child.kind], metadata.namespace, metadata.name, changes, "json")
         except (errors.Conflict, errors.NotFound) as error:
             raise Conflict(str(error)) from None
+        except errors.ApiError as error:
+            raise refused(error) or error from error
 
     async def delete(self, kind: str, key: Key, uid: str) -> None:
         """Removes an object if it is still the one that was seen."""
@@ -175,6 +175,8 @@ class KubeCluster:
             answer = await self.client.update_status(TFJOBS, metadata.namespace, metadata.name, body)
         except (errors.Conflict, errors.NotFound) as error:
             raise Conflict(str(error)) from None
+        except errors.ApiError as error:
+            raise refused(error) or error from error
         written = decode_job(answer)
         self._writes.written(written, self.jobs.get(metadata.namespace, metadata.name))
         return replace(job, metadata=written.metadata)

@@ -26,7 +26,8 @@ COMPONENT = "tfjob-controller"
 """The source that training-operator's events name too."""
 GATHER_SECONDS = 0.5
 """How long news wait for others of their kind."""
-WRITERS = 4
+WRITERS = 1
+"""Under load the API server is for what jobs wait for; Events come later then."""
 QUEUE_LIMIT, MEMORY_LIMIT = 10_000, 4_096
 MESSAGE_LENGTH = 1000
 

@@ -1,6 +1,8 @@
-"""Why an API server would not create a child, in the plan's words: hopeless, doubtful, or a matter of time."""
+"""Why an API server would not take an object, in the plan's words: hopeless, doubtful, or a matter of time."""
 
 from __future__ import annotations
+
+import re
 
 from tfjob.controller.cluster import Refused
 from tfjob.kube.errors import ApiError, Forbidden, Invalid, NotFound
@@ -40,7 +42,7 @@ def _reason_of_forbidden(error: Forbidden) -> str:
         return TERMINATING
     if "exceeded quota" in error.message:
         return QUOTA
-    if " cannot create resource " in error.message:
+    if re.search(r" cannot (create|update|patch) resource ", error.message):
         # The operator's own rights: they may be repaired while the job waits.
         return NOT_ALLOWED
     return DENIED

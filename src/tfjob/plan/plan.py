@@ -54,14 +54,14 @@ class Pass:
 
 def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | None = None) -> Plan:
     """Decides what one pass over a job writes and does."""
-    if job.metadata.deletion_timestamp or job.spec.run_policy.managed_by not in MANAGED_BY_US:
+    if not _is_ours(job):
         return Plan(job.status)
     if is_finished(job.status):
         return _after_the_end(Pass(job, observed, now))
     job = memory.adopted(job)
     this = Pass(job, observed, now, settings or Settings())
     if job.status.attempt == 0 and (problems := errors(validate(job))):
-        return refusal(job, problems, now)
+        return refusal(job, observed, problems, now)
     if job.spec.run_policy.suspend and job.status.attempt == 0:
         return _suspended(this, memory.created(job, now))
 
@@ -78,17 +78,24 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     return _continue(this, status, views)
 
 
-def refusal(job: TFJob, problems: Sequence[Problem], now: datetime) -> Plan:
-    """The end of a job that cannot be run as it is written: it has failed, and nothing was made for it.
+def refusal(job: TFJob, observed: Observed, problems: Sequence[Problem], now: datetime) -> Plan:
+    """The end of a job that cannot be run as it is written: it has failed, and what it had before is cleaned up.
 
     What v1.9 has begun goes on without us: its rules were others.
     """
-    if is_finished(job.status):
+    if not _is_ours(job):
         return Plan(job.status)
+    if is_finished(job.status):
+        return _after_the_end(Pass(job, observed, now))
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
     if memory.is_adopted(job.status):
         return Plan(replace(job.status, reason="InvalidSpec", message=shortened(text, MESSAGE_BYTES)))
-    return _failed(Pass(job, Observed(), now), memory.created(job, now), limit_verdict("InvalidSpec", text, now))
+    return _failed(Pass(job, observed, now), memory.created(job, now), limit_verdict("InvalidSpec", text, now))
+
+
+def _is_ours(job: TFJob) -> bool:
+    """Whether there is anything to decide: nothing of what is being deleted, or what somebody else manages."""
+    return not job.metadata.deletion_timestamp and job.spec.run_policy.managed_by in MANAGED_BY_US
 
 
 def is_finished(status: TFJobStatus) -> bool:
