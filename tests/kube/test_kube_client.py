@@ -137,10 +137,12 @@ def test_a_redirect_is_not_followed_with_our_credentials() -> None:
     with_server(test)
 
 
-@pytest.mark.parametrize("code", [429, 503])
-def test_a_write_waits_as_long_as_the_server_asks(code: int) -> None:
+@pytest.mark.parametrize(("code", "after"), [(429, {"Retry_After": "1"}), (503, {"Retry_After": "1"}), (429, {})])
+def test_a_write_waits_as_long_as_the_server_asks(code: int, after: dict[str, str]) -> None:
+    """A second for an answer that says `later` and not when."""
+
     async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [refuse(code, "Later", Retry_After="1"), reply({})]
+        server.answers += [refuse(code, "Later", **after), reply({})]
         started = time.monotonic()
         await client.create(PODS, "team", {})
         assert 1.0 <= time.monotonic() - started < 2.0
@@ -149,13 +151,12 @@ def test_a_write_waits_as_long_as_the_server_asks(code: int) -> None:
     with_server(test)
 
 
-@pytest.mark.parametrize("after", [{}, {"Retry_After": "3600"}])
-def test_a_write_that_would_wait_for_ever_is_the_callers_to_repeat(after: dict[str, str]) -> None:
+def test_a_write_that_would_wait_for_ever_is_the_callers_to_repeat() -> None:
     async def test(server: ApiServer, client: Client) -> None:
-        server.answers.append(refuse(429, "TooManyRequests", **after))
+        server.answers.append(refuse(429, "TooManyRequests", Retry_After="3600"))
         with pytest.raises(TooManyRequests) as raised:
             await client.create(PODS, "team", {})
-        assert raised.value.retry_after == float(after.get("Retry_After", 0))
+        assert raised.value.retry_after == 3600
 
     with_server(test)
 
@@ -267,6 +268,16 @@ def test_a_token_that_is_refused_is_fetched_again_once() -> None:
         with pytest.raises(Unauthorized):
             await client.create(PODS, "team", {})
         assert len(server.seen) == 4
+
+    with_server(test, Rotating())
+
+
+def test_a_token_that_several_requests_find_refused_is_fetched_once_for_all() -> None:
+    async def test(server: ApiServer, client: Client) -> None:
+        server.answers += [refuse(401, "Unauthorized")] * 3 + [reply({})] * 3
+        await asyncio.gather(*(client.create(PODS, "team", {}) for _ in range(3)))
+        shown = sorted(seen.headers["Authorization"] for seen in server.seen)
+        assert shown == ["Bearer 0"] * 3 + ["Bearer 1"] * 3
 
     with_server(test, Rotating())
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
 import msgspec
 import pytest
 
@@ -60,9 +63,15 @@ def test_a_long_answer_that_is_no_status_is_cut() -> None:
 
 @pytest.mark.parametrize(
     ("header", "details", "seconds"),
-    [("2", {}, 2.0), ("", {"retryAfterSeconds": 3}, 3.0), ("", {}, 0.0), ("Fri, 31 Dec 1999 23:59:59 GMT", {}, 0.0)],
+    [("2", {}, 2.0), ("", {"retryAfterSeconds": 3}, 3.0), ("", {}, 1.0), ("Fri, 31 Dec 1999 23:59:59 GMT", {}, 1.0)],
 )
 def test_how_long_to_wait_comes_from_the_header_or_the_details(
     header: str, details: dict[str, object], seconds: float
 ) -> None:
     assert api_error(429, status("TooManyRequests", **details), header).retry_after == seconds
+
+
+def test_a_proxy_may_name_the_time_until_which_to_wait() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
+    assert 15 < api_error(503, b"", soon).retry_after <= 20
+    assert api_error(503, b"", "soon").retry_after == 0

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Params = Mapping[str, str] | Sequence[tuple[str, str]]
+Shown = tuple[str, tls.Certificate | None]
+"""The credentials that a request carries."""
 PatchKind = Literal["merge", "json", "strategic", "apply"]
 
 CONNECTIONS = 100
@@ -255,16 +257,20 @@ class Client:
         fence = self.before_write if fenced and method != "GET" else None
         tries = 0
         while True:
+            if self._credential.header() is not self._authorization:
+                await self._authorize()
+            shown = self._shown
             answer = await self._attempt(method, target, more, data, fence)
             if isinstance(answer, bytes):
                 return answer
             tries += 1
-            await self._bear(answer, method, tries)
+            await self._bear(answer, method, tries, shown)
 
     async def stream(self, path: str, params: Params = ()) -> AsyncIterator[bytes]:
         """What a path sends as it comes, for as long as it comes: the log of a pod. Close it to stop."""
         tries = 0
         while True:
+            shown = self._shown
             try:
                 async with self.opened(path, params) as chunks:
                     async for chunk in chunks:
@@ -272,7 +278,7 @@ class Client:
                 return
             except KubeError as error:
                 tries += 1
-                await self._bear(error, "GET", tries)
+                await self._bear(error, "GET", tries, shown)
             except OSError as error:
                 raise self._unreachable(error) from None
 
@@ -287,8 +293,10 @@ class Client:
         """
         target = _target(self._prefix, path, params)
         async with AsyncExitStack() as stack:
+            await self._authorize()
+            shown = self._shown
             answer, connection = await self._begun(target, idle, stack)
-            if answer.status == 401 and await self._renewed():
+            if answer.status == 401 and await self._renewed(shown):
                 answer, connection = await self._begun(target, idle, stack)
             if answer.status != 200:
                 raise await _refusal(answer, connection)
@@ -331,8 +339,6 @@ class Client:
         self, method: str, target: str, more: str, data: bytes, fence: Callable[[], None] | None
     ) -> bytes | KubeError:
         """One request: its answer, or what went wrong."""
-        if self._credential.header() is not self._authorization:
-            await self._authorize()
         started = time.perf_counter()
         message = f"{method} {target} HTTP/1.1\r\n{self._head}{more}\r\n".encode() + data
         try:
@@ -348,7 +354,6 @@ class Client:
 
     async def _begun(self, target: str, idle: float | None, stack: AsyncExitStack) -> tuple[Answer, Connection]:
         """The head of an answer, and the connection over which the rest comes."""
-        await self._authorize()
         started = time.perf_counter()
         message = f"GET {target} HTTP/1.1\r\n{self._head}\r\n".encode()
         try:
@@ -359,9 +364,9 @@ class Client:
         self._observed("GET", answer.status, started)
         return answer, connection
 
-    async def _bear(self, error: KubeError, method: str, tries: int) -> None:
+    async def _bear(self, error: KubeError, method: str, tries: int, shown: Shown) -> None:
         """Waits until the same request makes sense again; raises the error when it does not."""
-        if isinstance(error, Unauthorized) and tries == 1 and await self._renewed():
+        if isinstance(error, Unauthorized) and tries == 1 and await self._renewed(shown):
             return
         code = error.code if isinstance(error, ApiError) else 0
         asked = error.retry_after if isinstance(error, ApiError) else 0.0
@@ -378,13 +383,18 @@ class Client:
         """Shows what the credential says now."""
         authorization = self._credential.header()
         if authorization is None:
-            await self._renewed()
+            await self._renewed(self._shown)
         elif authorization is not self._authorization:
             self._show(authorization)
 
-    async def _renewed(self) -> bool:
-        """Fetches the credentials again, and says whether they are others now."""
-        before = (self._authorization, self._certificate)
+    @property
+    def _shown(self) -> Shown:
+        return self._authorization, self._certificate
+
+    async def _renewed(self, shown: Shown) -> bool:
+        """Whether there are other credentials than those that were `shown`; fetches them if nobody has by now."""
+        if self._shown != shown:
+            return True
         await self._credential.renew()
         if self._credential.certificate() != self._certificate:
             # Open connections keep showing the old certificate; what is read on them may go on.
@@ -392,7 +402,7 @@ class Client:
             self._open()
             await left.close()
         self._show(self._credential.header() or "")
-        return (self._authorization, self._certificate) != before
+        return self._shown != shown
 
     def _show(self, authorization: str) -> None:
         self._authorization = authorization

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
 import msgspec
 
 
@@ -110,6 +113,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
     422: Invalid,
     429: TooManyRequests,
 }
+TOO_MANY_REQUESTS = 429
 _status = msgspec.json.Decoder(Status)
 TEXT_LIMIT = 500
 """Characters that are kept of an answer that is no Status, such as the page of a proxy."""
@@ -122,8 +126,20 @@ def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> Ap
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = Status(message=" ".join(bytes(body).decode(errors="replace").split())[:TEXT_LIMIT])
     kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(code, ApiError)
-    seconds = float(retry_after) if retry_after.isdecimal() else 0.0
+    seconds = _seconds(retry_after)
     if not seconds and status.details:
         seconds = float(status.details.retry_after_seconds)
+    if not seconds and code == TOO_MANY_REQUESTS:
+        seconds = 1.0
     message = status.message or f"the API server answered {code}"
     return kind(code, status.reason, message, status.details, seconds)
+
+
+def _seconds(retry_after: str) -> float:
+    """How long to wait: an API server says so in seconds, a proxy before it may name the time."""
+    if retry_after.isdecimal():
+        return float(retry_after)
+    try:
+        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):  # no date, or one without a time zone
+        return 0.0
