@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.operator.handover import WEBHOOK_ENTRY, Step, steps
+from tfjob.operator.handover import WEBHOOK_ENTRY, Step, ours_elsewhere, steps
 from tfjob.operator.names import NAME, labels
 
 Object = dict[str, Any]
@@ -121,3 +121,20 @@ def test_the_command_can_be_pasted_into_a_shell() -> None:
     assert words[:6] == ["kubectl", "-n", "kubeflow", "patch", "deployment", "training-operator"]
     assert words[6] == "--type=json"
     assert words[7].startswith('-p=[{"op":"add","path":"/spec/template/spec/containers/1/args"')
+
+
+@pytest.mark.parametrize(
+    ("args", "place", "one_namespace", "other"),
+    [
+        ([], "here", False, "elsewhere"),
+        (["--namespace=elsewhere"], "here", False, "elsewhere"),
+        ([], "here", True, "elsewhere"),
+        (["--namespace=elsewhere"], "here", True, ""),
+        ([], "elsewhere", False, ""),
+    ],
+)
+def test_another_operator_of_ours_is_in_the_way_unless_both_keep_to_their_namespaces(
+    args: list[str], place: str, one_namespace: bool, other: str
+) -> None:
+    installed = deployment("tf-job-operator:1", NAME, "elsewhere", own=True, args=["operator", "run", *args])
+    assert ours_elsewhere([deployment(), installed], place, one_namespace=one_namespace) == other

@@ -42,7 +42,7 @@ def test_jobs_are_only_changed_through_their_status() -> None:
     (own,) = (one for one in of_kind(WHOLE, "ClusterRole") if one["metadata"]["name"] == NAME)
     verbs = {name: rule["verbs"] for rule in own["rules"] for name in rule["resources"]}
     assert verbs["tfjobs"] == ["get", "list", "watch", "delete"]
-    assert verbs["tfjobs/status"] == ["update", "patch"]
+    assert verbs["tfjobs/status"] == ["update"]
 
 
 def test_of_cluster_wide_settings_only_our_own_are_open() -> None:

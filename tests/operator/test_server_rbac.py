@@ -23,7 +23,7 @@ MAY = [
     ("watch", "/nodes"),
     ("delete", "kubeflow.org/tfjobs"),
     ("update", "kubeflow.org/tfjobs/status"),
-    ("update", "scheduling.x-k8s.io/podgroups"),
+    ("patch", "scheduling.x-k8s.io/podgroups"),
     ("patch", f"{WEBHOOKS}:{NAME}"),
     ("get", "apiextensions.k8s.io/customresourcedefinitions:tfjobs.kubeflow.org"),
 ]
@@ -35,6 +35,8 @@ MAY_NOT = [
     ("update", "/pods"),
     ("create", "kubeflow.org/tfjobs"),
     ("update", "kubeflow.org/tfjobs"),
+    ("patch", "kubeflow.org/tfjobs/status"),
+    ("update", "scheduling.x-k8s.io/podgroups"),
     ("update", "coordination.k8s.io/leases"),
     ("patch", f"{WEBHOOKS}:kueue"),
     ("list", "apiextensions.k8s.io/customresourcedefinitions"),

@@ -58,6 +58,27 @@ def steps(
     return found + [step for one in deployments for step in _deployment_steps(one, kinds, namespace)]
 
 
+def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespace: bool) -> str:
+    """The namespace of another operator of ours that would handle the same jobs; empty if there is none."""
+    for one in deployments:
+        metadata = one["metadata"]
+        place: str = metadata.get("namespace", "")
+        if _is_of_ours(metadata) and place != namespace and not (one_namespace and _is_restricted(one)):
+            return place
+    return ""
+
+
+def _is_of_ours(metadata: Object) -> bool:
+    given = metadata.get("labels") or {}
+    return metadata["name"] == NAME and all(given.get(key) == value for key, value in labels().items())
+
+
+def _is_restricted(deployment: Object) -> bool:
+    """Whether an operator of ours looks after its own namespace alone."""
+    containers = deployment["spec"]["template"]["spec"].get("containers") or []
+    return any(word.startswith("--namespace") for container in containers for word in container.get("args") or [])
+
+
 def _webhook_steps(configuration: Object) -> Iterable[Step]:
     for index, entry in enumerate(configuration.get("webhooks") or []):
         if entry.get("name") == WEBHOOK_ENTRY:
@@ -71,8 +92,7 @@ def _webhook_steps(configuration: Object) -> Iterable[Step]:
 
 def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace: str) -> Iterable[Step]:
     metadata = deployment["metadata"]
-    given = metadata.get("labels") or {}
-    if all(given.get(key) == value for key, value in labels().items()):
+    if _is_of_ours(metadata):
         return
     place = (metadata.get("namespace", ""), metadata["name"])
     said = f"the Deployment {place[1]} in namespace {place[0]} handles TFJobs"

@@ -114,14 +114,31 @@ class Installation:
 
     async def _others(self) -> list[Step]:
         """The steps that make other operators leave TFJobs to us."""
-        only = self.settings.namespace if self.settings.one_namespace else ""
+        place, restricted = self.settings.namespace, self.settings.one_namespace
         try:
-            deployments = (await self.client.list(DEPLOYMENTS, only)).items
-            webhooks = [] if only else (await self.client.list(VALIDATING_WEBHOOKS)).items
+            deployments = await self._deployments()
+            webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS)).items
         except Forbidden:
             self.say("note: no right to see whether another operator handles TFJobs")
             return []
+        if other := handover.ours_elsewhere(deployments, place, one_namespace=restricted):
+            raise Refused(
+                f"the operator is installed in namespace {other} already, and two would handle the same jobs",
+                f"To upgrade it, install it there: --namespace {other}\n"
+                f"To move it, remove it there first: tfjob operator uninstall --namespace {other}",
+            )
+        if restricted:
+            deployments = [one for one in deployments if one["metadata"]["namespace"] == place]
         return handover.steps(deployments, webhooks, await self._served_kinds(), self.settings.namespace)
+
+    async def _deployments(self) -> list[Object]:
+        """Those of the cluster; of one namespace where that is all that the user may see."""
+        try:
+            return (await self.client.list(DEPLOYMENTS)).items
+        except Forbidden:
+            if not self.settings.one_namespace:
+                raise
+            return (await self.client.list(DEPLOYMENTS, self.settings.namespace)).items
 
     async def _hand_over(self, steps: list[Step], *, allowed: bool) -> None:
         if steps and not allowed:

@@ -176,10 +176,7 @@ def _container(settings: Settings) -> Object:
         "image": settings.image,
         "imagePullPolicy": settings.pull_policy,
         "args": arguments(settings),
-        "env": [
-            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
-        ],
+        "env": [{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "ports": [{"name": name, "containerPort": number} for name, number in ports.items()],
         "livenessProbe": _probe("/healthz", periodSeconds=10, failureThreshold=3),
         "readinessProbe": _probe("/readyz", periodSeconds=5, failureThreshold=2),

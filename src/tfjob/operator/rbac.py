@@ -16,7 +16,7 @@ READ = ["get", "list", "watch"]
 
 JOB_RULES: list[Rule] = [
     {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": [*READ, "delete"]},
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/status"], "verbs": ["update", "patch"]},
+    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/status"], "verbs": ["update"]},
     # Owner references that block the deletion of their owner need it where that admission plugin is on (OpenShift).
     {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/finalizers"], "verbs": ["update"]},
     {"apiGroups": [""], "resources": ["pods", "services"], "verbs": [*READ, "create", "delete"]},
@@ -24,7 +24,7 @@ JOB_RULES: list[Rule] = [
     {
         "apiGroups": ["scheduling.x-k8s.io", "scheduling.volcano.sh"],
         "resources": ["podgroups"],
-        "verbs": [*READ, "create", "update", "patch", "delete"],
+        "verbs": [*READ, "create", "patch", "delete"],
     },
 ]
 """In every namespace whose jobs the operator looks after."""
@@ -53,7 +53,7 @@ LEASE_RULES: list[Rule] = [
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],
         "resourceNames": [LEASE_NAME],
-        "verbs": ["get", "update", "patch"],
+        "verbs": ["get", "update"],
     },
 ]
 """In the operator's own namespace."""
