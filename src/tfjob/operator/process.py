@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
+import uvloop
 
 from tfjob import __version__
 from tfjob.api.crd import NAME as CRD_NAME
@@ -239,7 +240,7 @@ def main(access: Access, options: Options) -> int:
     Raises KubeError for what whoever started it can mend.
     """
     try:
-        asyncio.run(operate(access, options))
+        uvloop.run(operate(access, options))
     except LeaseLost as error:
         logger.error("the lease is lost: %s", error)
         # At once: nothing that is still under way may reach the API server.
