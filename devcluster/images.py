@@ -1,7 +1,8 @@
-"""Images without a registry or an engine: OCI archives written here."""
+"""Images without a registry or an engine: OCI archives, files that containerd, podman and skopeo take instead."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -10,12 +11,14 @@ import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 PAUSE = "devcluster.local/pause:1"
 BUSYBOX = "devcluster.local/busybox:1"
 """A shell and the small tools; use it with `imagePullPolicy: IfNotPresent`."""
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MEDIA = "application/vnd.oci.image.{}"
 
 
 def write_pause(archive: Path, program: Path) -> None:
@@ -43,16 +46,26 @@ def write(
     working_folder: str = "/",
 ) -> None:
     """Writes an image of one layer: files by their path in it, symbolic links, empty folders that all may write."""
-    layer = _layer(files, links or {}, folders)
-    config = _json(
+    config = {
+        "Cmd": list(command),
+        "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
+        "WorkingDir": working_folder,
+    }
+    # It goes to the nodes of this machine alone, where packing it would save nothing.
+    write_layer(archive, reference, _layer(files, links or {}, folders), config, packed=False)
+
+
+def write_layer(archive: Path, reference: str, layer: bytes, config: Mapping[str, Any], *, packed: bool = True) -> str:
+    """Writes an image of a layer that is there, with a config as OCI has it; returns the digest of its manifest.
+
+    The same layer and config give the same file, byte by byte.
+    """
+    blob, kind = (gzip.compress(layer, compresslevel=6, mtime=0), "tar+gzip") if packed else (layer, "tar")
+    image = _json(
         {
             "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
             "os": "linux",
-            "config": {
-                "Cmd": list(command),
-                "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
-                "WorkingDir": working_folder,
-            },
+            "config": config,
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
@@ -60,20 +73,35 @@ def write(
         {
             "schemaVersion": 2,
             "mediaType": _MEDIA.format("manifest.v1+json"),
-            "config": _descriptor("config.v1+json", config),
-            "layers": [_descriptor("layer.v1.tar", layer)],
+            "config": _descriptor("config.v1+json", image),
+            "layers": [_descriptor(f"layer.v1.{kind}", blob)],
         }
     )
-    named = {"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": reference}
-    index = {"schemaVersion": 2, "manifests": [{**_descriptor("manifest.v1+json", manifest), "annotations": named}]}
+    names = {"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": reference.rpartition(":")[2]}
+    index = {"schemaVersion": 2, "manifests": [{**_descriptor("manifest.v1+json", manifest), "annotations": names}]}
     with tarfile.open(archive, "w") as tar:
-        _add(tar, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
+        _add(tar, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
         _add(tar, "index.json", _json(index))
-        for blob in (layer, config, manifest):
-            _add(tar, f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}", blob)
+        for content in (blob, image, manifest):
+            _add(tar, f"blobs/{_digest(content).replace(':', '/')}", content)
+    return _digest(manifest)
 
 
-_MEDIA = "application/vnd.oci.image.{}"
+def layer_of(folder: Path) -> bytes:
+    """A folder as a layer: everything belongs to root, and times and order do not depend on when it was made."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for path in sorted(folder.rglob("*")):
+            entry = tar.gettarinfo(str(path), str(path.relative_to(folder)))
+            entry.uid = entry.gid = 0
+            entry.uname = entry.gname = ""
+            entry.mtime = 0
+            if entry.isreg():
+                with path.open("rb") as content:
+                    tar.addfile(entry, content)
+            else:
+                tar.addfile(entry)
+    return layer.getvalue()
 
 
 def _layer(files: Mapping[str, Path], links: Mapping[str, str], folders: Sequence[str]) -> bytes:
@@ -101,7 +129,7 @@ def _digest(blob: bytes) -> str:
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:

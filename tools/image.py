@@ -22,8 +22,9 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-import oci_archive
+sys.path.append(str(Path(__file__).parents[1]))  # a script is given no more than its own folder
 
+from devcluster import images
 from tfjob import __version__
 
 PROJECT = Path(__file__).parent.parent
@@ -94,10 +95,10 @@ def main() -> None:
     root_file_system(root, packages=not options.interpreter)
     if options.interpreter:
         return
-    layer = oci_archive.layer_of(root)
+    layer = images.layer_of(root)
     (options.output / "rootfs.tar").write_bytes(layer)
     archive = options.output / "tf-job-operator.tar"
-    digest = oci_archive.write(archive, options.name, layer, CONFIG)
+    digest = images.write_layer(archive, options.name, layer, CONFIG)
     megabytes = len(layer) / 1e6, archive.stat().st_size / 1e6
     print(f"{options.name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
 

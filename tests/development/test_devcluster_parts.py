@@ -62,6 +62,18 @@ def test_an_image_archive_names_its_image_and_every_blob_is_what_its_digest_says
         assert len(blobs[f"blobs/{descriptor['digest'].replace(':', '/')}"]) == descriptor["size"]
 
 
+def test_the_same_files_give_the_same_archive_whenever_they_were_made(tmp_path: Path) -> None:
+    archives = [tmp_path / "first.tar", tmp_path / "second.tar"]
+    for names, archive in zip((("one", "two"), ("two", "one")), archives, strict=True):
+        folder = tmp_path / archive.stem
+        folder.mkdir()
+        for number, name in enumerate(names):
+            (folder / name).write_text(name)
+            os.utime(folder / name, (number, number))
+        images.write_layer(archive, "example/it:1", images.layer_of(folder), {"WorkingDir": "/"})
+    assert archives[0].read_bytes() == archives[1].read_bytes()
+
+
 def test_a_certificate_is_one_of_its_authority_for_the_hosts_it_names(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki")
     certificate, key = authority.issue("server", "server", hosts=("localhost", "127.0.0.1"))
