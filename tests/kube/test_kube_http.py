@@ -123,14 +123,15 @@ def message(method: str = "GET", path: str = "/") -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode()
 
 
+async def hang_up(request: web.Request) -> web.StreamResponse:
+    """The request meets a connection that closes under it."""
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
+
+
 def test_a_kept_connection_that_the_server_closed_is_replaced_without_a_word() -> None:
     async def test(server: ApiServer, pool: Pool) -> None:
-        async def hang_up(request: web.Request) -> web.StreamResponse:
-            # The next request meets a connection that closes under it.
-            assert request.transport is not None
-            request.transport.close()
-            return web.Response()
-
         server.answers += [reply("first"), hang_up, reply("second")]
         assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"first"'
         assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
@@ -140,11 +141,6 @@ def test_a_kept_connection_that_the_server_closed_is_replaced_without_a_word() -
 
 def test_what_must_not_be_repeated_is_not() -> None:
     async def test(server: ApiServer, pool: Pool) -> None:
-        async def hang_up(request: web.Request) -> web.StreamResponse:
-            assert request.transport is not None
-            request.transport.close()
-            return web.Response()
-
         server.answers += [reply("first"), hang_up, reply("second")]
         await pool.exchange(message("POST"), 5, repeatable=False)
         with pytest.raises(Broken):
