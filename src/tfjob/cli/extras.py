@@ -18,7 +18,7 @@ from tfjob.cli import outcome
 EXTRAS = {
     "tensorflow": ("tensorflow",),
     "kube": ("aiohttp",),
-    "operator": ("cryptography", "prometheus_client"),
+    "operator": ("cryptography", "prometheus_client", "uvloop"),
 }
 """The modules that each extra of the package brings, by the names they are imported under."""
 

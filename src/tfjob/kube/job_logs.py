@@ -26,7 +26,7 @@ class JobLogs:
     async def labels(self, replica: str | None, *, gone: bool) -> list[str]:
         """How the lines that there are, of those that `replica` means, are called."""
         started = [container.label for container in await self._containers(replica, gone=gone) if container.has_log]
-        return list(dict.fromkeys([*started, *self._kept_labels(replica), *self._in_status(replica)]))
+        return list(dict.fromkeys([*started, *self._kept_labels(replica), *self._labels_in_status(replica)]))
 
     async def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
         """Lines in batches; `gone` says that the job is."""
@@ -68,10 +68,9 @@ class JobLogs:
                     wanted[label] = known[-1 - query.previous] if len(known) > query.previous else ""
             lines += self._record.lines_of(wanted, tail=query.tail, since=query.since)
         told = {line.replica for line in lines} | present
-        for label, verdict in self._in_status(query.replica).items():
-            of_previous = verdict is not self._job.status.failure
-            if label not in told and of_previous == query.previous:
-                lines += _last_words(label, verdict)
+        for verdict in self._ends(query.replica, previous=query.previous):
+            if verdict.replica not in told:
+                lines += _last_words(verdict)
         return sorted(lines, key=lambda line: line.time)
 
     def _kept_labels(self, replica: str | None) -> list[str]:
@@ -79,21 +78,22 @@ class JobLogs:
             return []
         return [label for label in self._record.labels() if _means(replica, label)]
 
-    def _in_status(self, replica: str | None) -> dict[str, Verdict]:
-        """By replica, the end whose last lines the status keeps."""
+    def _labels_in_status(self, replica: str | None) -> list[str]:
+        return [end.replica for previous in (True, False) for end in self._ends(replica, previous=previous)]
+
+    def _ends(self, replica: str | None, *, previous: bool) -> list[Verdict]:
+        """The end whose last lines the status keeps: of an attempt that was followed by another, or the job's."""
         status = self._job.status
-        found = {}
-        for verdict in (status.last_restart.cause if status.last_restart else None, status.failure):
-            if verdict is not None and verdict.last_lines and verdict.replica and _means(replica, verdict.replica):
-                found[verdict.replica] = verdict
-        return found
+        end = (status.last_restart and status.last_restart.cause) if previous else status.failure
+        return [end] if end and end.last_lines and end.replica and _means(replica, end.replica) else []
 
 
 def _means(replica: str | None, label: str) -> bool:
     return replica is None or label == replica or label.partition("/")[0] == replica
 
 
-def _last_words(label: str, verdict: Verdict) -> list[Line]:
+def _last_words(verdict: Verdict) -> list[Line]:
+    label = verdict.replica
     time = verdict.time or datetime.fromtimestamp(0, UTC)
     attempt = f" of attempt {verdict.attempt}" if verdict.attempt else ""
     head = f"[tfjob: the log{attempt} is gone; these last lines were kept in the job's status]"

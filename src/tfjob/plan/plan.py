@@ -22,7 +22,7 @@ from tfjob.plan.cleanup import cleanup, everything
 from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 from tfjob.plan.restarts import Again, Fail, Settle, decide
 from tfjob.plan.tasks import Observed, desired, main_container, members
-from tfjob.plan.verdict import limit_verdict, memory_advice, shortened, verdict
+from tfjob.plan.verdict import fewer_lines, limit_verdict, memory_advice, shortened, verdict
 from tfjob.plan.views import View, end_of, survey
 from tfjob.plan.waiting import POD_GROUP_PENDING, waits
 
@@ -197,8 +197,7 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
     text = f"TFJob {_name(this.job)} has failed because {cause.message}."
     last_restart = status.last_restart
     if last_restart:
-        # The last words that matter now are those of the failure.
-        last_restart = replace(last_restart, cause=replace(last_restart.cause, last_lines=[]))
+        last_restart = replace(last_restart, cause=fewer_lines(last_restart.cause))
     status = replace(
         status,
         conditions=conditions.with_condition(status.conditions, conditions.FAILED, this.now, text),

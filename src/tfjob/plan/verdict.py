@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -17,6 +17,7 @@ from tfjob.plan.tf_config import main_template_container
 from tfjob.plan.views import End
 
 LINES, BYTES = 20, 4096
+FEW_BYTES = 1024
 SENTENCE = 512
 """How long, in bytes, a message may be that repeats what a cluster or a program said."""
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
@@ -70,14 +71,25 @@ def signal_name(end: End) -> str:
 def last_lines(message: str) -> list[str]:
     """The end of a termination message: plain text, and bounded so that a status stays small."""
     lines = [_plain(line) for line in ANSI.sub("", message).rstrip().split("\n")]
+    kept = _last_of(lines, BYTES)
+    return [] if kept == [""] else kept
+
+
+def fewer_lines(cause: Verdict) -> Verdict:
+    """The same with a few of its last lines: a status has room for the many of one end only."""
+    return replace(cause, last_lines=_last_of(cause.last_lines, FEW_BYTES))
+
+
+def _last_of(lines: Sequence[str], limit: int) -> list[str]:
     kept: list[str] = []
-    room = BYTES
-    for line in map(_fitting, reversed(lines[-LINES:])):
-        room -= _size(line)
+    room = limit
+    for line in reversed(lines[-LINES:]):
+        fitting = _fitting(line, limit)
+        room -= _size(fitting)
         if room < 0:
             break
-        kept.append(line)
-    return [] if kept == [""] else kept[::-1]
+        kept.append(fitting)
+    return kept[::-1]
 
 
 def shortened(text: str, limit: int = SENTENCE) -> str:
@@ -92,9 +104,9 @@ def _plain(line: str) -> str:
     return CONTROL.sub("", _utf8(shown).decode())
 
 
-def _fitting(line: str) -> str:
+def _fitting(line: str, limit: int) -> str:
     """The end of a line that alone would take more than all the room there is."""
-    while _size(line) > BYTES:
+    while _size(line) > limit:
         line = line[len(line) // 8 + 1 :]
     return line
 
