@@ -20,7 +20,7 @@ from tfjob.api import v1
 from tfjob.api.field_words import FIELDS
 from tfjob.api.pod_schema import pod_definitions
 from tfjob.api.schema import LENIENT, Definition
-from tfjob.api.types import GROUP, KIND, TFJobStatus
+from tfjob.api.types import GROUP, KIND, MOST_REPLICAS, TFJobStatus
 
 NAME = "tfjobs.kubeflow.org"
 OWNER_LABEL = ("app.kubernetes.io/part-of", "tfjob")
@@ -48,7 +48,7 @@ _PYTHON_SCALARS: dict[Any, _Node] = {
     datetime: {"type": "string", "format": "date-time"},
 }
 _SPECIAL: dict[str, _Node] = {
-    "spec.tfReplicaSpecs.TYPE.replicas": {"format": "int32"},
+    "spec.tfReplicaSpecs.TYPE.replicas": {"format": "int32", "maximum": MOST_REPLICAS},
     "spec.runPolicy.ttlSecondsAfterFinished": {"format": "int32"},
     "spec.runPolicy.activeDeadlineSeconds": {"format": "int64"},
     "spec.runPolicy.backoffLimit": {"format": "int32"},
