@@ -66,7 +66,14 @@ KUEUE = Part(
     package="sigs.k8s.io/kueue/cmd/kueue",
     duration="about 3 minutes",
 )
+TRAINING_OPERATOR = Part(
+    name="training-operator",
+    version=versions.TRAINING_OPERATOR,
+    module="github.com/kubeflow/training-operator",
+    package="github.com/kubeflow/training-operator/cmd/training-operator.v1",
+    duration="about 2 minutes",
+)
 
 CONTROL_PLANE = (KUBE, ETCD)
 NODE = (*CONTROL_PLANE, COREDNS, PAUSE)
-ALL = {part.name: part for part in (*NODE, HELM, KWOK, COSCHEDULING, KUEUE)}
+ALL = {part.name: part for part in (*NODE, HELM, KWOK, COSCHEDULING, KUEUE, TRAINING_OPERATOR)}

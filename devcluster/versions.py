@@ -10,6 +10,7 @@ HELM = "3.19.0"
 KWOK = "0.7.0"
 SCHEDULER_PLUGINS = "0.32.7"
 KUEUE = "0.14.0"
+TRAINING_OPERATOR = "1.9.0"
 
 PAUSE = "1"
 """Our own, in go/pause.go."""

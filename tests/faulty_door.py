@@ -99,7 +99,12 @@ class Door:
             self.kubeconfig.write_text(yaml.safe_dump(_kubeconfig(cluster)))
             begun.set()
             await ended.wait()
+            assert runner.server is not None
+            transports = [connection.transport for connection in runner.server.connections]
             await runner.cleanup()
+            for transport in transports:
+                if transport is not None:
+                    transport.abort()  # one that is only closed waits until its reader has taken all
         await asyncio.sleep(0.25)  # until connections with TLS are closed too, as aiohttp's documents advise
 
 

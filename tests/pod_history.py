@@ -19,6 +19,8 @@ from devcluster.client import Client
 
 JOB, TYPE, INDEX = (f"training.kubeflow.org/{name}" for name in ("job-name", "replica-type", "replica-index"))
 ATTEMPT = "tfjob/attempt"
+UNMARKED = 0
+"""The attempt of pods that training-operator v1.9 made: it does not number them, and our operator always does."""
 FIRST = "history-begins"
 """The pod by which a history knows that it has begun."""
 
@@ -66,7 +68,7 @@ class PodHistory:
         pod = event["object"]
         metadata, status = pod["metadata"], pod.get("status") or {}
         # Jobs alone have pods here: one without these is one that no job would count, and ends the history.
-        labels, attempt = metadata["labels"], int(metadata["annotations"][ATTEMPT])
+        labels, attempt = metadata["labels"], int((metadata.get("annotations") or {}).get(ATTEMPT, UNMARKED))
         with self._lock:
             task = f"{labels[TYPE]}-{labels[INDEX]}"
             life = self.lives.setdefault(metadata["uid"], Life(labels[JOB], task, attempt))
