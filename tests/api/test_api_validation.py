@@ -50,6 +50,7 @@ def replicas(**types: Any) -> TFJob:
         job(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue", "backoffLimit": 0, "ttlSecondsAfterFinished": 0}),
         job(terminationPolicy={"chief": {"replicaName": "WORKER"}}),
         job(metadata={"labels": {"example.org/a": "B_c.d", "empty": ""}}),
+        job(metadata={"labels": {"kueue.x-k8s.io/queue-name": "team"}}),
     ],
 )
 def test_a_good_job_has_no_problems_before_and_after_its_defaults(good: TFJob) -> None:
@@ -122,6 +123,12 @@ def test_a_gang_larger_than_the_job_is_a_warning() -> None:
     """It waits until the job is edited, as v1.9's own end-to-end test does."""
     (found,) = validate(job(runPolicy={"schedulingPolicy": {"minAvailable": 10}}))
     assert (found.path, found.warning) == ("spec.runPolicy.schedulingPolicy.minAvailable", True)
+
+
+def test_a_replica_type_that_kueue_does_not_see_is_a_warning() -> None:
+    queue = {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
+    (found,) = validate(job(metadata=queue, tfReplicaSpecs={"Worker": WORKER, "ps": WORKER}))
+    assert (found.path, found.hint, found.warning) == ("spec.tfReplicaSpecs.ps", "write PS", True)
 
 
 def test_a_restart_policy_that_is_not_used_is_a_warning() -> None:

@@ -45,6 +45,8 @@ RESTART_SCOPES = ("Auto", "Task", "Gang")
 MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
 SERVICE_TYPES = ("", "ClusterIP", "NodePort", "LoadBalancer")
 MAX_NAME = 63
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label with which a job asks Kueue for its start."""
 
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -161,6 +163,9 @@ def _replica_problems(job: TFJob, name: str, spec: ReplicaSpec) -> Iterator[Prob
         yield Problem(
             path_text(path), f"unknown replica type {name}, known are {known}", did_you_mean(name, REPLICA_TYPES)
         )
+    elif name != canonical and job.metadata.labels.get(KUEUE_QUEUE):
+        # It reads the keys as stored: a job with no other type is suspended for ever, and nothing says why.
+        yield Problem(path_text(path), "Kueue does not see a type in this spelling", f"write {canonical}", warning=True)
     yield from at_least({"replicas": spec.replicas}, "replicas", 0, path)
     yield from one_of_problem(spec.restart_policy, RESTART_POLICIES, (*path, "restartPolicy"))
     if spec.template is None:
