@@ -122,6 +122,15 @@ def test_namespaces_keep_jobs_apart(cli: CommandLine) -> None:
     assert "add -n team" in cli("status", "fails", code=3)
 
 
+def test_the_latest_job_is_that_of_any_namespace_and_printed_commands_name_it(cli: CommandLine) -> None:
+    """Most old manifests have a namespace: who has just started such a job means that one."""
+    cli("run", "fails.yaml", "--no-limits", code=1)
+    assert "tfjob wait sleeper -n team" in cli("submit", "sleeper.yaml", "-n", "team", "--no-limits")
+    assert cli("status", "@latest").startswith("sleeper")
+    assert cli("status", "@latest", "-n", "default").startswith("fails")
+    assert "tfjob resume sleeper -n team" in cli("stop", "@latest")
+
+
 def test_a_secret_is_in_its_own_file_and_nowhere_else(cli: CommandLine) -> None:
     shown = cli("run", "everything.yaml", "-p", "steps=1", "--no-limits")
     assert "the password has 7 letters" in shown

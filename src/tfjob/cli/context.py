@@ -129,7 +129,7 @@ def console(on: On, namespace: str, *, write: bool) -> Iterator[Console]:
     from tfjob.local.console import LocalConsole
 
     with state(write=write) as (folder, store):
-        yield LocalConsole(folder, store, namespace or "default")
+        yield LocalConsole(folder, store, namespace)
 
 
 @contextmanager

@@ -50,9 +50,7 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
     with console(on, namespace, write=True) as there:
         record = _unfinished(there.find(job))
         if not record.job.spec.run_policy.suspend:
-            raise outcome.Stop(
-                outcome.BAD_INPUT, f"{record.id} is not suspended: it is {record.job.status.state or 'Pending'}"
-            )
+            raise outcome.Stop(outcome.BAD_INPUT, f"{record.id} is not suspended: it is {record.state}")
         _show(there.resume(record), output, f"{record.name} continues in the background")
 
 

@@ -26,6 +26,7 @@ from tfjob.plan.plan import SUSPEND_REASON, is_finished
 from tfjob.plan.suspension import INTERRUPTED, RESUMING, resumed
 from tfjob.plan.tasks import task_of
 
+DEFAULT_NAMESPACE = "default"
 STEP_SECONDS = 0.1
 LOG_CHARACTERS = 100_000
 LOOK_SECONDS = 0.5
@@ -38,10 +39,12 @@ class LocalConsole:
     options = ""
     shared = False
 
-    def __init__(self, home: Home, store: Store, namespace: str) -> None:
+    def __init__(self, home: Home, store: Store, namespace: str = "") -> None:
+        """Without a namespace names are looked for in `default`, and `@latest` is the newest of all."""
         self.home = home
         self.store = store
-        self.namespace = namespace
+        self.namespace = namespace or DEFAULT_NAMESPACE
+        self._anywhere = not namespace
 
     def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """The runs whose name means them, or all."""
@@ -52,9 +55,9 @@ class LocalConsole:
 
     def find(self, name: str) -> Record:
         """The run that `name` means, after seeing to it that it is driven if it should be."""
-        run = runs.find(self.store, name, self.namespace)
+        run = runs.find(self.store, name, self.namespace, latest_of_all=self._anywhere)
         self._keep_going(run)
-        return record(runs.find(self.store, run.id, self.namespace))
+        return record(runs.find(self.store, run.id, run.key.namespace))
 
     def again(self, record_: Record) -> Record | None:
         """The same run as it is now, driven if it should be."""
@@ -161,7 +164,7 @@ class LocalConsole:
     def _run(self, record_: Record) -> Run:
         run = self.store.run(record_.uid)
         # Somebody may remove it while we look; then this name is as good as any other that is gone.
-        return run or runs.find(self.store, record_.id, self.namespace)
+        return run or runs.find(self.store, record_.id, record_.job.metadata.namespace)
 
     def _keep_going(self, run: Run) -> None:
         """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
@@ -215,6 +218,7 @@ def record(run: Run) -> Record:
         current=run.current,
         attached=run.attached,
         folder=str(run.folder),
+        options="" if run.key.namespace == DEFAULT_NAMESPACE else f" -n {run.key.namespace}",
     )
 
 

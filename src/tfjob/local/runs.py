@@ -22,13 +22,17 @@ def listed(store: Store, namespace: str | None = None, *, everything: bool = Fal
     return runs if everything else [run for run in runs if not is_expired(run)]
 
 
-def find(store: Store, name: str, namespace: str) -> Run:
-    """The run that `name` means: a job's name, a run's id (`mnist.1`), `@latest`, or a unique beginning."""
+def find(store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> Run:
+    """The run that `name` means: a job's name, a run's id (`mnist.1`), `@latest`, or a unique beginning.
+
+    `latest_of_all` makes `@latest` the newest of every namespace: who has just started a job means that one.
+    """
 
     def elsewhere() -> set[str]:
         return {run.key.namespace for run in store.runs() if name in (finding.LATEST, run.name, run.id)}
 
-    return finding.find(store.runs(namespace), name, namespace, elsewhere)
+    known = store.runs(None if latest_of_all and name == finding.LATEST else namespace)
+    return finding.find(known, name, namespace, elsewhere)
 
 
 def remove(store: Store, run: Run) -> None:
