@@ -103,6 +103,27 @@ def test_check_goes_on_after_a_file_that_cannot_be_read(empty: CommandLine) -> N
     ]
 
 
+@pytest.mark.parametrize("words", [("check", "--on", "local"), ("run", "--dry-run"), ("run",), ("submit",)])
+def test_every_command_names_all_missing_objects_at_once(empty: CommandLine, words: tuple[str, ...]) -> None:
+    shown = empty(*words, "needy.yaml", code=2)
+    at, hint = "spec.tfReplicaSpecs.Worker.template.spec.containers[0]", "a document of its own, kind: "
+    assert f"needy.yaml:16:42: {at}.env[0].valueFrom.secretKeyRef.name: there is no Secret access; " in shown
+    assert f"needy.yaml:18:30: {at}.envFrom[0].configMapRef.name: there is no ConfigMap settings; " in shown
+    assert hint + "Secret" in shown
+    assert hint + "ConfigMap" in shown
+    assert "extras" not in shown
+
+
+def test_what_an_earlier_manifest_brought_is_not_missing_but_its_keys_may_be(cli: CommandLine) -> None:
+    cli("run", "everything.yaml", "-p", "steps=1", "--no-limits")
+    shown = cli("check", "--on", "local", "needy.yaml", code=2)
+    place = "needy.yaml:16:56: spec.tfReplicaSpecs.Worker.template.spec.containers[0].env[0].valueFrom.secretKeyRef.key"
+    assert shown == f"{place}: Secret access has no key passwort; it has password; add the key, or correct its name\n"
+    needy = (MANIFESTS / "needy.yaml").read_text().replace("passwort", "password")
+    assert "hunter2" in cli("run", "-", "--no-limits", stdin=needy)
+    assert "there is no Secret access" in cli("run", "-", "--no-limits", "-n", "other", stdin=needy, code=2)
+
+
 def test_a_manifest_of_another_namespace_than_the_command_line_s_is_refused(empty: CommandLine) -> None:
     manifest = (MANIFESTS / "hello.yaml").read_text().replace("name: hello", "name: hello\n  namespace: team", 1)
     shown = empty("run", "-", "-n", "other", "--dry-run", stdin=manifest, code=2)

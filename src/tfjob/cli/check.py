@@ -82,7 +82,7 @@ def _judges(on: On | None, python: str, volumes: tuple[str, ...], namespace: str
 
     def judge(manifest: Manifest) -> list[Problem]:
         options, _ = local_launch.options_of(Request(manifest.source, python=python, volumes=volumes))
-        return local_launch.local_problems(manifest, options)
+        return local_launch.local_problems(manifest, options, namespace)
 
     return judge
 

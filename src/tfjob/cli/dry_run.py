@@ -14,14 +14,12 @@ from msgspec.structs import replace
 from tfjob.api.objects import Pod
 from tfjob.cli.shapes import print_list
 from tfjob.cli.tables import size
-from tfjob.controller.cluster import Key
 from tfjob.local.assembly import Assembled, assemble
 from tfjob.local.home import Home
-from tfjob.local.machine import machine_with
+from tfjob.local.machine import kept_references, machine_with
 from tfjob.local.network import planned
 from tfjob.local.peers import Peer
-from tfjob.local.references import References
-from tfjob.local.secrets import Secrets
+from tfjob.local.references import brought
 from tfjob.local.store import Store
 from tfjob.local.submission import Submission
 from tfjob.plan.children import Settings, pod
@@ -64,7 +62,9 @@ def _text(submission: Submission, shapes: Sequence[dict[str, Any]]) -> Iterator[
 def _processes(home: Home, store: Store, submission: Submission) -> list[dict[str, Any]]:
     job = submission.job
     network = planned(job, submission.options.level)
-    machine = machine_with(home, submission.options, _references(home, store, submission))
+    namespace = job.metadata.namespace
+    references = brought(submission.objects, namespace, kept_references(home, store, namespace))
+    machine = machine_with(home, submission.options, references)
     shapes = []
     for task in desired(job):
         child = pod(job, task, 1, Settings())
@@ -90,16 +90,6 @@ def _listens(peer: Peer, number: int, level: str) -> str:
     if level == "full":
         return f"{peer.name}.{peer.namespace}.svc:{number}"
     return f"{peer.ip}:{peer.ports.get(number, number)}"
-
-
-def _references(home: Home, store: Store, submission: Submission) -> References:
-    """What the manifest brings along, then what earlier manifests left."""
-    brought = {(document["kind"], document["metadata"]["name"]): document for document in submission.objects}
-    namespace, secrets = submission.job.metadata.namespace, Secrets(home.secrets)
-    return References(
-        config_map=lambda name: brought.get(("ConfigMap", name)) or store.object("ConfigMap", Key(namespace, name)),
-        secret=lambda name: brought.get(("Secret", name)) or secrets.get(Key(namespace, name)),
-    )
 
 
 def _shape(job: str, task: Task, child: Pod, listens: str, ready: Assembled) -> dict[str, Any]:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tfjob.api.manifest import Manifest
+from tfjob.api.manifest import Entry, Manifest
 from tfjob.api.problems import Problem, path_parts
 from tfjob.cli import outcome
 from tfjob.cli.context import state
 from tfjob.cli.manifest_file import pairs, without_secrets
 from tfjob.cli.starting import Request, jobs_of, placed, tell
 from tfjob.controller.cluster import Key
-from tfjob.local import admission, config, machine, runs, submission
+from tfjob.local import admission, config, machine, missing_objects, runs, submission
 from tfjob.local.home import Home
 from tfjob.local.images import chosen_interpreter
 from tfjob.local.options import Options
+from tfjob.local.references import References, brought
 from tfjob.local.store import Store
 from tfjob.local.submission import Started, Submission
 
@@ -30,7 +32,7 @@ class LocalLaunch:
     def __init__(self, request: Request) -> None:
         data, manifest = jobs_of(request)
         options, notes = options_of(request)
-        tell([*manifest.problems, *local_problems(manifest, options)])
+        tell([*manifest.problems, *local_problems(manifest, options, request.namespace)])
         for note in notes:
             click.echo(note, err=True)
         record = without_secrets(data, manifest)
@@ -96,8 +98,11 @@ def project_of(file: str) -> Path:
     return Path.cwd() if file == "-" else Path(file).absolute().parent
 
 
-def local_problems(manifest: Manifest, options: Options) -> list[Problem]:
-    """What this machine refuses of a manifest or does otherwise, at its place in the file."""
+def local_problems(manifest: Manifest, options: Options, namespace: str) -> list[Problem]:
+    """What this machine refuses of a manifest or does otherwise, at its place in the file.
+
+    `namespace` is the command line's, for jobs that name none.
+    """
     project = Path(options.project)
     host = admission.Host(
         config=config.load(project, os.environ),
@@ -113,7 +118,28 @@ def local_problems(manifest: Manifest, options: Options) -> list[Problem]:
         for part in manifest.object_parts
         for problem in admission.object_problems(part.value)
     ]
-    return [*admission.unknown_volumes(manifest.jobs, host.volumes), *of_jobs, *of_objects]
+    mapped = {*host.config.volumes, *host.volumes}
+    missing = [
+        entry.located(problem)
+        for entry in manifest.entries
+        for problem in missing_objects.problems(entry.job, _references(manifest, entry, namespace), mapped)
+    ]
+    return [*admission.unknown_volumes(manifest.jobs, host.volumes), *of_jobs, *of_objects, *missing]
+
+
+def _references(manifest: Manifest, entry: Entry, namespace: str) -> References:
+    """What a job will find; the state is opened only for what the manifest does not bring along."""
+    place = entry.written.metadata.namespace or namespace or "default"
+
+    def config_map(name: str) -> Mapping[str, Any] | None:
+        with state(write=False) as (home, store):
+            return machine.kept_references(home, store, place).config_map(name)
+
+    def secret(name: str) -> Mapping[str, Any] | None:
+        with state(write=False) as (home, store):
+            return machine.kept_references(home, store, place).secret(name)
+
+    return brought(manifest.objects, place, References(config_map=config_map, secret=secret))
 
 
 def start_all(home: Home, store: Store, wanted: Sequence[Submission], *, attached: bool) -> list[Started]:

@@ -10,12 +10,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from tfjob.api.defaults import with_defaults
+from tfjob.api.pod_references import CLAIM, CONFIG_MAP, SECRET, Reference, references
 from tfjob.api.problems import Path, Problem, path_parts, path_text
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions import to_version
 from tfjob.kube.client import Client
 from tfjob.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
-from tfjob.kube.pod_references import CLAIM, CONFIG_MAP, SECRET, Reference, references
 from tfjob.kube.quota import shortages
 from tfjob.kube.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
 from tfjob.kube.submission import apply, create

@@ -58,12 +58,16 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
 
 def machine_of(home: Home, store: Store, run: Run) -> Machine:
     """The machine as one run sees it."""
-    namespace, secrets = run.job.metadata.namespace, Secrets(home.secrets)
-    references = References(
+    return machine_with(home, Options.load(run.folder), kept_references(home, store, run.job.metadata.namespace))
+
+
+def kept_references(home: Home, store: Store, namespace: str) -> References:
+    """The ConfigMaps and Secrets that manifests have left in a namespace."""
+    secrets = Secrets(home.secrets)
+    return References(
         config_map=lambda name: store.object("ConfigMap", Key(namespace, name)),
         secret=lambda name: secrets.get(Key(namespace, name)),
     )
-    return machine_with(home, Options.load(run.folder), references)
 
 
 def machine_with(home: Home, options: Options, references: References) -> Machine:

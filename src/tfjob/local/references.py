@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfjob.local.refusal import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 
@@ -49,6 +49,19 @@ class References:
         if kind == CONFIG_MAP and not binary:
             document = {**document, "binaryData": None}
         return contents(kind, document)
+
+
+def brought(documents: Iterable[Mapping[str, Any]], namespace: str, kept: References) -> References:
+    """What the documents of a manifest give a job of `namespace`, then what earlier manifests left there (`kept`)."""
+    own = {
+        (document["kind"], document["metadata"]["name"]): document
+        for document in documents
+        if (document["metadata"].get("namespace") or namespace) == namespace
+    }
+    return References(
+        config_map=lambda name: own.get((CONFIG_MAP, name)) or kept.config_map(name),
+        secret=lambda name: own.get((SECRET, name)) or kept.secret(name),
+    )
 
 
 def contents(kind: str, document: Mapping[str, Any]) -> dict[str, bytes]:

@@ -29,10 +29,10 @@ class Secrets:
         partial.replace(path)
 
     def get(self, key: Key) -> dict[str, Any] | None:
-        """The document of that name, or None."""
+        """The document of that name, or None; a name that no Secret can have is nobody's."""
         try:
             return msgspec.json.decode(self._path(key).read_bytes(), type=dict[str, Any])
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return None
 
     def _path(self, key: Key) -> Path:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tfjob.api.pod_references import references
 from tfjob.api.problems import path_text
-from tfjob.kube.pod_references import references
 
 
 @pytest.mark.parametrize(
