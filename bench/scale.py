@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from bench.finished import finished_jobs
 from bench.load import Load, Result, percentile
@@ -31,6 +32,7 @@ from tfjob.kube import config
 from tfjob.kube.client import Client
 
 NAME = "bench"
+QUIET = 0.15
 
 
 @dataclass
@@ -95,10 +97,31 @@ async def load(kubeconfig: Path, namespace: str, jobs: int, *, by_hand: bool) ->
         return await Load(client, namespace, jobs, by_hand=by_hand).run()
 
 
-def compare(kubeconfig: Path, jobs: int, number: int, profile: str) -> None:
-    """The floor, then the same jobs with an operator."""
+def until_quiet(patience: float = 60.0) -> None:
+    """Waits until the machine does little: Kubernetes' own controllers go on for seconds after a load."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        busy, all_of_it = _ticks()
+        time.sleep(1)
+        more, total = _ticks()
+        if (more - busy) / (total - all_of_it) < QUIET:
+            return
+    print(f"  (the machine was not quiet within {patience:.0f} s)")
+
+
+def _ticks() -> tuple[int, int]:
+    """How much of its time this machine has worked, and all of its time."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    idle = fields[3] + fields[4]
+    return sum(fields) - idle, sum(fields)
+
+
+def compare(kubeconfig: Path, jobs: int, number: int, profile: str) -> float:
+    """The floor, then the same jobs with an operator; returns how many times as long these took."""
+    until_quiet()
     floor = asyncio.run(load(kubeconfig, f"floor-{jobs}-{number}", jobs, by_hand=True))
     with operating(kubeconfig, profile) as operator:
+        until_quiet()
         cpu, requests = operator.cpu(), operator.requests()
         result = asyncio.run(load(kubeconfig, f"load-{jobs}-{number}", jobs, by_hand=False))
         spent, memory = operator.cpu() - cpu, operator.memory()
@@ -113,6 +136,7 @@ def compare(kubeconfig: Path, jobs: int, number: int, profile: str) -> None:
     print(f"  pods made p50 {percentile(made, 0.5):.2f} s, p99 {percentile(made, 0.99):.2f} s")
     print(f"  Succeeded after the chief p50 {percentile(follow, 0.5):.2f} s, p99 {percentile(follow, 0.99):.2f} s")
     print(f"  requests a job: {per_job}", flush=True)
+    return ratio
 
 
 def main() -> None:
@@ -131,9 +155,9 @@ def main() -> None:
         client.kubectl("apply", "-f", "-", stdin=definition.decode())
         client.kubectl("wait", "--for=create", "--timeout=20s", "crd/tfjobs.kubeflow.org")
         time.sleep(3)  # until it is served
-        for number in range(chosen.rounds):
-            for jobs in map(int, filter(None, chosen.jobs.split(","))):
-                compare(client.kubeconfig, jobs, number, chosen.profile)
+        for jobs in map(int, filter(None, chosen.jobs.split(","))):
+            ratios = [compare(client.kubeconfig, jobs, number, chosen.profile) for number in range(chosen.rounds)]
+            print(f"{jobs} jobs: median ratio of {chosen.rounds}: {median(ratios):.2f}", flush=True)
         if chosen.finished:
             finished_jobs(client.kubeconfig, chosen.finished, operating)
     finally:
