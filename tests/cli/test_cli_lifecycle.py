@@ -167,3 +167,13 @@ def test_deleting_a_job_ends_what_clean_pod_policy_kept(cli: CommandLine) -> Non
 def test_a_level_can_be_forced_and_is_shown(cli: CommandLine, level: str) -> None:
     shown = cli("run", "hello.yaml", "--level", level, "--dry-run")
     assert f"level {level}" in shown
+
+
+def test_delete_says_which_earlier_runs_of_the_name_are_kept(cli: CommandLine) -> None:
+    for _ in range(2):
+        cli("run", "fails.yaml", "--no-limits", code=1)
+    assert cli("delete", "fails").splitlines() == [
+        "deleted fails.2",
+        "kept fails.1: earlier runs go by their own names, or with `tfjob prune`",
+    ]
+    assert cli("delete", "fails.1") == "deleted fails.1\n"

@@ -38,11 +38,16 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         shapes = [job_shape(record) for record in found]
         for record in found:
             there.delete(record)
+        names = {(record.job.metadata.namespace, record.name) for record in found if record.current}
+        runs = [] if there.shared else there.jobs(everything=True, all_namespaces=True)
+        kept = [record.id for record in runs if (record.job.metadata.namespace, record.name) in names]
     if output == "json":
         print_list("Job", shapes)
         return
     for record in found:
         click.echo(f"deleted {record.id}")
+    if kept:
+        click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
 
 
 @click.command()
