@@ -124,6 +124,14 @@ def test_what_an_earlier_manifest_brought_is_not_missing_but_its_keys_may_be(cli
     assert "there is no Secret access" in cli("run", "-", "--no-limits", "-n", "other", stdin=needy, code=2)
 
 
+@pytest.mark.parametrize("words", [("check", "--on", "local"), ("run", "--dry-run"), ("run", "--no-limits")])
+def test_a_program_that_is_not_on_this_machine_is_a_warning(cli: CommandLine, words: tuple[str, ...]) -> None:
+    manifest = (MANIFESTS / "fails.yaml").read_text().replace("[sh, -c,", "[no-such-program, -c,")
+    shown = cli(*words, "-", stdin=manifest, code=1 if "--no-limits" in words else 0)
+    assert shown.count("the program no-such-program is not on this machine; images are not run here") == 1
+    assert ": warning: spec.tfReplicaSpecs.Worker.template.spec.containers[0].command[0]: " in shown
+
+
 def test_a_manifest_of_another_namespace_than_the_command_line_s_is_refused(empty: CommandLine) -> None:
     manifest = (MANIFESTS / "hello.yaml").read_text().replace("name: hello", "name: hello\n  namespace: team", 1)
     shown = empty("run", "-", "-n", "other", "--dry-run", stdin=manifest, code=2)

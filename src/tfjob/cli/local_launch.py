@@ -17,7 +17,7 @@ from tfjob.cli.context import state
 from tfjob.cli.manifest_file import pairs, without_secrets
 from tfjob.cli.starting import Request, jobs_of, placed, tell
 from tfjob.controller.cluster import Key
-from tfjob.local import admission, config, machine, missing_objects, runs, submission
+from tfjob.local import absent_programs, admission, config, machine, missing_objects, runs, submission
 from tfjob.local.home import Home
 from tfjob.local.images import chosen_interpreter
 from tfjob.local.options import Options
@@ -111,8 +111,13 @@ def local_problems(manifest: Manifest, options: Options, namespace: str) -> list
         python=Path(options.python) if options.python else None,
         volumes={name: Path(folder) for name, folder in options.volumes.items()},
         level=options.level,
+        environ=options.environ,
     )
-    of_jobs = [entry.located(problem) for entry in manifest.entries for problem in admission.problems(entry.job, host)]
+    of_jobs = [
+        entry.located(problem)
+        for entry in manifest.entries
+        for problem in (*admission.problems(entry.job, host), *absent_programs.problems(entry.job, host))
+    ]
     of_objects = [
         part.located(problem, path_parts(problem.path))
         for part in manifest.object_parts

@@ -90,6 +90,7 @@ class Host:
     level: str = ""
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 def problems(job: TFJob, host: Host) -> list[Problem]:
