@@ -143,6 +143,29 @@ def test_what_happens_after_the_take_over_is_decided_as_for_any_other_job() -> N
     assert see(owner, done, 9).status.state == "Succeeded"
 
 
+@pytest.mark.parametrize(
+    ("edited", "starts_again"),
+    [
+        ({"chief": 1, "worker": 3}, True),
+        ({"chief": 1, "worker": 1}, True),
+        ({"chief": 1, "worker": 2, "run": {"backoff_limit": 3}}, False),
+        ({"chief": 1, "worker": 2, "evaluator": 1}, False),
+        ({"chief": 1, "worker": 3, "restart_scope": "Task"}, False),
+    ],
+)
+def test_a_gang_starts_again_when_its_size_changes_after_the_take_over(
+    edited: dict[str, Any], starts_again: bool
+) -> None:
+    """Its pods do not say for how many they were made, and may have been for another number all along."""
+    owner = of_v1_9(job(chief=1, worker=2))
+    pods = bare(*running(owner))
+    taken_over = after(owner, see(owner, pods, 5))
+    spec = job(**edited).spec
+    outcome = see(replace(taken_over, spec=spec, metadata=replace(owner.metadata, generation=2)), pods, 9)
+    assert (outcome.status.attempt, outcome.status.restarts) == (2 if starts_again else 1, 0)
+    assert deleted(outcome) == (["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"] if starts_again else [])
+
+
 def test_the_deadline_counts_from_where_v1_9_started() -> None:
     owner = of_v1_9(job(worker=1, run={"active_deadline_seconds": 3600}))
     assert see(owner, bare(*running(owner)), 5).again_at == at(3600 - 4 * 60 - 4)

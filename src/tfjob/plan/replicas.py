@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from datetime import datetime
 from itertools import islice
 
@@ -72,11 +72,24 @@ def is_resized(job: TFJob, observed: Observed, stale: Sequence[Pod]) -> bool:
     if not types:
         return False
     size, leaving = cluster_size(job), {child.metadata.uid for child in stale}
-    return any(
-        child.metadata.annotations.get(SIZE, size) != size
+    made_for = [
+        child.metadata.annotations.get(SIZE)
         for child in observed.pods
         if child.metadata.uid not in leaving and (task := task_of(child)) and task.type in types
-    )
+    ]
+    return any(one not in (size, None) for one in made_for) or (None in made_for and _is_scaled(job, types))
+
+
+def _is_scaled(job: TFJob, types: Set[str]) -> bool:
+    """Whether an edit that no pass has seen yet changes the members of a gang.
+
+    For pods of v1.9, which do not say for how many they were made.
+    """
+    before = job.status
+    if before.observed_generation in (0, job.metadata.generation):
+        return False
+    wanted = {task for task in desired(job) if task.type in types}
+    return wanted != {task for task in members(before.started) if task.type in types}
 
 
 def _surplus_services(job: TFJob, observed: Observed) -> Iterator[Delete]:
