@@ -148,6 +148,13 @@ class PodBuilder:
         """Its container cannot start yet."""
         return self._set("Pending", ContainerState(waiting=ContainerWaiting(reason=reason, message=message)))
 
+    def backing_off(self, code: int, at: float = 0, pause: str = "10s", reason: str = "", message: str = "") -> Self:
+        """Its container ended with `code`, and the kubelet waits before it starts it again."""
+        self.last = ContainerState(terminated=self._end(code, at, reason, message))
+        text = f"back-off {pause} restarting failed container=tensorflow pod={self.pod.metadata.name}"
+        waiting = ContainerWaiting(reason="CrashLoopBackOff", message=text)
+        return self._set("Running", ContainerState(waiting=waiting))
+
     def unschedulable(self, message: str = "0/3 nodes are available") -> Self:
         """No node takes it."""
         condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=message)

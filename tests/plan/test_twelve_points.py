@@ -144,7 +144,7 @@ def test_point_03_a_templates_own_policy_counts_when_the_replica_sets_none() -> 
     own["spec"]["restartPolicy"] = "OnFailure"
     owner = begun(job(worker=1, policy=None, pod_template=own))
     crashed = pod(owner, "worker-0").running().exited(1, 5, phase="Running")
-    assert see(owner, [crashed], 6).status.state == "Running"
+    assert see(owner, [crashed], 6).status.state == "Restarting"
 
 
 # --- 4 ---

@@ -73,6 +73,7 @@ FIELDS = {
     "status.failure.message": "a sentence",
     "status.failure.lastLines": "its last lines: at most 20, at most 4 KiB",
     "status.failure.time": "when it ended",
+    "status.toldRestart": "when the container ended whose restart in place was told last; later ones are news",
     "status.startTime": "when the job began, or was resumed",
     "status.completionTime": "when it ended",
     "status.lastReconcileTime": "not written by tfjob; kept for readers of v1.9's status",

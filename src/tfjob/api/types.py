@@ -165,6 +165,7 @@ class TFJobStatus(Model, frozen=True):
     task_restarts: dict[str, int] = {}
     oom_killed: list[str] = []
     last_restart: Restart | None = None
+    told_restart: datetime | None = None
     failure: Verdict | None = None
     start_time: datetime | None = None
     completion_time: datetime | None = None

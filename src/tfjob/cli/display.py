@@ -11,6 +11,7 @@ import click
 
 from tfjob.cli.outcome import discard_stdout
 from tfjob.controller.log_labels import container_labels
+from tfjob.plan.in_place import CRASH_LOOP
 from tfjob.plan.tasks import desired
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ QUIET_NEWS = ("SuccessfulCreate", "SuccessfulDelete", "ExitedWithCode", "TFJobSu
 """News that the replicas' own lines, the states or the final line tell already, by the beginning of their reason."""
 QUIET_STATES = ("", "Restarting", "Succeeded", "Failed")
 """States that the news or the final line tell."""
+QUIET_REASONS = (("Pending", "Starting"), ("Running", CRASH_LOOP))
+"""The same of a state for a reason."""
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red")
 
 
@@ -54,7 +57,7 @@ class Display:
         if shown == self._shown or (shown[:2] == self._shown[:2] and not shown[2]):
             return
         self._shown = shown
-        if status.state in QUIET_STATES or status.reason == "Starting":
+        if status.state in QUIET_STATES or (status.state, status.reason) in QUIET_REASONS:
             return
         reason = f" ({status.reason})" if status.reason not in ("", status.state) else ""
         detail = f": {status.message}" if status.message else ""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
-from tfjob.plan import conditions, limits, memory, pod_groups, success, summary
+from tfjob.plan import conditions, in_place, limits, memory, pod_groups, success, summary
 from tfjob.plan.actions import Action, DeleteJob, News
 from tfjob.plan.children import Settings
 from tfjob.plan.cleanup import cleanup, everything
@@ -144,6 +144,8 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
             cause = Verdict(replica=wait.task, reason=wait.reason, message=wait.text, time=now)
             return _failed(this, summary.counted(job, status, views), cause)
     status = summary.described(job, summary.counted(job, status, views), views, reasons, now)
+    status, restarts = in_place.telling(job, status, views)
+    news += restarts
     if status.reason == POD_GROUP_PENDING != job.status.reason:
         # v1.9 writes it in every pass, and so wakes itself; once is enough to show since when.
         status = replace(status, last_reconcile_time=now)

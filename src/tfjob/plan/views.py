@@ -62,6 +62,13 @@ class View:
         """Whether its pod runs and nobody is deleting it."""
         return bool(self.pod and self.pod.status.phase == "Running" and not self.pod.metadata.deletion_timestamp)
 
+    @property
+    def up(self) -> bool:
+        """Whether its program runs: a pod is called Running also while its container waits for the next try."""
+        container = main_container(self.pod) if self.pod else None
+        between = bool(container and (container.state.waiting or container.state.terminated))
+        return self.running and not between
+
 
 def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -> list[View]:
     """How every desired task stands, in the light of what the status remembers."""

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from tfjob.api.names import child_name
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
+from tfjob.plan.in_place import CRASH_LOOP, restarting
 from tfjob.plan.tasks import Observed, main_container, task_of
 from tfjob.plan.verdict import shortened
 from tfjob.plan.views import View
@@ -67,6 +68,9 @@ def _of_pod(view: View, pod: Pod, grace: timedelta) -> Wait | None:
     name = view.task.name
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
+        if waiting and waiting.reason == CRASH_LOOP and (again := restarting(view.task, status)):
+            whose = "" if status == main_container(pod) else f"container {status.name} "
+            return _wait(name, CRASH_LOOP, f"{whose}{again.what}; {again.next_start}", None, grace)
         if waiting and waiting.reason and waiting.reason not in ("ContainerCreating", "PodInitializing"):
             return _wait(name, waiting.reason, waiting.message, _waiting_since(pod), grace)
     for condition in pod.status.conditions:

@@ -1,0 +1,39 @@
+"""A program that fails again and again under OnFailure: what a run, `ps`, `status` and `events` say of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from command_line import CommandLine
+from running import Running
+
+LOOP = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: loop}
+spec:
+  tfReplicaSpecs:
+    Worker:
+      replicas: 1
+      restartPolicy: OnFailure
+      template:
+        spec:
+          containers:
+            - {name: tensorflow, image: "python:3.11", command: [sh, -c, exit 3]}
+"""
+WAITS = "worker-0 exited 3; it starts again in 10 s (restart 2, no backoffLimit)"
+
+
+def test_a_crash_loop_is_told_and_not_ready(cli: CommandLine, tmp_path: Path) -> None:
+    manifest = tmp_path / "loop.yaml"
+    manifest.write_text(LOOP)
+    run = Running(cli.tool, cli.home, str(manifest), "--no-limits")
+    run.wait_for(f"! loop: {WAITS}")
+    shown = json.loads(cli("status", "loop", "-o", "json"))
+    assert (shown["state"], shown["reason"], shown["ready"]) == ("Restarting", "CrashLoopBackOff", "0/1")
+    text = cli("status", "loop")
+    assert "Restarting (CrashLoopBackOff): worker-0: exited 3; next start at" in text
+    assert WAITS in cli("events", "loop")
+    cli("stop", "loop")
+    assert run.finish() == 130
