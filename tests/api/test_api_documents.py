@@ -139,6 +139,12 @@ def test_byte_order_marks_and_line_ends_of_any_editor_are_read(data: bytes | str
     assert value(data) == {"a": 1}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_told_to_be_saved_as_utf_8(encoding: str) -> None:
+    (problem,) = parse("a: 1\n".encode(encoding), "x").problems
+    assert str(problem) == "x:1:1: the file is not UTF-8 text, it looks like UTF-16; save it as UTF-8"
+
+
 def test_json_with_tabs_and_surrogate_pairs_is_read_with_positions() -> None:
     text = '{\n\t"a": "\\ud83d\\ude00 \\\\ud83d",\n\t"b": [1e3, null, "x\\ty"]\n}\n'
     document = parse(text).documents[0]

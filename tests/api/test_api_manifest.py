@@ -111,6 +111,19 @@ def test_two_jobs_of_one_name_are_refused() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["TfJob", "tfjob", "Tfjob"])
+def test_a_kind_of_the_same_version_in_another_case_is_suggested(kind: str) -> None:
+    (problem,) = load(f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\n", "x").errors
+    assert str(problem) == f"x:2:1: kind: kubeflow.org/v1 has no kind {kind}; did you mean kind: TFJob?"
+
+
+def test_a_generate_name_in_place_of_a_name_is_told_not_to_be_used() -> None:
+    text = JOB.replace("name: ${name}", "generateName: a-")
+    assert text != JOB
+    told = [problem.message for problem in load(text, "x", {"workers": "1", "tag": "2"}).errors]
+    assert told == ["is missing, and generateName is not used: a job is found again by its name"]
+
+
 def test_a_template_that_aliases_share_is_never_changed() -> None:
     text = (MANIFESTS / "v1-distributed.yaml").read_text()
     manifest = load(text)

@@ -66,7 +66,9 @@ def test_a_boolean_is_no_quantity() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("2GB", "did you mean 2Gi?"),
+        ("2GB", "did you mean 2G?"),
+        ("1gb", "did you mean 1G?"),
+        ("64KB", "did you mean 64k?"),
         ("512mib", "did you mean 512Mi?"),
         ("2 gi", "did you mean 2Gi?"),
         ("lots", "is no quantity"),

@@ -64,6 +64,7 @@ def test_a_good_job_has_no_problems_before_and_after_its_defaults(good: TFJob) -
         (job(""), "metadata.name", "is missing"),
         (job("1st"), "metadata.name", "for example job-1st"),
         (job("a.b"), "metadata.name", "for example a-b"),
+        (job("Été"), "metadata.name", "for example ete"),
         (job("a" * 64), "metadata.name", "is 64 characters long"),
         (job("a" * 55), "metadata.name", "shorten the job's name by 1 to at most 54"),
         (

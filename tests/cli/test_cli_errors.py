@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from command_line import MANIFESTS, CommandLine
+from tfjob.api import manifest as manifests
 from tfjob.cli import outcome
+from tfjob.cli.lifecycle import scaled
 from tfjob.cli.main import COMMANDS, cli
 
 BAD_INPUT = {
     "no such file": (("run", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
     "a folder": (("run", "."), ". is a folder"),
+    "a URL": (("run", "https://a/b.yaml"), "curl -fsSL https://a/b.yaml | tfjob run -\n"),
+    "a folder with one manifest": (("run", "../../../examples/mnist"), "in it: ../../../examples/mnist/tfjob.yaml\n"),
     "an empty file": (("run", "/dev/null"), "the file is empty"),
     "errors": (("run", "broken.yaml"), "3 errors, nothing was started"),
     "an unused parameter": (("run", "hello.yaml", "-p", "a=1"), "no value of the manifest holds ${a}"),
@@ -95,12 +99,48 @@ def test_nothing_bad_was_started(finished: CommandLine) -> None:
 
 
 def test_check_goes_on_after_a_file_that_cannot_be_read(empty: CommandLine) -> None:
-    shown = empty("check", "nowhere.yaml", ".", "hello.yaml", code=2)
+    shown = empty("check", "nowhere.yaml", ".", "http://a/b", "hello.yaml", code=2)
     assert shown.splitlines() == [
         "nowhere.yaml: No such file or directory",
         ".: is a folder; name a manifest in it",
+        "http://a/b: is a URL, and URLs are not fetched; fetch it yourself: curl -fsSL http://a/b | tfjob check -",
         "hello.yaml: ok (hello)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "hint"),
+    [
+        ("woker=2", "woker=2: the job has no replica type woker", "Did you mean worker? The job has chief, worker."),
+        ("boss=2", "boss=2: the job has no replica type boss", "The job has chief, worker."),
+        ("worker=-1", "worker=-1: -1 is no number of replicas", "Write a whole number, 0 or more."),
+        ("worker=", "worker=: it says no number of replicas", "Write chief=N, worker=N."),
+        ("worker", "worker: it says no number of replicas", "Write chief=N, worker=N."),
+    ],
+)
+def test_scaling_says_what_is_wrong_with_a_word(word: str, message: str, hint: str) -> None:
+    job = manifests.load((MANIFESTS / "hello.yaml").read_bytes()).jobs[0]
+    with pytest.raises(outcome.Stop) as stopped:
+        scaled(job, (word,))
+    assert (stopped.value.message, stopped.value.hint) == (message, hint)
+
+
+def test_check_shows_the_lines_to_add_apart_as_run_does(empty: CommandLine) -> None:
+    lines = '\n    [images."example.com/no-command"]\n    command = ['
+    assert lines in empty("check", "--on", "local", "refused.yaml", code=2)
+    assert lines in empty("run", "refused.yaml", code=2)
+
+
+def test_what_a_conversion_changes_leaves_out_or_breaks_is_a_warning(empty: CommandLine) -> None:
+    manifest = (MANIFESTS / "fails.yaml").read_text()
+    manifest = manifest.replace("  tfReplicaSpecs:", "  successPolicy: AllWorkers\n  tfReplicaSpecs:")
+    manifest = manifest.replace("    Worker:", "    Worker:\n      restartPolicy: ExitCode")
+    done = empty.run("convert", "-", "--to", "tensorflow.org/v1alpha1", stdin=manifest)
+    assert done.returncode == 0
+    told = done.stderr.splitlines()
+    assert all(": warning: " in line for line in told), told
+    ways = ("successPolicy: v1alpha1 has no such field", "ExitCode is written as OnFailure", "has no Master")
+    assert [way for way in ways if not any(way in line for line in told)] == []
 
 
 @pytest.mark.parametrize("words", [("check", "--on", "local"), ("run", "--dry-run"), ("run",), ("submit",)])

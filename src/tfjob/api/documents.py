@@ -100,6 +100,9 @@ class _Reader:
         try:
             if data.startswith((b"\xff\xfe", b"\xfe\xff")):
                 return data.decode("utf-16")
+            if b"\0" in data[:4]:
+                # No YAML begins with a zero byte among its first letters, but UTF-16 without a mark does.
+                raise self.stop(1, 1, "the file is not UTF-8 text, it looks like UTF-16", "save it as UTF-8")
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             before = data[: error.start]

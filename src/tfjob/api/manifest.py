@@ -160,9 +160,9 @@ class _Loading:
             written = replace(written, metadata=replace(written.metadata, name=self.name))
         entry = Entry(written, with_defaults(written), part, conversion)
         self.manifest.entries.append(entry)
-        self.manifest.problems.extend(
-            part.located(problem, path_parts(problem.path)) for problem in problems_of(conversion, written)
-        )
+        for problem in problems_of(conversion, written):
+            told = _with_generate_name(problem) if _is_generated(part) else problem
+            self.manifest.problems.append(part.located(told, path_parts(problem.path)))
         if written.metadata.name:
             self.refuse_twice(part, ("TFJob", entry.job.metadata.namespace, written.metadata.name))
 
@@ -189,6 +189,10 @@ class _Loading:
         self.known.setdefault(key, part)
 
     def refuse_kind(self, part: Part, api_version: str, kind: str) -> None:
+        for version, known in _kinds():
+            if version == api_version and known.lower() == kind.lower():
+                self.report(part, ("kind",), f"{api_version} has no kind {kind}", f"did you mean kind: {known}?")
+                return
         versions = sorted(version for version, known in _kinds() if known == kind)
         if versions:
             hint = did_you_mean(api_version, versions) or f"{kind} is read in {one_of(versions)}"
@@ -209,6 +213,18 @@ class _Loading:
 
     def report(self, part: Part, path: Path, message: str, hint: str = "") -> None:
         self.manifest.problems.append(part.located(Problem("", message, hint), path))
+
+
+def _is_generated(part: Part) -> bool:
+    metadata = part.value.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("generateName"))
+
+
+def _with_generate_name(problem: Problem) -> Problem:
+    """To who left it to the API server to name the job, a missing name needs a word more."""
+    if (problem.path, problem.message) != ("metadata.name", "is missing"):
+        return problem
+    return replace(problem, message="is missing, and generateName is not used: a job is found again by its name")
 
 
 def _kinds() -> list[tuple[str, str]]:

@@ -26,7 +26,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.source, self.line, self.column) if part)
         said = f"{self.message}; {self.hint}" if self.hint else self.message
-        return ": ".join(part for part in (place, "warning" if self.warning else "", self.path, said) if part)
+        whole = ": ".join(part for part in (place, "warning" if self.warning else "", self.path, said) if part)
+        return whole.replace("\n", "\n    ")  # lines to copy stand apart from those of other problems
 
 
 class InvalidManifest(Exception):

@@ -50,4 +50,6 @@ def _likely(text: str) -> str:
     match = re.fullmatch(r"([0-9.]+)\s*([kmgtpe])(i?)b?", text.strip(), re.IGNORECASE)
     if not match:
         return ""
-    return f" (did you mean {match[1]}{match[2].upper()}i?)"
+    number, letter, binary = match.groups()
+    suffix = f"{letter.upper()}i" if binary else letter.upper().replace("K", "k")
+    return f" (did you mean {number}{suffix}?)"

@@ -206,8 +206,8 @@ def _written_replica(name: str, replica: Mapping[str, Any], problems: list[Probl
         written["tfPort"] = port
     if policy := replica.get("restartPolicy"):
         pod["restartPolicy"] = policy if policy in ("Never", "OnFailure") else "OnFailure"
-        if policy == "Always":
-            problems.append(Problem(f"{path}.restartPolicy", "is written as OnFailure", warning=True))
+        if policy != pod["restartPolicy"]:
+            problems.append(Problem(f"{path}.restartPolicy", f"{policy} is written as OnFailure", warning=True))
     return {**written, "template": {**replica["template"], "spec": pod}}
 
 

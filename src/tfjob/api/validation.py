@@ -7,6 +7,7 @@ too long, mounts of missing volumes, images that are none.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,7 +110,8 @@ def _name_problems(job: TFJob) -> Iterator[Problem]:
 
 
 def _possible_name(name: str) -> str:
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    letters = "".join(part for part in unicodedata.normalize("NFKD", name) if not unicodedata.combining(part))
+    plain = re.sub(r"[^a-z0-9]+", "-", letters.lower()).strip("-")
     return plain if _DNS_1035.fullmatch(plain) else f"job-{plain}" if plain else ""
 
 

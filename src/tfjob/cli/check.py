@@ -94,8 +94,8 @@ def _judged(file: str, parameters: tuple[str, ...], judge: Judge) -> tuple[list[
 
     try:
         _, manifest = manifest_file.read(file, parameters)
-    except IsADirectoryError:
-        return [Problem("", "is a folder", "name a manifest in it", source=file)], []
+    except manifest_file.Unreadable as unreadable:
+        return [unreadable.problem], []
     except OSError as error:
         return [Problem("", error.strerror or str(error), source=file)], []
     problems = list(manifest.problems)

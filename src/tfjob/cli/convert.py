@@ -23,7 +23,9 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
     """
     import msgspec
     import yaml
+    from msgspec.structs import replace
 
+    from tfjob.api.judgement import judge
     from tfjob.api.problems import errors
     from tfjob.api.versions import to_version
     from tfjob.cli import manifest_file, outcome
@@ -36,7 +38,14 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
     for entry in manifest.entries:
         document, left_out = to_version(entry.written, version)
         documents.append(msgspec.to_builtins(document))
-        lost += [entry.located(problem) for problem in left_out]
+        lost += [replace(entry.located(problem), warning=True) for problem in left_out]
+        # Their places are those of the new manifest, which has no lines yet.
+        lost += [
+            replace(
+                fault, message=f"{version} would refuse this: {fault.message}", source=manifest.source, warning=True
+            )
+            for fault in errors(judge(document))
+        ]
     documents += manifest.objects
     for problem in lost:
         click.echo(str(problem), err=True)

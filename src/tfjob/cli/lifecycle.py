@@ -80,13 +80,21 @@ def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str
 
 def scaled(job: TFJob, counts: tuple[str, ...]) -> TFJob:
     """The job with new numbers of replicas; the words are like `worker=4`."""
+    from tfjob.api.nearest import did_you_mean
+
     specs = dict(job.spec.tf_replica_specs)
     names = {name.lower(): name for name in specs}
     for word in counts:
         name, _, count = word.partition("=")
-        if name.lower() not in names or not count.isdecimal():
-            known = ", ".join(f"{known}=N" for known in names)
-            raise outcome.Stop(outcome.BAD_INPUT, f"{word}: write one of {known}")
+        known = ", ".join(f"{known}=N" for known in names)
+        if not count:
+            raise outcome.Stop(outcome.BAD_INPUT, f"{word}: it says no number of replicas", f"Write {known}.")
+        if name.lower() not in names:
+            hint = " ".join(filter(None, (did_you_mean(name, names).capitalize(), f"The job has {', '.join(names)}.")))
+            raise outcome.Stop(outcome.BAD_INPUT, f"{word}: the job has no replica type {name}", hint)
+        if not (count.isascii() and count.isdecimal()):
+            hint = "Write a whole number, 0 or more."
+            raise outcome.Stop(outcome.BAD_INPUT, f"{word}: {count} is no number of replicas", hint)
         key = names[name.lower()]
         specs[key] = replace(specs[key], replicas=int(count))
     return replace(job, spec=replace(job.spec, tf_replica_specs=specs))

@@ -7,16 +7,41 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from tfjob.api import manifest as manifests
 from tfjob.api.manifest import Manifest
+from tfjob.api.problems import Problem
 from tfjob.cli import outcome
+
+
+class Unreadable(outcome.Stop):
+    """What the command line names is no file that can be read."""
+
+    def __init__(self, file: str, problem: str, hint: str) -> None:
+        super().__init__(outcome.BAD_INPUT, f"{file} {problem}", hint[:1].upper() + hint[1:])
+        self.problem = Problem("", problem, hint, source=file)
 
 
 def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
     """A manifest's bytes and what they hold."""
     values = pairs(parameters, "-p")
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    data = sys.stdin.buffer.read() if file == "-" else _content(file)
     return data, manifests.load(data, "stdin" if file == "-" else file, values, name)
+
+
+def _content(file: str) -> bytes:
+    if file.startswith(("http://", "https://")):
+        command = click.get_current_context().info_name
+        raise Unreadable(
+            file, "is a URL, and URLs are not fetched", f"fetch it yourself: curl -fsSL {file} | tfjob {command} -"
+        )
+    path = Path(file)
+    if path.is_dir():
+        found = sorted(inner for inner in path.iterdir() if inner.suffix in (".yaml", ".yml", ".json"))
+        hint = f"name the manifest in it: {found[0]}" if len(found) == 1 else "name a manifest in it"
+        raise Unreadable(file, "is a folder", hint)
+    return path.read_bytes()
 
 
 def without_secrets(data: bytes, manifest: Manifest) -> bytes:

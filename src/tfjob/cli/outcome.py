@@ -123,7 +123,7 @@ def discard_stdout() -> None:
 
 def _listed(invalid: InvalidManifest) -> str:
     """One problem as a sentence, several as a list."""
-    lines = [str(problem).replace("\n", "\n    ") for problem in invalid.problems]
+    lines = [str(problem) for problem in invalid.problems]
     return lines[0] if len(lines) == 1 else "\n  ".join((f"{len(lines)} errors, nothing was started", *lines))
 
 
