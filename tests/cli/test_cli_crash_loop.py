@@ -34,6 +34,7 @@ def test_a_crash_loop_is_told_and_not_ready(cli: CommandLine, tmp_path: Path) ->
     assert (shown["state"], shown["reason"], shown["ready"]) == ("Restarting", "CrashLoopBackOff", "0/1")
     text = cli("status", "loop")
     assert "Restarting (CrashLoopBackOff): worker-0: exited 3; next start at" in text
+    assert text.splitlines()[-1].split()[:2] == ["worker-0", "CrashLoopBackOff"]
     assert WAITS in cli("events", "loop")
     cli("stop", "loop")
     assert run.finish() == 130

@@ -119,7 +119,7 @@ def test_kill_9_of_an_attached_run_leaves_no_process_and_a_suspended_job(cli: Co
     terminal.process.kill()
     assert terminal.end() == -signal.SIGKILL
     (job,) = json.loads(cli("ps", "-o", "json"))["items"]
-    assert (job["state"], job["reason"]) == ("Suspended", "Interrupted")
+    assert (job["state"], job["reason"], job["ready"]) == ("Suspended", "Interrupted", "0/1")
     wait_until(lambda: not processes_of(cli.home), 20)
     assert "exited" not in cli("status", "sleeper")
     cli("run", "fails.yaml", "--name", "sleeper", "--no-limits", code=1)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from plan import builders
 from plan.builders import T0, at, job
 from tfjob.api.objects import (
     ContainerState,
@@ -109,3 +110,10 @@ def test_a_replica_is_shown_by_its_pod_or_by_what_the_status_remembers() -> None
     ]
     assert found[0].resources == {"limits": {"cpu": 1}}
     assert (found[0].address, found[1].address) == ("10.0.0.1", "")
+
+
+def test_a_replica_between_two_tries_is_shown_as_that_and_keeps_its_phase() -> None:
+    owner = job(worker=2, policy="OnFailure")
+    waiting, leaving = (builders.pod(owner, name).backing_off(3) for name in ("worker-0", "worker-1"))
+    found = replicas(owner, [waiting.pod, leaving.deleting().pod])
+    assert [(one.phase, one.shown) for one in found] == [("Running", "CrashLoopBackOff"), ("Terminating", "")]

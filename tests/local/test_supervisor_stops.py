@@ -22,7 +22,13 @@ def test_sigterm_reaches_the_workload_whose_exit_code_is_recorded(pods: Pods) ->
     assert pod.stop()
     assert pod.ended(timeout=5)["exitCode"] == 7
     assert pod.log().endswith("bye\n")
-    assert pod.status()["forced"] is False
+    assert (pod.status()["forced"], pod.status()["stopped"]) == (False, True)
+
+
+def test_what_has_ended_by_itself_was_not_stopped(pods: Pods) -> None:
+    pod = pods.launch(pods.container("sh", "-c", "exit 3"), grace=20.0)
+    assert pod.ended(timeout=5)["exitCode"] == 3
+    assert pod.status()["stopped"] is False
 
 
 def test_a_workload_that_ignores_sigterm_is_killed_after_the_grace(pods: Pods) -> None:

@@ -61,11 +61,11 @@ def _text(record: Record, replicas: list[Replica], events: list[Event]) -> str:
         lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
     elif record.note:
         lines.append(f"  why        {record.note}")
-    lines += why.told(events, datetime.now(UTC))
+    lines += [*_left_running(record, replicas), *why.told(events, datetime.now(UTC))]
     rows = [
         [
             f"  {replica.name}",
-            replica.phase,
+            replica.shown or replica.phase,
             str(replica.attempts),
             "-" if replica.exit_code is None else str(replica.exit_code),
             replica.address or "-",
@@ -76,6 +76,19 @@ def _text(record: Record, replicas: list[Replica], events: list[Event]) -> str:
     return "\n".join(
         [*lines, "", table(["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", "ADDRESS", "REQUESTS/LIMITS"], rows)]
     )
+
+
+def _left_running(record: Record, replicas: list[Replica]) -> list[str]:
+    """What an ended job was told to leave, and how to be rid of it."""
+    from tfjob.plan.cleanup import NONE
+    from tfjob.plan.plan import is_finished
+
+    count = sum(replica.phase == "Running" for replica in replicas)
+    if not count or not is_finished(record.job.status) or record.job.spec.run_policy.clean_pod_policy != NONE:
+        return []
+    run = "replica still runs" if count == 1 else "replicas still run"
+    command = f"tfjob delete {record.name}{record.options}"
+    return [f"  left       {count} {run} (cleanPodPolicy: None); to end {'it' if count == 1 else 'them'}: {command}"]
 
 
 def _asked(resources: dict[str, Any]) -> str:

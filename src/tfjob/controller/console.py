@@ -50,10 +50,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Replica:
-    """A task that a job asks for, with the state of its pod if it ever had one."""
+    """A task that a job asks for, with the state of its pod if it ever had one.
+
+    `shown` is what people should read where the phase alone would mislead them.
+    """
 
     name: str
     phase: str = "-"
+    shown: str = ""
     attempts: int = 0
     restarts: int = 0
     exit_code: int | None = None

@@ -13,6 +13,7 @@ from tfjob.controller.console import Record, Replica
 from tfjob.kube.job_records import short_id
 from tfjob.plan.attempts import attempt_due, attempt_of
 from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.in_place import between_tries
 from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import RESUMING
 from tfjob.plan.tasks import desired, main_container, members, task_of
@@ -97,6 +98,7 @@ def replicas(job: TFJob, pods: Iterable[Pod]) -> list[Replica]:
             Replica(
                 name=task.name,
                 phase="Terminating" if pod and pod.metadata.deletion_timestamp else phase,
+                shown=between_tries(pod) if pod and not pod.metadata.deletion_timestamp else "",
                 attempts=attempt_of(pod) if pod else due if task in started | completed else due - 1,
                 restarts=job.status.task_restarts.get(task.name, 0),
                 exit_code=ended.exit_code if ended else 0 if task in completed else None,

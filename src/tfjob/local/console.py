@@ -24,7 +24,7 @@ from tfjob.local.store import Run, Store
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import SUSPEND_REASON, is_finished
 from tfjob.plan.suspension import INTERRUPTED, RESUMING, resumed
-from tfjob.plan.tasks import task_of
+from tfjob.plan.tasks import desired, task_of
 
 DEFAULT_NAMESPACE = "default"
 STEP_SECONDS = 0.1
@@ -202,15 +202,19 @@ class LocalConsole:
 
 def record(run: Run) -> Record:
     """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
-    state, reason = run.job.status.state or "Pending", run.job.status.reason
+    job = run.job
+    state, reason = job.status.state or "Pending", job.status.reason
     if is_interrupted(run):
         state, reason = SUSPENDED, INTERRUPTED
     elif run.job.spec.run_policy.suspend and not is_finished(run.job.status):
         state, reason = SUSPENDED, run.job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
     elif state == SUSPENDED and not run.job.spec.run_policy.suspend:
         state, reason = "Pending", RESUMING  # whoever waits for its end must not take the rest before for it
+    if (state, reason) == (SUSPENDED, INTERRUPTED):
+        # Its replicas ended with it, and nobody was left to write that down.
+        job = replace(job, status=replace(job.status, ready=f"0/{len(desired(job))}"))
     return Record(
-        job=run.job,
+        job=job,
         id=run.id,
         state=state,
         reason=reason,

@@ -15,6 +15,12 @@ class _Container(msgspec.Struct):
     name: str
 
 
+class _Written(PodStatus, frozen=True):
+    """What its supervisor wrote of a pod."""
+
+    stopped: bool = False
+
+
 class _Spec(msgspec.Struct, rename="camel"):
     name: str
     containers: list[_Container] = []
@@ -23,13 +29,17 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class PodRecord:
-    """One pod: its name, its folder, its containers, and how it stands or ended (None if it never started)."""
+    """One pod: its name, its folder, its containers, and how it stands or ended (None if it never started).
+
+    `stopped` says that it did not end by itself.
+    """
 
     name: str
     folder: Path
     init_containers: list[str]
     containers: list[str]
     status: PodStatus | None
+    stopped: bool = False
 
 
 def history(run_folder: Path) -> Mapping[str, list[PodRecord]]:
@@ -38,19 +48,21 @@ def history(run_folder: Path) -> Mapping[str, list[PodRecord]]:
     specs = (run_folder / "pods").glob("*/spec.json")
     for path in sorted(specs, key=lambda path: path.stat().st_mtime_ns):
         spec = msgspec.json.decode(path.read_bytes(), type=_Spec)
+        status = _status(path.parent / "status.json")
         record = PodRecord(
             name=spec.name,
             folder=path.parent,
             init_containers=[container.name for container in spec.init_containers],
             containers=[container.name for container in spec.containers],
-            status=_status(path.parent / "status.json"),
+            status=status,
+            stopped=status is not None and status.stopped,
         )
         found.setdefault(spec.name, []).append(record)
     return found
 
 
-def _status(file: Path) -> PodStatus | None:
+def _status(file: Path) -> _Written | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=PodStatus)
+        return msgspec.json.decode(file.read_bytes(), type=_Written)
     except FileNotFoundError:
         return None

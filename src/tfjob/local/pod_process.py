@@ -129,6 +129,7 @@ class PodProcess:
         self._stopping = False  # somebody asked for the end
         self._deadline: float | None = None  # when SIGTERM has had its chance
         self._forced = False
+        self._stopped = False  # something ran when its end was asked for
         self._term = False  # SIGTERM has come and waits to be heard
         self._next_tick = 0.0
 
@@ -308,6 +309,7 @@ class PodProcess:
         deadline = time.monotonic() + grace
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
         self._stopping = True
+        self._stopped |= any(member.is_running for member in self._apps)
         for member in self._members:
             member.never_restart()
             if not member.is_sidecar:
@@ -353,6 +355,7 @@ class PodProcess:
             "initContainerStatuses": [member.status() for member in self._init],
             "done": done,
             "forced": self._forced,
+            "stopped": self._stopped,
             "logLost": sum(member.log_lost for member in members),
             "peakMemory": {member.name: member.peak_memory for member in members},
             "cpuSeconds": sum(member.cpu_seconds for member in members),

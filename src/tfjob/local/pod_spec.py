@@ -120,6 +120,7 @@ class PodStatusFile(TypedDict):
     initContainerStatuses: list[dict[str, Any]]
     done: bool
     forced: bool
+    stopped: bool
     logLost: int
     peakMemory: dict[str, int]
     cpuSeconds: float

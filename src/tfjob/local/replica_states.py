@@ -12,6 +12,8 @@ from tfjob.local.pod_folder import pod_folder
 from tfjob.local.pod_history import PodRecord, history
 from tfjob.local.store import Run, Store
 from tfjob.plan.attempts import restarts_in_place
+from tfjob.plan.in_place import between_tries
+from tfjob.plan.suspension import STOPPED
 from tfjob.plan.tasks import desired, main_container, task_of
 
 
@@ -30,6 +32,7 @@ def replicas(store: Store, run: Run) -> list[Replica]:
             Replica(
                 name=task.name,
                 phase=last.phase or "Pending" if last else "-",
+                shown=_shown(last, left),
                 attempts=sum(1 + restarts_in_place(Pod(status=one.status or PodStatus())) for one in left),
                 restarts=run.job.status.task_restarts.get(task.name, 0),
                 exit_code=ended.exit_code if ended else None,
@@ -38,6 +41,13 @@ def replicas(store: Store, run: Run) -> list[Replica]:
             )
         )
     return found
+
+
+def _shown(last: PodStatus | None, left: Sequence[PodRecord]) -> str:
+    """What people should read instead of the phase: `Failed` is no word for what we ended ourselves."""
+    if last and last.phase == "Failed" and left and left[-1].stopped:
+        return STOPPED
+    return between_tries(Pod(status=last)) if last else ""
 
 
 def _newest(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> PodStatus | None:

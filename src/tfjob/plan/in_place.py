@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import ContainerStatus
+from tfjob.api.objects import ContainerStatus, Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.actions import News
 from tfjob.plan.tasks import Task, main_container
@@ -57,6 +57,12 @@ def restarting(task: Task, container: ContainerStatus | None) -> Restarting | No
     waits = waiting is not None and waiting.reason == CRASH_LOOP
     pause = _pause(waiting.message) if waiting and waits else None
     return Restarting(task, end_of(ended, ended.finished_at), container.restart_count + waits, waits, pause)
+
+
+def between_tries(pod: Pod) -> str:
+    """Why the main container of a pod does not run though the pod is called Running; empty when it does."""
+    container = main_container(pod) if pod.status.phase == "Running" else None
+    return container.state.waiting.reason if container and container.state.waiting else ""
 
 
 def newest(views: Sequence[View], told: datetime | None) -> Restarting | None:
