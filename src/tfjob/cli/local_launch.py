@@ -24,6 +24,10 @@ from tfjob.local.options import Options
 from tfjob.local.references import References, brought
 from tfjob.local.store import Store
 from tfjob.local.submission import Started, Submission
+from tfjob.plan import cleanup
+
+CLEAN_POD_POLICY = "spec.runPolicy.cleanPodPolicy"
+ENDS_WITH_US = "None keeps no replica of an attached run: all end with it"
 
 
 class LocalLaunch:
@@ -36,6 +40,7 @@ class LocalLaunch:
         for note in notes:
             click.echo(note, err=True)
         record = without_secrets(data, manifest)
+        self._entries = manifest.entries
         self.submissions = [
             Submission(placed(entry, entry.job, request.namespace, "default"), manifest.objects, record, options)
             for entry in manifest.entries
@@ -71,6 +76,11 @@ class LocalLaunch:
         """Drives the jobs in this process."""
         from tfjob.cli.local_attach import attach
 
+        tell(
+            entry.located(Problem(CLEAN_POD_POLICY, ENDS_WITH_US, "to keep them, use tfjob submit", warning=True))
+            for entry in self._entries
+            if entry.job.spec.run_policy.clean_pod_policy == cleanup.NONE
+        )
         return attach(self.submissions, output)
 
 
