@@ -89,8 +89,9 @@ def test_a_restart_without_a_pause_is_told_when_it_was_made() -> None:
 def test_a_container_that_has_just_ended_is_not_ready_and_told_when_it_is_known_how_long_it_waits() -> None:
     owner = looping()
     outcome = see(owner, [pod(owner, "worker-0").running().exited(3, 5, phase="Running")], 6)
-    assert (outcome.status.state, outcome.status.reason, outcome.status.ready) == ("Restarting", "Error", "0/1")
-    assert (outcome.status.message, restarts(outcome)) == ("worker-0 exited 3", [])
+    status = outcome.status
+    assert (status.state, status.reason, status.ready) == ("Restarting", "Restarting", "0/1")
+    assert (status.message, restarts(outcome)) == ("worker-0: exited 3; it is being started again", [])
 
 
 def test_a_job_runs_while_one_of_its_deciding_replicas_does_but_says_who_waits() -> None:

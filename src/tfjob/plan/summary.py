@@ -11,9 +11,7 @@ from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
 from tfjob.plan import conditions
 from tfjob.plan.restarts import runs_again
 from tfjob.plan.success import deciding_types
-from tfjob.plan.tasks import main_container
-from tfjob.plan.verdict import sentence, shortened
-from tfjob.plan.views import View, end_of
+from tfjob.plan.views import View
 from tfjob.plan.waiting import Wait
 
 
@@ -56,26 +54,16 @@ def described(
         status = replace(status, state="Pending", reason="Starting", message="")
     if waits and not all(view.up or view.completed for view in views):
         status = replace(status, reason=waits[0].reason, message=waits[0].text)
-    return _between_tries(job, status, views, now)
+    return _between_tries(job, status, views)
 
 
-def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime) -> TFJobStatus:
+def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStatus:
     """A job whose deciding replicas all wait to be started again in place does not run, whatever v1.9 calls it."""
     deciding = deciding_types(job)
     concerned = [view for view in views if view.task.type in deciding and not view.completed]
     if status.state != conditions.RUNNING or not concerned or any(view.up or not view.running for view in concerned):
         return status
-    return replace(status, state=conditions.RESTARTING, **({} if status.reason else _end_words(concerned, now)))
-
-
-def _end_words(views: Sequence[View], now: datetime) -> dict[str, str]:
-    """For the moment in which a container has ended or is being started again: what it ended by."""
-    for view in views:
-        container = main_container(view.pod) if view.pod else None
-        ended = container and (container.state.terminated or container.last_state.terminated)
-        if ended:
-            return {"reason": ended.reason or "Error", "message": shortened(sentence(view.task, end_of(ended, now)))}
-    return {}
+    return replace(status, state=conditions.RESTARTING)
 
 
 def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> bool:

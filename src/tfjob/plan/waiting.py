@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tfjob.api.names import child_name
-from tfjob.api.objects import Pod
+from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob
 from tfjob.plan.in_place import CRASH_LOOP, restarting
 from tfjob.plan.tasks import Observed, main_container, task_of
-from tfjob.plan.verdict import shortened
-from tfjob.plan.views import View
+from tfjob.plan.verdict import sentence, shortened
+from tfjob.plan.views import View, end_of
 
 HOPELESS = frozenset({"InvalidImageName", "Invalid"})
 """Nothing but an edit can help: fail at once."""
@@ -30,6 +30,8 @@ DOUBTFUL = frozenset(
 """Somebody may still create what is missing: fail after a grace."""
 
 POD_GROUP_PENDING = "PodGroupPending"
+RESTARTED = "Restarting"
+"""A container has ended, and there is no pause, or no more of it, before it is started again in place."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,20 @@ def _of_pod(view: View, pod: Pod, grace: timedelta) -> Wait | None:
             return _wait(name, CRASH_LOOP, f"{whose}{again.what}; {again.next_start}", None, grace)
         if waiting and waiting.reason and waiting.reason not in ("ContainerCreating", "PodInitializing"):
             return _wait(name, waiting.reason, waiting.message, _waiting_since(pod), grace)
+    if view.running and not view.up and not view.end and (ended := _last_end(pod)):
+        text = sentence(view.task, end_of(ended, datetime.max)).removeprefix(f"{name} ")
+        return _wait(name, RESTARTED, f"{text}; it is being started again", None, grace)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return _wait(name, condition.reason or "Unschedulable", condition.message, None, grace)
     if pod.status.phase in ("", "Pending") and pod.status.reason:
         return _wait(name, pod.status.reason, pod.status.message, _waiting_since(pod), grace)
     return None
+
+
+def _last_end(pod: Pod) -> ContainerTerminated | None:
+    container = main_container(pod)
+    return (container.state.terminated or container.last_state.terminated) if container else None
 
 
 def _waiting_since(pod: Pod) -> datetime | None:
