@@ -31,8 +31,8 @@ BLOCKING = frozenset({"Forbidden", "NamespaceNotFound", "NamespaceTerminating", 
 """Refusals that say nothing about the one child: a job of a thousand pods asks once, not a thousand times."""
 AT_ONCE = 32
 """How many actions of one pass are under way together, so that a job of a thousand pods does not flood a cluster."""
-CLEANING_AT_ONCE = 4
-"""The same for what ended jobs leave: under load it must not take the API server from jobs that go on."""
+BESIDE_OTHERS = 1
+"""The same for what ended jobs leave while others go on: it must not take the API server from them."""
 
 
 class Controller:
@@ -114,7 +114,8 @@ class Controller:
         """Removes what a job that has ended need not keep."""
         job, decision = await self._decide(key)
         if job is not None and is_finished(job.status):
-            await self._carry_out_all(key, job, decision.actions, CLEANING_AT_ONCE)
+            at_once = BESIDE_OTHERS if self.queue.working_seconds() else AT_ONCE
+            await self._carry_out_all(key, job, decision.actions, at_once)
 
     async def _decide(self, key: Key) -> tuple[TFJob | None, Plan]:
         """A job and what is to be done about it."""

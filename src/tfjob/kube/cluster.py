@@ -42,6 +42,8 @@ from tfjob.plan.tasks import members
 AnyChild = Pod | Service | PodGroup
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
 SWEEP_SECONDS = 30.0
+START_SECONDS = 0.2
+"""How long the start of a pod waits for those of its peers, so that a job becomes Running with one status write."""
 
 
 class KubeCluster:
@@ -64,6 +66,7 @@ class KubeCluster:
         self._resources = {KIND: TFJOBS, "Pod": PODS, "Service": SERVICES, "PodGroup": pod_groups or PODGROUPS}
         self._writes = OwnWrites()
         self._changed: dict[Key, None] = {}  # in order, each once: a standby gathers them for weeks
+        self._soon: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._lost_nodes: frozenset[str] = frozenset()
         self.jobs: Store[CachedJob] = Store(on_change=self._job_changed)
@@ -216,7 +219,11 @@ class KubeCluster:
             # By name and not by owner: the end of an earlier job's child is what the next of that name waits for.
             name = known.metadata.labels.get(JOB_NAME_LABEL) or _owner_name(known)
             if name:
-                self._touch(Key(known.metadata.namespace, name))
+                key = Key(known.metadata.namespace, name)
+                if _has_just_started(before, after):
+                    self._touch_soon(key)
+                else:
+                    self._touch(key)
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is not None and after is not None and before.ready == after.ready:
@@ -231,8 +238,14 @@ class KubeCluster:
                 self._touch(Key(pod.metadata.namespace, pod.metadata.labels.get(JOB_NAME_LABEL, "")))
 
     def _touch(self, key: Key) -> None:
+        if timer := self._soon.pop(key, None):
+            timer.cancel()
         self._changed[key] = None
         self._wake.set()
+
+    def _touch_soon(self, key: Key) -> None:
+        if key not in self._soon and key not in self._changed:
+            self._soon[key] = asyncio.get_running_loop().call_later(START_SECONDS, self._touch, key)
 
     async def _sweep(self) -> None:
         """Looks again at jobs whose children never showed."""
@@ -272,6 +285,16 @@ def _missing(job: TFJob, shown: Sequence[AnyChild]) -> Set[str]:
     expected = members(job.status.started) - members(job.status.completed_indexes)
     names = {child_name(job, task.type, task.index) for task in expected}
     return names - {child.metadata.name for child in shown}
+
+
+def _has_just_started(before: AnyChild | None, after: AnyChild | None) -> bool:
+    """Whether all that happened to a pod is that it runs now."""
+    return (
+        isinstance(before, Pod)
+        and isinstance(after, Pod)
+        and (before.status.phase, after.status.phase) == ("Pending", "Running")
+        and after.metadata.deletion_timestamp is None
+    )
 
 
 def _owner(child: AnyChild) -> str | None:
