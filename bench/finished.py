@@ -25,9 +25,9 @@ ENDED = "2026-01-01T00:00:00Z"
 
 def finished_jobs(kubeconfig: Path, count: int, operating: Callable[[Path], AbstractContextManager[Any]]) -> None:
     """Fills a cluster and prints what an operator does there."""
+    with operating(kubeconfig) as without_jobs:
+        baseline = without_jobs.memory("VmRSS")
     asyncio.run(_fill(kubeconfig, count))
-    with operating(kubeconfig) as empty_handed:
-        baseline = empty_handed.memory("VmRSS")
     begun = time.perf_counter()
     with operating(kubeconfig) as operator:
         started = time.perf_counter() - begun
@@ -40,7 +40,8 @@ def finished_jobs(kubeconfig: Path, count: int, operating: Callable[[Path], Abst
         idle = (operator.cpu() - cpu) / (time.perf_counter() - since)
     print(f"{count} finished jobs: start to synced {started:.1f} s, idle {idle:.2%} of a core")
     print(f"  pods of a new job p50 {percentile(latencies, 0.5):.3f} s, p99 {percentile(latencies, 0.99):.3f} s")
-    print(f"  RSS {memory:.0f} MiB, right after a start {baseline:.0f} MiB")
+    each = (memory - baseline) * 1024 / count
+    print(f"  RSS {memory:.0f} MiB, without jobs {baseline:.0f} MiB: {each:.1f} KiB for each finished job")
 
 
 async def _fill(kubeconfig: Path, count: int) -> None:
