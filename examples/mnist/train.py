@@ -91,8 +91,8 @@ def train(args, cluster, task):
         checkpoint.restore(latest).assert_consumed()
         print(f"resumed from step {int(step)}", flush=True)
     # Every process must save, since saving may talk to the others; only the chief's files are kept.
-    scratch = None if is_chief else tempfile.TemporaryDirectory(prefix="mnist-worker-")
-    manager = tf.train.CheckpointManager(checkpoint, scratch.name if scratch else checkpoints, max_to_keep=3)
+    folder = checkpoints if is_chief else Path(tempfile.mkdtemp(prefix="mnist-worker-"))
+    manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=3)
 
     images, labels = load(args.data, "train")
 
