@@ -102,7 +102,8 @@ def test_conditions_counts_and_columns_follow_a_job_to_its_end(team: Room, contr
     assert status["observedGeneration"] == team.get(TFJOBS, "story")["metadata"]["generation"]
     assert row(control_plane, team, "story")["STATE"] == "Succeeded"
 
-    team.until_event("story", "TFJobSucceeded")
+    for reason in ("TFJobSucceeded", "SuccessfulDeletePod", "SuccessfulDeleteService"):
+        team.until_event("story", reason)
     reasons = [event["reason"] for event in team.events("story")]
     assert set(reasons) == {
         "SuccessfulCreatePod",
