@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tfjob.api.objects import LAST_APPLIED
 from tfjob.api.problems import Path, Problem
 from tfjob.api.types import ORIGIN, PARALLELISM, REPLICA_TYPES, RUNTIME_ID, TFJob
 
@@ -32,8 +33,6 @@ METADATA = {
     "uid": "any",
 }
 """The definition of a job's own metadata."""
-
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def own_metadata(value: Mapping[str, Any], **annotations: str) -> dict[str, Any]
     """What the user says about the object, without what an API server added; `annotations` are ours to add."""
     given: Mapping[str, Any] = value.get("metadata", {})
     kept = {key: given[key] for key in ("name", "namespace", "labels") if key in given}
-    noted = {key: text for key, text in given.get("annotations", {}).items() if key != _LAST_APPLIED}
+    noted = {key: text for key, text in given.get("annotations", {}).items() if key != LAST_APPLIED}
     return {**kept, "annotations": {**noted, **annotations}}
 
 

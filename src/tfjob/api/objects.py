@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation: the whole object once more, as `kubectl apply` was given it."""
+
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A value that encodes to and decodes from the JSON of the Kubernetes API."""

@@ -12,9 +12,10 @@ import click
 import msgspec
 
 from tfjob.api.types import TFJob
-from tfjob.cli import outages, outcome
+from tfjob.cli import outcome
 from tfjob.cli.display import Display, level
 from tfjob.cli.starting import ended
+from tfjob.cli.troubles import show_outages
 from tfjob.controller.console import Record
 from tfjob.kube.client import Client
 from tfjob.kube.console import KubeConsole
@@ -59,7 +60,7 @@ async def _follow_all(client: Client, records: list[Record], kept: JobRecords, *
     """Follows jobs until all are over; returns whether somebody ended that sooner."""
     runs = [_Attached(client, record, kept, several=len(records) > 1, quiet=quiet) for record in records]
     level([run.display for run in runs])
-    outages.show(lambda text: runs[0].display.say(text, warning=True))
+    show_outages(lambda text: runs[0].display.say(text, warning=True))
     detached = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -137,11 +137,11 @@ def cluster_console(on: On, namespace: str) -> Iterator[KubeConsole]:
     """The jobs of one namespace of a cluster."""
     from hashlib import sha256
 
-    from tfjob.cli import outages
+    from tfjob.cli.troubles import show_outages
     from tfjob.kube import config
     from tfjob.kube.console import open_console
 
-    outages.show(lambda text: click.echo(text, err=True))
+    show_outages(lambda text: click.echo(text, err=True))
     access = config.load(on.context or None)
     # Two contexts may lead to one cluster, and a context to another one tomorrow.
     records = home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]

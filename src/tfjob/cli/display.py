@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -94,32 +93,6 @@ class Display:
             if not isinstance(error, BrokenPipeError):
                 click.echo(f"cannot print any longer ({error.strerror}); the logs go on in {self._kept}", err=True)
             discard_stdout()
-
-
-class Troubles(logging.Handler):
-    """Shows what goes wrong in the machinery, each thing once."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._say = say
-        self._told: set[str] = set()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """One line for a person."""
-        error = record.exc_info[1] if record.exc_info else None
-        text = f"{error}; trying again" if error else record.getMessage()
-        if text not in self._told:
-            self._told.add(text)
-            self._say(text)
-
-
-def show_troubles(display: Display) -> logging.Logger:
-    """Sends the log of this process to the terminal in short; returns the logger, for a file that has the whole."""
-    logging.raiseExceptions = False  # a full disk must not fill the terminal with tracebacks
-    logger = logging.getLogger("tfjob")
-    logger.propagate = False
-    logger.addHandler(Troubles(lambda text: display.say(text, warning=True)))
-    return logger
 
 
 def level(displays: list[Display]) -> None:

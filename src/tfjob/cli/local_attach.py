@@ -11,9 +11,10 @@ import click
 
 from tfjob.api.objects import Pod
 from tfjob.cli.context import state
-from tfjob.cli.display import Display, level, show_troubles
+from tfjob.cli.display import Display, level
 from tfjob.cli.local_launch import start_all
 from tfjob.cli.starting import ended
+from tfjob.cli.troubles import show_troubles
 from tfjob.controller.log_labels import container_labels
 from tfjob.local.console import record
 from tfjob.local.driver import Driver
@@ -88,7 +89,7 @@ async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> N
         )
         runs.append(Watched(store, one.run, display))
     level([run.display for run in runs])
-    logger = show_troubles(runs[0].display)
+    logger = show_troubles(lambda text: runs[0].display.say(text, warning=True))
     logger.addHandler(logging.FileHandler(runs[0].run.folder / "controller.log", delay=True))
     interrupts = 0
 

@@ -11,6 +11,7 @@ import click
 
 from tfjob.api import manifest as manifests
 from tfjob.api.manifest import Manifest
+from tfjob.api.objects import LAST_APPLIED
 from tfjob.api.problems import Problem
 from tfjob.cli import outcome
 
@@ -56,9 +57,12 @@ def without_secrets(data: bytes, manifest: Manifest) -> bytes:
 
 
 def hidden_secret(secret: dict[str, Any]) -> dict[str, Any]:
-    """A Secret with its keys alone."""
+    """A Secret with its keys alone, also where kubectl noted what it had applied."""
     contents = {key: dict.fromkeys(secret[key], "(secret)") for key in ("data", "stringData") if secret.get(key)}
-    return {**secret, **contents}
+    metadata = secret["metadata"]
+    if LAST_APPLIED in (metadata.get("annotations") or {}):
+        metadata = {**metadata, "annotations": {**metadata["annotations"], LAST_APPLIED: "(secret)"}}
+    return {**secret, "metadata": metadata, **contents}
 
 
 def pairs(words: Sequence[str], option: str, what: str = "KEY=VALUE") -> dict[str, str]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tfjob.api.objects import LAST_APPLIED
+
 HIDDEN = "(redacted)"
 
 _NAME = re.compile(
@@ -17,7 +19,7 @@ _NAME = re.compile(
 )
 _HARMLESS = re.compile(r"(Name|Ref|Path|Seconds|Mount)$|^(automountServiceAccountToken|secret|serviceAccountToken)$")
 """Fields of the Kubernetes API that name a secret and do not hold it."""
-_LEFT_OUT = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+_LEFT_OUT = ("managedFields", LAST_APPLIED)
 """Long, and said elsewhere; the second one is a whole object as one text."""
 _SHAPES = (
     re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from time import monotonic
@@ -61,9 +61,9 @@ class Controller:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
-                tasks.create_task(self._clean())
+                tasks.create_task(self._work(self.cleaning, self.clean_up))
                 for _ in range(workers):
-                    tasks.create_task(self._work())
+                    tasks.create_task(self._work(self.queue, self.reconcile))
         finally:
             self.queue.close()
             self.cleaning.close()
@@ -132,43 +132,29 @@ class Controller:
         async for key in self.cluster.changes():
             self.queue.add(key)
 
-    async def _work(self) -> None:
+    async def _work(self, queue: WorkQueue, one_pass: Callable[[Key], Awaitable[datetime | None]]) -> None:
         while True:
-            key = await self.queue.get()
+            key = await queue.get()
             begun, result = monotonic(), ERROR
             try:
                 with a_pass(key):
-                    again_at = await self.reconcile(key)
+                    again_at = await one_pass(key)
             except Conflict:
-                self.queue.retry(key)
+                queue.retry(key)
             except Refused as error:
-                delay = self.queue.retry(key)
+                delay = queue.retry(key)
                 logger.warning("an update was refused; again in %.3f s: %s", delay, error.message)
             except Exception:
-                delay = self.queue.retry(key)
+                delay = queue.retry(key)
                 logger.exception("a pass over %s/%s failed; again in %.3f s", key.namespace, key.name, delay)
             else:
-                self.queue.forget(key)
+                queue.forget(key)
                 result = SUCCESS if again_at is None else REQUEUE_AFTER
                 if again_at is not None:
-                    self.queue.add_after(key, (again_at - self.clock()).total_seconds())
+                    queue.add_after(key, (again_at - self.clock()).total_seconds())
             finally:
                 self.observer.reconciled(result, monotonic() - begun)
-                self.queue.done(key)
-
-    async def _clean(self) -> None:
-        while True:
-            key = await self.cleaning.get()
-            try:
-                with a_pass(key):
-                    await self.clean_up(key)
-            except Exception:
-                delay = self.cleaning.retry(key)
-                logger.exception("%s/%s: cleaning up failed; again in %.3f s", key.namespace, key.name, delay)
-            else:
-                self.cleaning.forget(key)
-            finally:
-                self.cleaning.done(key)
+                queue.done(key)
 
     async def _observe(self, key: Key, job: TFJob) -> Observed:
         return Observed(

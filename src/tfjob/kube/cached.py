@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from tfjob.api import v1
 from tfjob.api.defaults import with_defaults
-from tfjob.api.objects import Model, ObjectMeta, Pod, PodGroup, PodStatus, Service
+from tfjob.api.objects import LAST_APPLIED, Model, ObjectMeta, Pod, PodGroup, PodStatus, Service
 from tfjob.api.problems import Problem
 from tfjob.api.types import API_VERSION, KIND, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
 
-UNREAD_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
+UNREAD_ANNOTATIONS = (LAST_APPLIED,)
 """As long as the object itself, and nobody here reads them."""
 
 

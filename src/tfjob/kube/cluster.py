@@ -131,7 +131,7 @@ class KubeCluster:
         except errors.Conflict as error:
             raise Conflict(str(error)) from None  # of a quota that many use at once
         except errors.ApiError as error:
-            raise refused(error) or error from error
+            raise refused(error) or error from None
         made = _decode(child, answer)
         if self._shown(made) is None:
             self._writes.created(_owner(made) or "", made)
@@ -148,7 +148,7 @@ class KubeCluster:
         except (errors.Conflict, errors.NotFound) as error:
             raise Conflict(str(error)) from None
         except errors.ApiError as error:
-            raise refused(error) or error from error
+            raise refused(error) or error from None
 
     async def delete(self, kind: str, key: Key, uid: str) -> None:
         """Removes an object if it is still the one that was seen."""
@@ -179,7 +179,7 @@ class KubeCluster:
         except (errors.Conflict, errors.NotFound) as error:
             raise Conflict(str(error)) from None
         except errors.ApiError as error:
-            raise refused(error) or error from error
+            raise refused(error) or error from None
         written = decode_job(answer)
         self._writes.written(written, self.jobs.get(metadata.namespace, metadata.name))
         return replace(job, metadata=written.metadata)

@@ -113,7 +113,6 @@ _BY_CODE: dict[int, type[ApiError]] = {
     422: Invalid,
     429: TooManyRequests,
 }
-TOO_MANY_REQUESTS = 429
 _status = msgspec.json.Decoder(Status)
 TEXT_LIMIT = 500
 """Characters that are kept of an answer that is no Status, such as the page of a proxy."""
@@ -129,7 +128,7 @@ def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> Ap
     seconds = _seconds(retry_after)
     if not seconds and status.details:
         seconds = float(status.details.retry_after_seconds)
-    if not seconds and code == TOO_MANY_REQUESTS:
+    if not seconds and kind is TooManyRequests:
         seconds = 1.0
     message = status.message or f"the API server answered {code}"
     return kind(code, status.reason, message, status.details, seconds)

@@ -12,8 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tfjob.api.pod_references import CONFIG_MAP, SECRET
 from tfjob.local import downward
-from tfjob.local.references import CONFIG_MAP, SECRET, MissingReference, References
+from tfjob.local.references import MissingReference, References
 from tfjob.local.refusal import Refusal
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from tfjob.api.pod_references import CONFIG_MAP, SECRET
 from tfjob.local import downward
-from tfjob.local.references import CONFIG_MAP, SECRET, MissingReference, References
+from tfjob.local.references import MissingReference, References
 from tfjob.local.refusal import Refusal
 
 if TYPE_CHECKING:

@@ -7,12 +7,11 @@ import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tfjob.api.pod_references import CONFIG_MAP, SECRET
 from tfjob.local.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 
 
 class MissingReference(Refusal):

@@ -16,7 +16,6 @@ from tfjob.local.claims import Claims
 from tfjob.local.driving import is_driven, is_interrupted, take_right
 from tfjob.local.home import Home, boot_id, write_whole
 from tfjob.local.images import chosen_interpreter
-from tfjob.local.kept_manifest import without_secrets
 from tfjob.local.network import Network
 from tfjob.local.options import Options
 from tfjob.local.provenance import provenance
@@ -81,7 +80,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
 
 
 def _write_record(run: Run, submission: Submission) -> None:
-    write_whole(run.folder / "manifest.yaml", without_secrets(submission.manifest))
+    write_whole(run.folder / "manifest.yaml", submission.manifest)
     write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.job)))
     submission.options.save(run.folder)
     project = Path(submission.options.project)

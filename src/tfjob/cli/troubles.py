@@ -1,0 +1,55 @@
+"""What goes wrong below a command while it goes on: a line for a person, each thing once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+
+class Troubles(logging.Handler):
+    """Tells each trouble of the machinery once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line for a person."""
+        text = self.words(record)
+        if text not in self._told:
+            self._told.add(text)
+            self._say(text)
+
+    def words(self, record: logging.LogRecord) -> str:
+        """What to say."""
+        error = record.exc_info[1] if record.exc_info else None
+        return f"{error}; trying again" if error else record.getMessage()
+
+
+class Outages(Troubles):
+    """The same of a cluster that does not answer; how long we wait before we try again concerns nobody."""
+
+    def words(self, record: logging.LogRecord) -> str:
+        """The cause: three watches that break together have one."""
+        error = record.exc_info[1] if record.exc_info else None
+        causes = [arg for arg in record.args or () if isinstance(arg, str) and arg.startswith(" (")]
+        return f"{causes[0].strip(' ()') if causes else error or record.getMessage()}; trying again"
+
+
+def show_troubles(say: Callable[[str], None]) -> logging.Logger:
+    """Sends the log of this process to `say` in short; returns the logger, for a file that has the whole."""
+    logging.raiseExceptions = False  # a full disk must not fill the terminal with tracebacks
+    return _sent_to(Troubles(say))
+
+
+def show_outages(say: Callable[[str], None]) -> None:
+    """Sends what goes wrong with a cluster to `say` from now on, and nowhere else."""
+    _sent_to(Outages(say))
+
+
+def _sent_to(handler: logging.Handler) -> logging.Logger:
+    logger = logging.getLogger("tfjob")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    return logger
