@@ -13,6 +13,7 @@ from tfjob.cli import outcome
 from tfjob.cli.context import valid_namespace
 from tfjob.cli.durations import time_span
 from tfjob.cli.operator_run import run
+from tfjob.cli.operator_self_test import self_test
 
 if TYPE_CHECKING:
     from tfjob.operator.installation import Installation
@@ -27,6 +28,7 @@ def operator() -> None:
 
 
 operator.add_command(run)
+operator.add_command(self_test)
 
 
 _PLACE = (
@@ -94,10 +96,10 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 def manifests(crd_only: bool, output: str, **options: Any) -> None:
     """Print everything that an installation consists of, for `kubectl apply -f -`."""
     import msgspec
-    import yaml
 
     from tfjob.api.crd import crd
     from tfjob.operator.manifests import manifests as all_manifests
+    from tfjob.operator.yaml_text import yaml_text
 
     objects = [crd()] if crd_only else all_manifests(_settings(**options))
     if output == "json":
@@ -105,13 +107,7 @@ def manifests(crd_only: bool, output: str, **options: Any) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
         return
 
-    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        """Writes what two places of the schema share twice, not as an anchor and an alias."""
-
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    click.echo(yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=120), nl=False)
+    click.echo(yaml_text(objects), nl=False)
 
 
 @operator.command()

@@ -58,6 +58,12 @@ LEASE_RULES: list[Rule] = [
 ]
 """In the operator's own namespace."""
 
+TEST_RULES: list[Rule] = [
+    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get", "create", "delete"]},
+    {"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["list"]},
+]
+"""What the test of an installation needs, in the namespace of its job."""
+
 
 def for_cluster(namespace: str) -> list[Object]:
     """The rights of an operator that looks after all namespaces and runs in `namespace`."""
