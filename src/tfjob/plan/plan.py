@@ -12,6 +12,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from tfjob.api.origin import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
@@ -183,13 +184,19 @@ def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> Plan:
         reason="",
         message=rule,
         completion_time=this.now,
-        # v1.9 counts what still ran at the end as succeeded.
-        replica_statuses={
-            kind: ReplicaStatus(succeeded=count.succeeded + count.active, failed=count.failed)
-            for kind, count in status.replica_statuses.items()
-        },
+        replica_statuses=_last_counts(this.job, status),
     )
     return _ending(this, status, News("TFJobSucceeded", text))
+
+
+def _last_counts(job: TFJob, status: TFJobStatus) -> dict[str, ReplicaStatus]:
+    """v1.9 counts what still ran at the end as succeeded; v1alpha1 shows what was seen last."""
+    if origin(job).is_v1alpha1:
+        return status.replica_statuses
+    return {
+        kind: ReplicaStatus(succeeded=count.succeeded + count.active, failed=count.failed)
+        for kind, count in status.replica_statuses.items()
+    }
 
 
 def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -> Plan:
@@ -216,7 +223,16 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 def _ending(this: Pass, status: TFJobStatus, news: News) -> Plan:
     told = [news, *_group_news(this)]
+    status = _cleaning(this, status)
     return Plan(status, cleanup(this.job, this.observed), told, again_at=limits.expiry(this.job, status))
+
+
+def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
+    """Tells, for v1alpha1, whether something that should go is still there."""
+    if not origin(this.job).is_v1alpha1:
+        return status
+    leaving = any(child.metadata.deletion_timestamp for child in this.observed.pods)
+    return replace(status, cleaning=leaving or bool(cleanup(this.job, this.observed)))
 
 
 def _after_the_end(this: Pass) -> Plan:
@@ -224,7 +240,7 @@ def _after_the_end(this: Pass) -> Plan:
 
     What v1.9 finished was cleaned up by its own rules.
     """
-    status = this.job.status
+    status = _cleaning(this, this.job.status)
     actions: list[Action] = [] if memory.is_adopted(status) else cleanup(this.job, this.observed)
     expiry = limits.expiry(this.job, status)
     if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:
