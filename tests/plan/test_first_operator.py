@@ -22,6 +22,7 @@ from plan.builders import (
     task,
 )
 from tfjob.api.names import owner_reference, runtime_id, task_labels
+from tfjob.api.older_status import v1alpha1_status
 from tfjob.api.origin import TENSORFLOW
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy, TFJob
 from tfjob.plan.children import pod_restart_policy
@@ -138,14 +139,15 @@ def test_the_end_shows_the_counts_that_were_seen_last_and_says_when_all_is_clean
     done = pod(owner, "master-0").running().exited(0, 5)
     others = running(owner, "worker-0", "ps-0", "ps-1")
     ended = see(owner, [done, *others], 6)
-    counts = {kind: (count.active, count.succeeded) for kind, count in ended.status.replica_statuses.items()}
-    assert counts == {"Master": (0, 1), "PS": (2, 0), "Worker": (1, 0)}
-    assert ended.status.cleaning
+    shown = v1alpha1_status(after(owner, ended))
+    counts = {replica["tf_replica_type"]: replica["ReplicasStates"] for replica in shown["replicaStatuses"]}
+    assert counts == {"MASTER": {"Succeeded": 1}, "WORKER": {"Running": 1}, "PS": {"Running": 2}}
+    assert shown["phase"] == "CleanUp"
     assert deleted(ended) == ["worker-76no-0", "ps-76no-0", "ps-76no-1"]
 
     owner = after(owner, ended)
     leaving = see(owner, [done, *(one.deleting(7) for one in others)], 7, with_services=False)
-    assert leaving.status.cleaning
+    assert v1alpha1_status(after(owner, leaving))["phase"] == "CleanUp"
     assert "TFJobSucceeded" not in news(leaving)
     gone = plan(owner, observed(owner, [done], with_services=False), at(8))
-    assert (gone.status.cleaning, list(gone.actions)) == (False, [])
+    assert (v1alpha1_status(after(owner, gone))["phase"], list(gone.actions)) == ("Done", [])

@@ -184,19 +184,13 @@ def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> Plan:
         reason="",
         message=rule,
         completion_time=this.now,
-        replica_statuses=_last_counts(this.job, status),
+        # v1.9 counts what still ran at the end as succeeded.
+        replica_statuses={
+            kind: ReplicaStatus(succeeded=count.succeeded + count.active, failed=count.failed)
+            for kind, count in status.replica_statuses.items()
+        },
     )
     return _ending(this, status, News("TFJobSucceeded", text))
-
-
-def _last_counts(job: TFJob, status: TFJobStatus) -> dict[str, ReplicaStatus]:
-    """v1.9 counts what still ran at the end as succeeded; v1alpha1 shows what was seen last."""
-    if origin(job).is_v1alpha1:
-        return status.replica_statuses
-    return {
-        kind: ReplicaStatus(succeeded=count.succeeded + count.active, failed=count.failed)
-        for kind, count in status.replica_statuses.items()
-    }
 
 
 def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -> Plan:

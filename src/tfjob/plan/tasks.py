@@ -9,11 +9,11 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from tfjob.api import indexes
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
 from tfjob.api.origin import origin
 from tfjob.api.types import CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, TFJob
-from tfjob.plan import indexes
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
 
