@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster import cluster
+from devcluster import build, cluster, parts
 from devcluster.client import Client
 from devcluster.cluster import Shape
+from helm_line import Helm
 from operating import operating
 from room import Room, room
 from served import serve_tfjobs
@@ -43,3 +44,9 @@ def team(control_plane: Client, quiet_room: Room) -> Iterator[Room]:
     """A namespace of this module's own, and an operator that looks after it."""
     with operating(control_plane.kubeconfig, f"--namespace={quiet_room.namespace}"):
         yield quiet_room
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """helm without a cluster."""
+    return Helm(build.binaries(parts.HELM) / "helm", tmp_path_factory.mktemp("helm"))
