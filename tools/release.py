@@ -2,11 +2,11 @@
 
     uv run python tools/release.py --output dist/release --registry registry.example/team
 
-    tf-job-operator-chart-VERSION.tgz, -latest.tgz   the chart, whose image is the one below
-    index.yaml                                       makes the folder a repository of charts; versions that are in it stay
-    tfjob-VERSION-py3-none-any.whl                   the command
-    tf-job-operator-image-VERSION.tar                the operator's image, an OCI archive, named REGISTRY/tf-job-operator
-    SHA256SUMS                                       of all these
+    tf-job-operator-chart-VERSION.tgz   the chart, whose default image is the one below; a copy is -latest.tgz
+    index.yaml                          makes the folder a repository of charts; versions that are there stay
+    tfjob-VERSION-py3-none-any.whl      the command
+    tf-job-operator-image-VERSION.tar   REGISTRY/tf-job-operator:VERSION as an OCI archive
+    SHA256SUMS                          of all these
 
 The same sources, interpreter and packages give the same bytes.
 """

@@ -28,7 +28,7 @@ from tfjob import __version__
 from tfjob.operator.manifests import USER_ID
 from tfjob.operator.names import NAME, NAMESPACE
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 IMAGE = f"localhost/tf-job-operator:{__version__}"
