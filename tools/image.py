@@ -98,14 +98,9 @@ def main() -> None:
     layer = images.layer_of(root)
     (options.output / "rootfs.tar").write_bytes(layer)
     archive = options.output / "tf-job-operator.tar"
-    digest = write_archive(archive, options.name, layer)
+    digest = images.write_layer(archive, options.name, layer, CONFIG)
     megabytes = len(layer) / 1e6, archive.stat().st_size / 1e6
     print(f"{options.name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
-
-
-def write_archive(archive: Path, name: str, layer: bytes) -> str:
-    """The image as an OCI archive; returns the digest of its manifest."""
-    return images.write_layer(archive, name, layer, CONFIG)
 
 
 def root_file_system(root: Path, *, packages: bool = True) -> None:

@@ -121,7 +121,7 @@ def write_image(archive: Path, name: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "rootfs"
         image.root_file_system(root)
-        image.write_archive(archive, name, images.layer_of(root))
+        images.write_layer(archive, name, images.layer_of(root), image.CONFIG)
 
 
 def write_sums(folder: Path) -> None:

@@ -18,6 +18,7 @@ from tfjob.cli.durations import time_span
     metavar="IMAGE",
     help="An image whose program trains; unset: the operator's, with which the replicas only meet each other.",
 )
+@click.option("--tensorboard", is_flag=True, help="The job also has a TensorBoard, which must answer.")
 @click.option(
     "-n", "--namespace", default="", metavar="NAME", callback=valid_namespace, help="Where the job runs; unset: here."
 )
@@ -36,6 +37,7 @@ from tfjob.cli.durations import time_span
 def self_test(
     image: str,
     test_image: str,
+    tensorboard: bool,
     namespace: str,
     pull_policy: str,
     pull_secret: str,
@@ -44,14 +46,16 @@ def self_test(
 ) -> None:
     """Run a job with a master, a worker and a parameter server to its end, remove it, and say PASSED.
 
-    It needs the operator on the cluster, and changes nothing of it.
+    The exit code is 1 if the job fails, and 4 if it does not end in time.
     """
     import asyncio
     import secrets
 
+    from tfjob.cli import outcome
     from tfjob.kube import config
     from tfjob.kube.client import Client
-    from tfjob.operator.self_test import SelfTest, Trial
+    from tfjob.operator.rollout import NotReady
+    from tfjob.operator.self_test import Failed, SelfTest, Trial
 
     access = config.load(context)
     trial = Trial(
@@ -61,11 +65,17 @@ def self_test(
         test_image=test_image,
         pull_policy=pull_policy,
         pull_secret=pull_secret,
+        tensorboard=tensorboard,
     )
 
     async def connected() -> None:
         async with Client(access) as client:
             await SelfTest(client, trial, click.echo).run(int(timeout.total_seconds()))
 
-    asyncio.run(connected())
+    try:
+        asyncio.run(connected())
+    except Failed as error:
+        raise outcome.Stop(outcome.FAILED, error.message) from None
+    except NotReady as error:
+        raise outcome.Stop(outcome.TIMEOUT, error.message, "Is the operator running? tfjob doctor --on k8s") from None
     click.echo("PASSED")

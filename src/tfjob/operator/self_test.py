@@ -14,7 +14,7 @@ from typing import Any
 
 from tfjob.api.names import JOB_NAME_LABEL
 from tfjob.kube.client import Client
-from tfjob.kube.errors import KubeError, NotFound
+from tfjob.kube.errors import ApiError, KubeError, NotFound
 from tfjob.kube.resources import PODS, SERVICES, TFJOBS, Resource
 from tfjob.operator.rollout import until
 
@@ -23,6 +23,7 @@ Object = dict[str, Any]
 FIRST_TFJOBS = Resource("tensorflow.org", "v1alpha1", "tfjobs", "TfJob")
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.meeting"]
 """What a task runs in the operator's own image, where no other one is given."""
+LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
 GONE_SECONDS = 60
 
 
@@ -40,6 +41,7 @@ class Trial:
     test_image: str = ""
     pull_policy: str = "IfNotPresent"
     pull_secret: str = ""
+    tensorboard: bool = False
 
     def manifest(self, resource: Resource, seconds: int) -> Object:
         """The job for one of both kinds."""
@@ -49,11 +51,13 @@ class Trial:
 
     def _current(self, seconds: int) -> Object:
         replicas = {kind: {"replicas": 1, "template": self._template()} for kind in ("Master", "Worker", "PS")}
-        return {"runPolicy": {"activeDeadlineSeconds": seconds}, "tfReplicaSpecs": replicas}
+        board = {"tensorBoard": {"logDir": LOG_FOLDER}} if self.tensorboard else {}
+        return {"runPolicy": {"activeDeadlineSeconds": seconds}, "tfReplicaSpecs": replicas, **board}
 
     def _first(self) -> Object:
         own = [{"tfReplicaType": kind, "template": self._template("OnFailure")} for kind in ("MASTER", "WORKER")]
-        return {"replicaSpecs": [*own, {"tfReplicaType": "PS"}]}
+        board = {"tensorboard": {"logDir": LOG_FOLDER}} if self.tensorboard else {}
+        return {"replicaSpecs": [*own, {"tfReplicaType": "PS"}], **board}
 
     def _template(self, policy: str = "") -> Object:
         container: Object = {
@@ -90,6 +94,9 @@ class SelfTest:
         await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
         try:
             await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", seconds)
+            if self.trial.tensorboard:
+                await until(self._unseen, f"the TensorBoard of {resource.kind} {name} does not answer", seconds)
+                self.say("its TensorBoard answers")
         finally:
             await self.client.delete(resource, namespace, name, propagation="Background")
         await until(self._left, f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
@@ -112,6 +119,20 @@ class SelfTest:
         if state == "Failed":
             raise Failed(f"{resource.kind} {self.trial.name} failed: {reason}")
         return None if state == "Succeeded" else f"{state or 'no operator looks after it'}: {reason}"
+
+    async def _unseen(self) -> str | None:
+        """What keeps the TensorBoard from being seen, as `kubectl proxy` would show it."""
+        namespace = self.trial.namespace
+        selector = f"app=tensorboard,{JOB_NAME_LABEL}={self.trial.name}"
+        found = (await self.client.list(SERVICES, namespace, label_selector=selector)).items
+        if not found:
+            return "it has no Service"
+        path = SERVICES.object_path(namespace, f"{found[0]['metadata']['name']}:80", "proxy")
+        try:
+            await self.client.request("GET", f"{path}/")
+        except ApiError as error:
+            return error.message
+        return None
 
     async def _left(self) -> str | None:
         selector = f"{JOB_NAME_LABEL}={self.trial.name}"
