@@ -23,6 +23,7 @@ def release(output: Path, *words: str, sources: Path = ROOT) -> str:
 
 def next_version(folder: Path) -> Path:
     """A copy of the sources whose version is the next one."""
+    folder.mkdir(exist_ok=True)
     for name in SOURCES:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,8 @@ from tfjob.operator.names import NAME
 
 IMAGE = "registry.example/tf-job-operator:1"
 CONFIG = "tf-job-operator-config"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "helm.md"
+LINE = re.compile(r"`(helm (?:install|upgrade) [^`]*)`")
 JOB: dict[str, Any] = {
     "apiVersion": "kubeflow.org/v1",
     "kind": "TFJob",
@@ -44,6 +47,11 @@ class Cluster:
 
     def upgrade(self, *words: str, chart: Path = CHART) -> str:
         return self.helm.run("upgrade", RELEASE, str(chart), f"--set=image={IMAGE}", *words)
+
+    def try_line(self, line: str, code: int = 0) -> str:
+        """What helm says to a line of a guide; nothing is made."""
+        words = line.replace("${CHART}", str(CHART)).split()[1:]
+        return self.helm.run(*words, "--dry-run=server", f"--set=image={IMAGE}", code=code)
 
     def crd(self) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get("crd", CRD_NAME)
@@ -168,3 +176,14 @@ def test_a_config_that_was_made_before_is_neither_changed_nor_removed(cluster: C
     cluster.helm.run("uninstall", RELEASE, "--wait")
     assert cluster.client.get("configmap", CONFIG) == before
     cluster.client.kubectl("delete", "configmap", CONFIG)
+
+
+def test_the_lines_that_the_guide_gives_for_helm_2_lines_are_lines_of_helm_3(cluster: Cluster) -> None:
+    table = re.findall(r"^\| (.*?) \| (.*?) \|$", GUIDE.read_text(), re.MULTILINE)
+    pairs = [(LINE.findall(old), LINE.findall(new)) for old, new in table if LINE.search(new)]
+    assert len(pairs) >= 5
+    for old, new in pairs:
+        for line in old:
+            assert "must either provide a name or specify --generate-name" in cluster.try_line(line, code=1)
+        for line in new:
+            assert "STATUS: pending-install" in cluster.try_line(line)
