@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -24,11 +23,10 @@ ALPHA2_NAMES = {"replicaStatuses": "tfReplicaStatuses"}
 """What v1alpha2 calls otherwise."""
 
 
-def v1alpha1_status(job: TFJob, *, cleaning: bool = False, order: Iterable[str] = ()) -> dict[str, Any]:
+def v1alpha1_status(job: TFJob, *, cleaning: bool = False) -> dict[str, Any]:
     """The status in v1alpha1's own shape; empty for a job that no operator has looked at.
 
-    `cleaning` says that a finished job still has something to stop. The replicas come in the given order of types,
-    which is the spec's own when none is given.
+    `cleaning` says that a finished job still has something to stop.
     """
     status, stage = job.status, _stage(job.status)
     if not stage:
@@ -41,7 +39,7 @@ def v1alpha1_status(job: TFJob, *, cleaning: bool = False, order: Iterable[str] 
         "conditions": None,
         "controlPaused": False,
         "replicaStatuses": [
-            _replica_status(kind, job) for kind in order or job.spec.tf_replica_specs if kind in status.replica_statuses
+            _replica_status(kind, job) for kind in job.spec.tf_replica_specs if kind in status.replica_statuses
         ],
     }
 
