@@ -149,14 +149,20 @@ class _Reading:
         return {**replica, "template": {**template, "spec": pod} if pod else template}
 
     def with_port(self, pod: Mapping[str, Any], number: int, hub: Path, own: Path) -> dict[str, Any]:
-        containers = [dict(container) for container in pod["containers"]]
-        container = training_container(containers)
-        others = [port for port in container.get("ports", []) if port.get("name") != PORT_NAME]
-        container["ports"] = [*others, {"name": PORT_NAME, "containerPort": number}]
-        place: Path = ("template", "spec", "containers", containers.index(container), "ports", len(others))
+        pod, place = with_port(pod, number)
+        place = ("template", "spec", *place)
         self.moved.append(((*hub, *place), (*own, "tfPort")))
         self.moved.append(((*hub, *place, "containerPort"), (*own, "tfPort")))
-        return {**pod, "containers": containers}
+        return pod
+
+
+def with_port(pod: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Path]:
+    """The pod with `tfPort` as the training port of its container, and where that stands in it."""
+    containers = [dict(container) for container in pod["containers"]]
+    container = training_container(containers)
+    others = [port for port in container.get("ports", []) if port.get("name") != PORT_NAME]
+    container["ports"] = [*others, {"name": PORT_NAME, "containerPort": number}]
+    return {**pod, "containers": containers}, ("containers", containers.index(container), "ports", len(others))
 
 
 def _chief(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,7 +207,7 @@ def _written_replica(name: str, replica: Mapping[str, Any], problems: list[Probl
     if "template" not in replica:
         return written
     pod = dict(replica["template"].get("spec", {}))
-    pod["containers"], port = _without_port(pod.get("containers", []))
+    pod["containers"], port = without_port(pod.get("containers", []))
     if port:
         written["tfPort"] = port
     if policy := replica.get("restartPolicy"):
@@ -211,13 +217,13 @@ def _written_replica(name: str, replica: Mapping[str, Any], problems: list[Probl
     return {**written, "template": {**replica["template"], "spec": pod}}
 
 
-def _without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+def without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
     """The containers without the training port, and its number: v1alpha1 writes it as `tfPort`."""
     number = 0
     kept = []
     for container in containers:
         ports = container.get("ports", [])
-        number = next((port["containerPort"] for port in ports if port.get("name") == PORT_NAME), number)
+        number = next((port.get("containerPort", 0) for port in ports if port.get("name") == PORT_NAME), number)
         others = [port for port in ports if port.get("name") != PORT_NAME]
         plain = {key: item for key, item in container.items() if key != "ports"}
         kept.append({**plain, "ports": others} if others else plain)
