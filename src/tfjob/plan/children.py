@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_r
 from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.origin import origin
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
+from tfjob.plan.accelerators import Accelerator, equipped
 from tfjob.plan.attempts import ATTEMPT
 from tfjob.plan.pod_groups import pod_annotations, pod_labels, scheduler_name
 from tfjob.plan.tasks import Task, policy_of, replicas_of
@@ -35,12 +36,14 @@ class Settings:
 
     `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case means Volcano,
     any other name one with the coscheduling plugin of scheduler-plugins, no name that there is none.
+    `accelerators` says by resource name what pods need that ask for it.
     """
 
     cluster_domain: str = ""
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
     gang_scheduler: str = ""
+    accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:
@@ -140,8 +143,8 @@ def _pod_spec(
     job: TFJob, task: Task, template: dict[str, Any], config: str | None, settings: Settings
 ) -> dict[str, Any]:
     """The template's spec with what the operator adds; the rest is shared with the template, which nobody changes."""
-    given: dict[str, Any] = template.get("spec") or {}
-    main, everywhere = main_template_container(template), origin(job).tf_config_in_every_container
+    given, _ = equipped(template.get("spec") or {}, settings.accelerators)
+    main, everywhere = main_template_container({"spec": given}), origin(job).tf_config_in_every_container
     spec = {**given, "restartPolicy": pod_restart_policy(job, task.type)}
     if settings.gang_scheduler and not given.get("schedulerName"):
         spec["schedulerName"] = scheduler_name(settings.gang_scheduler)
