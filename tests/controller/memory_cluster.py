@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import cast
+from typing import cast, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import ObjectMeta, Pod, PodGroup, PodGroupStatus, PodStatus, Service
+from tfjob.api.objects import AnyChild, ObjectMeta, Pod, PodGroup, PodGroupStatus, PodStatus
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.plan.actions import News
@@ -23,7 +23,7 @@ class MemoryCluster:
 
     def __init__(self) -> None:
         self.jobs: dict[Key, TFJob] = {}
-        self.stored: dict[tuple[str, str], Pod | Service | PodGroup] = {}
+        self.stored: dict[tuple[str, str], AnyChild] = {}
         self.news: list[News] = []
         self.operations: list[str] = []
         self.before: Hook = lambda operation, name: None
@@ -45,7 +45,7 @@ class MemoryCluster:
         mine = [child for child in self.stored.values() if owner(child) == job.metadata.uid]
         return cast("list[Child]", [child for child in mine if isinstance(child, kind)])
 
-    async def create(self, child: Pod | Service | PodGroup) -> None:
+    async def create(self, child: AnyChild) -> None:
         self._operate("create", f"{child.kind} {child.metadata.name}")
         key = (child.kind, child.metadata.name)
         if key in self.stored:
@@ -100,7 +100,7 @@ class MemoryCluster:
 
     def put_foreign(self, kind: str, name: str) -> None:
         """Stores an object that belongs to nobody we know."""
-        kinds: dict[str, type[Pod | Service | PodGroup]] = {"Pod": Pod, "Service": Service, "PodGroup": PodGroup}
+        kinds = {known.__name__: known for known in get_args(AnyChild)}
         self.stored[(kind, name)] = kinds[kind](metadata=ObjectMeta(name=name))
 
     def set_pod(self, name: str, status: PodStatus) -> None:
@@ -132,6 +132,6 @@ class MemoryCluster:
         return self.version
 
 
-def owner(child: Pod | Service | PodGroup) -> str:
+def owner(child: AnyChild) -> str:
     """The uid of the job that a child belongs to."""
     return child.metadata.owner_references[0].uid if child.metadata.owner_references else ""

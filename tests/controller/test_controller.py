@@ -545,7 +545,7 @@ def test_without_a_gang_scheduler_the_cluster_is_not_asked_for_groups() -> None:
 
         world.cluster.children = children  # type: ignore[method-assign,assignment]
         await world.controller.reconcile(KEY)
-        assert asked == ["Pod", "Service"]
+        assert asked == ["Pod", "Service", "ConfigMap", "Deployment"]
 
     play(job(worker=1), story)
 

@@ -20,6 +20,8 @@ MAY = [
     ("create", "/pods"),
     ("delete", "/services"),
     ("create", "/events"),
+    ("create", "/configmaps"),
+    ("create", "apps/deployments"),
     ("watch", "/nodes"),
     ("delete", "kubeflow.org/tfjobs"),
     ("update", "kubeflow.org/tfjobs/status"),
@@ -29,7 +31,8 @@ MAY = [
 ]
 MAY_NOT = [
     ("get", "/secrets"),
-    ("list", "/configmaps"),
+    ("update", "/configmaps"),
+    ("update", "apps/deployments"),
     ("get", "/pods/log"),
     ("create", "/pods/exec"),
     ("update", "/pods"),

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from plan.builders import after, at, begun, created_pods, deleted, job, listed, pod, running, see, template
+from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.plan.actions import Create
 from tfjob.plan.plan import Plan
@@ -39,7 +40,7 @@ def _written(owner: TFJob, *, suspend: bool, flavor: dict[str, Any], labels: dic
 
 def placed(outcome: Plan) -> list[tuple[Any, Any, str | None]]:
     """Where the pods that a pass makes may run, and their podset."""
-    pods = [action.child for action in outcome.actions if isinstance(action, Create) and action.child.kind == "Pod"]
+    pods = [action.child for action in outcome.actions if isinstance(action, Create) and isinstance(action.child, Pod)]
     return [
         (one.spec.get("nodeSelector"), one.spec.get("tolerations"), one.metadata.labels.get("kueue.x-k8s.io/podset"))
         for one in pods

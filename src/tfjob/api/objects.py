@@ -140,3 +140,32 @@ class PodGroup(Model, frozen=True, omit_defaults=False):
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
     status: PodGroupStatus = PodGroupStatus()
+
+
+class ConfigMap(Model, frozen=True, omit_defaults=False):
+    """Files that pods of a job mount."""
+
+    api_version: str = "v1"
+    kind: str = "ConfigMap"
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
+
+
+class DeploymentStatus(Model, frozen=True):
+    """What the deployment controller, or the local one, says."""
+
+    ready_replicas: int = 0
+
+
+class Deployment(Model, frozen=True, omit_defaults=False):
+    """A server beside a job that outlives its end."""
+
+    api_version: str = "apps/v1"
+    kind: str = "Deployment"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: dict[str, Any] = {}
+    status: DeploymentStatus = DeploymentStatus()
+
+
+AnyChild = Pod | Service | PodGroup | ConfigMap | Deployment
+"""Whatever a job may own."""

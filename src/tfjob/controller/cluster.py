@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.objects import AnyChild, PodGroup
 from tfjob.api.problems import Problem
 from tfjob.api.types import TFJob
 from tfjob.plan.actions import News
 
-Child = TypeVar("Child", Pod, Service, PodGroup)
+Child = TypeVar("Child", bound=AnyChild)
 
 
 @dataclass(frozen=True, order=True)
@@ -64,7 +64,7 @@ class Cluster(Protocol):
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children of a job of one kind."""
 
-    async def create(self, child: Pod | Service | PodGroup) -> None:
+    async def create(self, child: AnyChild) -> None:
         """Makes a child. Raises AlreadyExists or Refused."""
 
     async def update(self, child: PodGroup) -> None:

@@ -11,7 +11,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.objects import AnyChild, ConfigMap, Deployment, Pod, PodGroup, Service
 from tfjob.api.types import KIND, TFJob, TFJobStatus
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, InvalidJob, Key, Refused
 from tfjob.controller.observer import ERROR, REQUEUE_AFTER, SUCCESS, Observer, Unobserved
@@ -161,6 +161,8 @@ class Controller:
             pods=await self.cluster.children(Pod, job),
             services=await self.cluster.children(Service, job),
             pod_groups=await self.cluster.children(PodGroup, job) if self.settings.gang_scheduler else [],
+            config_maps=await self.cluster.children(ConfigMap, job),
+            deployments=await self.cluster.children(Deployment, job),
             refusals=self._refusals.of(key, job),
             lost_nodes=await self.cluster.lost_nodes(),
         )
@@ -213,7 +215,7 @@ class Controller:
             self.cluster.publish(job, News(f"FailedUpdate{child.kind}", text, warning=True))
             raise
 
-    async def _create(self, key: Key, job: TFJob, child: Pod | Service | PodGroup) -> None:
+    async def _create(self, key: Key, job: TFJob, child: AnyChild) -> None:
         kind, name = _spelt(child.kind), child.metadata.name
         try:
             await self.cluster.create(child)
@@ -241,7 +243,7 @@ class Controller:
         for one in news:
             self.cluster.publish(job, one)
 
-    def _refuse(self, key: Key, job: TFJob, child: Pod | Service | PodGroup, reason: str, message: str) -> None:
+    def _refuse(self, key: Key, job: TFJob, child: AnyChild, reason: str, message: str) -> None:
         """Tries again later; the words of a new refusal reach the status at once."""
         now = self.clock()
         if self._refusals.add(key, job, child, reason, message, now):

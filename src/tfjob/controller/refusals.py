@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.objects import AnyChild
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Key
 from tfjob.plan.actions import Action, Create
@@ -26,9 +26,7 @@ class Refusals:
         """What was refused to a job."""
         return dict(self._of.get(key, {})) if self._uids.get(key) == job.metadata.uid else {}
 
-    def add(
-        self, key: Key, job: TFJob, child: Pod | Service | PodGroup, reason: str, message: str, now: datetime
-    ) -> bool:
+    def add(self, key: Key, job: TFJob, child: AnyChild, reason: str, message: str, now: datetime) -> bool:
         """Remembers a refusal from its first time on, so that a grace can end; returns whether it is news."""
         if self._uids.get(key) != job.metadata.uid:
             self._uids[key], self._of[key] = job.metadata.uid, {}
@@ -37,12 +35,12 @@ class Refusals:
         self._of[key][name] = Refusal(reason, message, before.since if before else now)
         return before is None or before.reason != reason
 
-    def reason(self, key: Key, child: Pod | Service | PodGroup) -> str:
+    def reason(self, key: Key, child: AnyChild) -> str:
         """Why a child was refused; empty if it was not."""
         refusal = self._of.get(key, {}).get((child.kind, child.metadata.name))
         return refusal.reason if refusal else ""
 
-    def drop(self, key: Key, child: Pod | Service | PodGroup) -> None:
+    def drop(self, key: Key, child: AnyChild) -> None:
         """Forgets a refusal, because the child is there now."""
         self._of.get(key, {}).pop((child.kind, child.metadata.name), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +11,19 @@ from msgspec.structs import replace
 
 from tfjob.api import v1
 from tfjob.api.defaults import with_defaults
-from tfjob.api.objects import LAST_APPLIED, Model, ObjectMeta, Pod, PodGroup, PodStatus, Service
+from tfjob.api.objects import (
+    LAST_APPLIED,
+    AnyChild,
+    ConfigMap,
+    Deployment,
+    DeploymentStatus,
+    Model,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodStatus,
+    Service,
+)
 from tfjob.api.problems import Problem
 from tfjob.api.types import API_VERSION, KIND, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
@@ -56,8 +69,13 @@ class _WirePod(Model, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class _WireService(Model, frozen=True):
+class _WireMetadata(Model, frozen=True):
     metadata: ObjectMeta
+
+
+class _WireDeployment(Model, frozen=True):
+    metadata: ObjectMeta
+    status: DeploymentStatus = DeploymentStatus()
 
 
 class _WireNodeCondition(Model, frozen=True):
@@ -76,7 +94,8 @@ class _WireNode(Model, frozen=True):
 
 _jobs = msgspec.json.Decoder(_WireJob)
 _pods = msgspec.json.Decoder(_WirePod)
-_services = msgspec.json.Decoder(_WireService)
+_bare = msgspec.json.Decoder(_WireMetadata)
+_deployments = msgspec.json.Decoder(_WireDeployment)
 _pod_groups = msgspec.json.Decoder(PodGroup)
 _nodes = msgspec.json.Decoder(_WireNode)
 _specs = msgspec.json.Decoder(TFJobSpec)
@@ -100,13 +119,34 @@ def decode_pod(encoded: bytes | msgspec.Raw) -> Pod:
 
 def decode_service(encoded: bytes | msgspec.Raw) -> Service:
     """A service for the cache: that it exists is all that matters."""
-    return Service(metadata=_trimmed(_services.decode(encoded).metadata))
+    return Service(metadata=_trimmed(_bare.decode(encoded).metadata))
 
 
 def decode_pod_group(encoded: bytes | msgspec.Raw) -> PodGroup:
     """A pod group for the cache, whole: it is small, and compared with what it should be."""
     group = _pod_groups.decode(encoded)
     return replace(group, metadata=_trimmed(group.metadata))
+
+
+def decode_config_map(encoded: bytes | msgspec.Raw) -> ConfigMap:
+    """A ConfigMap for the cache: that it exists is all that matters."""
+    return ConfigMap(metadata=_trimmed(_bare.decode(encoded).metadata))
+
+
+def decode_deployment(encoded: bytes | msgspec.Raw) -> Deployment:
+    """A deployment for the cache: whether it is up."""
+    wire = _deployments.decode(encoded)
+    return Deployment(metadata=_trimmed(wire.metadata), status=wire.status)
+
+
+DECODERS: dict[str, Callable[[bytes | msgspec.Raw], AnyChild]] = {
+    "Pod": decode_pod,
+    "Service": decode_service,
+    "PodGroup": decode_pod_group,
+    "ConfigMap": decode_config_map,
+    "Deployment": decode_deployment,
+}
+"""By kind of child."""
 
 
 def decode_node(encoded: bytes | msgspec.Raw) -> Node:

@@ -14,32 +14,24 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.names import JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL, child_name
-from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.objects import AnyChild, Deployment, Pod, PodGroup
 from tfjob.api.types import API_VERSION, KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.kube import errors
-from tfjob.kube.cached import (
-    CachedJob,
-    Node,
-    decode_job,
-    decode_node,
-    decode_pod,
-    decode_pod_group,
-    decode_service,
-    job_of,
-)
+from tfjob.kube.cached import DECODERS, CachedJob, Node, decode_job, decode_node, decode_pod, job_of
 from tfjob.kube.client import Client
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.own_writes import OwnWrites
 from tfjob.kube.reflector import Reflector
 from tfjob.kube.refusal import refused
-from tfjob.kube.resources import NODES, PODGROUPS, PODS, SERVICES, TFJOBS, Resource
+from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, NODES, PODGROUPS, PODS, SERVICES, TFJOBS, Resource
 from tfjob.kube.store import Store
 from tfjob.plan.actions import News
 from tfjob.plan.plan import is_finished
 from tfjob.plan.tasks import members
 
-AnyChild = Pod | Service | PodGroup
+WATCHED = {"Pod": PODS, "Service": SERVICES, "ConfigMap": CONFIG_MAPS, "Deployment": DEPLOYMENTS}
+"""The kinds of children that are followed by our label; pod groups, which need an addition to Kubernetes, are not."""
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
 SWEEP_SECONDS = 30.0
 START_SECONDS = 0.2
@@ -63,7 +55,7 @@ class KubeCluster:
     ) -> None:
         self.client = client
         self.event_log = event_log
-        self._resources = {KIND: TFJOBS, "Pod": PODS, "Service": SERVICES, "PodGroup": pod_groups or PODGROUPS}
+        self._resources = {KIND: TFJOBS, **WATCHED, "PodGroup": pod_groups or PODGROUPS}
         self._writes = OwnWrites()
         self._changed: dict[Key, None] = {}  # in order, each once: a standby gathers them for weeks
         self._soon: dict[Key, asyncio.TimerHandle] = {}
@@ -71,17 +63,17 @@ class KubeCluster:
         self._lost_nodes: frozenset[str] = frozenset()
         self.jobs: Store[CachedJob] = Store(on_change=self._job_changed)
         self.pods: Store[Pod] = Store(index=_owner, on_change=self._child_changed)
-        self.services: Store[Service] = Store(index=_owner, on_change=self._child_changed)
-        self.pod_groups: Store[PodGroup] = Store(index=_owner, on_change=self._child_changed)
         self.nodes: Store[Node] = Store(on_change=self._node_changed)
-        self._stores: dict[type, Store[Any]] = {Pod: self.pods, Service: self.services, PodGroup: self.pod_groups}
-        self.reflectors: list[Reflector[Any]] = [
-            Reflector(client, TFJOBS, decode_job, self.jobs, namespace),
-            Reflector(client, PODS, decode_pod, self.pods, namespace, OURS),
-            Reflector(client, SERVICES, decode_service, self.services, namespace, OURS),
-        ]
+        self._stores: dict[str, Store[Any]] = {
+            kind: Store(index=_owner, on_change=self._child_changed) for kind in (*WATCHED, "PodGroup")
+        }
+        self._stores["Pod"] = self.pods
+        self.reflectors: list[Reflector[Any]] = [Reflector(client, TFJOBS, decode_job, self.jobs, namespace)]
+        for kind, resource in WATCHED.items():
+            self.reflectors.append(Reflector(client, resource, DECODERS[kind], self._stores[kind], namespace, OURS))
         if pod_groups is not None:
-            self.reflectors.append(Reflector(client, pod_groups, decode_pod_group, self.pod_groups, namespace))
+            decode = DECODERS["PodGroup"]
+            self.reflectors.append(Reflector(client, pod_groups, decode, self._stores["PodGroup"], namespace))
         if watch_nodes:
             self.reflectors.append(Reflector(client, NODES, decode_node, self.nodes))
 
@@ -117,7 +109,7 @@ class KubeCluster:
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children that belong to this very job, by uid: a job of the same name before it had others."""
         owner = job.metadata.uid
-        shown = self._writes.children(kind, owner, self._stores[kind].by_index(owner))
+        shown = self._writes.children(kind, owner, self._stores[kind.__name__].by_index(owner))
         if kind is Pod and not is_finished(job.status) and (missing := _missing(job, shown)):
             shown += await self._asked(job, missing)
         return shown
@@ -132,7 +124,7 @@ class KubeCluster:
             raise Conflict(str(error)) from None  # of a quota that many use at once
         except errors.ApiError as error:
             raise refused(error) or error from None
-        made = _decode(child, answer)
+        made = DECODERS[child.kind](answer)
         if self._shown(made) is None:
             self._writes.created(_owner(made) or "", made)
 
@@ -266,7 +258,7 @@ class KubeCluster:
             answer = await self.client.request("GET", path)
         except errors.NotFound:
             return True  # gone again: the next pass makes it
-        found = _decode(child, answer)
+        found = DECODERS[child.kind](answer)
         ours = _owner(found) == _owner(child)
         if ours and self._shown(found) is None:
             self._writes.created(_owner(found) or "", found)
@@ -274,7 +266,7 @@ class KubeCluster:
 
     def _shown(self, child: AnyChild) -> AnyChild | None:
         """The very child that a cache shows already, if it does."""
-        shown = self._stores[type(child)].get(child.metadata.namespace, child.metadata.name)
+        shown = self._stores[child.kind].get(child.metadata.namespace, child.metadata.name)
         return shown if shown is not None and shown.metadata.uid == child.metadata.uid else None
 
 
@@ -306,25 +298,14 @@ def _owner_name(child: AnyChild) -> str | None:
     return next((owner.name for owner in child.metadata.owner_references if owner.kind == KIND), None)
 
 
-def _decode(like: AnyChild, answer: bytes) -> AnyChild:
-    match like:
-        case Pod():
-            return decode_pod(answer)
-        case Service():
-            return decode_service(answer)
-        case PodGroup():
-            return decode_pod_group(answer)
-
-
 def _differ(before: AnyChild, after: AnyChild) -> bool:
     """Whether a change can matter; a pod's labels and versions change without its state."""
     if isinstance(before, Pod) and isinstance(after, Pod) and before.status != after.status:
         return True
-    if (
-        isinstance(before, PodGroup)
-        and isinstance(after, PodGroup)
-        and (before.status, before.spec) != (after.status, after.spec)
-    ):
+    if isinstance(before, PodGroup) and isinstance(after, PodGroup):
+        if (before.status, before.spec) != (after.status, after.spec):
+            return True
+    elif isinstance(before, Deployment) and isinstance(after, Deployment) and before.status != after.status:
         return True
     return (before.metadata.uid, before.metadata.deletion_timestamp) != (
         after.metadata.uid,

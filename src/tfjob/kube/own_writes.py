@@ -10,16 +10,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod, PodGroup, Service
-from tfjob.controller.cluster import Key
+from tfjob.api.objects import AnyChild
+from tfjob.controller.cluster import Child, Key
 from tfjob.kube.cached import CachedJob
-
-Object = Pod | Service | PodGroup
-Child = TypeVar("Child", Pod, Service, PodGroup)
 
 ECHO_SECONDS = 60.0
 """An echo that did not come by then never will: the object went while the watch was interrupted."""
@@ -31,14 +27,14 @@ class OwnWrites:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._created: dict[str, dict[str, tuple[float, Object]]] = {}
+        self._created: dict[str, dict[str, tuple[float, AnyChild]]] = {}
         self._deleting: dict[str, tuple[float, datetime]] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._jobs: dict[Key, CachedJob] = {}
 
     # --- told by the one who writes -----------------------------------------------------------------------------
 
-    def created(self, owner: str, child: Object) -> None:
+    def created(self, owner: str, child: AnyChild) -> None:
         """A child was made; it may have been seen, and even have ended, before the answer came."""
         if child.metadata.uid not in self._ended:
             self._created.setdefault(owner, {})[child.metadata.uid] = (self._clock(), child)
@@ -55,7 +51,7 @@ class OwnWrites:
 
     # --- told by the caches -------------------------------------------------------------------------------------
 
-    def seen(self, owner: str, before: Object | None, after: Object | None) -> None:
+    def seen(self, owner: str, before: AnyChild | None, after: AnyChild | None) -> None:
         """A cache shows a child, or that it is gone."""
         known = after or before
         assert known is not None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.objects import AnyChild, Pod, PodGroup
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import Child, Conflict, Key, Refused
 from tfjob.local.network import Network
@@ -41,10 +41,10 @@ class LocalCluster:
         return run.job if run is not None and run.current and run.key == key else None
 
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
-        """Its pods or services; there is no gang scheduler, and so no pod group."""
+        """The children of the job of one kind; there is no gang scheduler, and so no pod group."""
         return self.store.children(kind, job.metadata.uid)
 
-    async def create(self, child: Pod | Service | PodGroup) -> None:
+    async def create(self, child: AnyChild) -> None:
         """Stores a child; a pod gets the address that belongs to its name."""
         if isinstance(child, PodGroup):
             raise Refused("NoGangScheduler", "this machine has no gang scheduler")
@@ -57,11 +57,11 @@ class LocalCluster:
         raise Conflict(child.metadata.name)
 
     async def delete(self, kind: str, key: Key, uid: str) -> None:
-        """Marks a pod or the job for deletion, so that processes can end first; a service goes at once."""
+        """Marks a pod or the job for deletion, so that processes can end first; anything else goes at once."""
         if kind == KIND:
             self.store.update_job(uid, _marked)
             return
-        if kind == "Service":
+        if kind != "Pod":
             self.store.remove_child(uid)
             return
         for pod in self.store.children(Pod, self.uid):

@@ -12,19 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.objects import AnyChild, Pod
 from tfjob.api.types import TFJob
-from tfjob.controller.cluster import AlreadyExists, Conflict, Key
+from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.controller.console import Event
 from tfjob.local import addresses, database
 from tfjob.local.database import StoreError
-
-Child = TypeVar("Child", Pod, Service, PodGroup)
 
 
 @dataclass(frozen=True)
@@ -181,7 +179,7 @@ class Store:
     # --- children -----------------------------------------------------------------------------------------------
 
     def children(self, kind: type[Child], owner: str) -> list[Child]:
-        """The pods or services of a job, in the order of their making."""
+        """The children of a job of one kind, in the order of their making."""
         cache = self._cache()
         if (kind, owner) not in cache:
             rows = self.connection.execute(
@@ -190,7 +188,7 @@ class Store:
             cache[kind, owner] = [msgspec.json.decode(row[0], type=kind) for row in rows]
         return list(cache[kind, owner])
 
-    def create_child(self, child: Pod | Service) -> Pod | Service:
+    def create_child(self, child: Child) -> Child:
         """Stores a new child; AlreadyExists when its name is taken."""
         owner = child.metadata.owner_references[0].uid
         with self.transaction() as cursor:
@@ -327,7 +325,7 @@ def open_store(path: Path, *, write: bool = True) -> Store:
     return Store(connection, writable=writable)
 
 
-def encode(value: TFJob | Pod | Service) -> bytes:
+def encode(value: TFJob | AnyChild) -> bytes:
     """The stored form of an object."""
     return msgspec.json.encode(value)
 

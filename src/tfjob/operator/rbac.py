@@ -20,6 +20,9 @@ JOB_RULES: list[Rule] = [
     # Owner references that block the deletion of their owner need it where that admission plugin is on (OpenShift).
     {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/finalizers"], "verbs": ["update"]},
     {"apiGroups": [""], "resources": ["pods", "services"], "verbs": [*READ, "create", "delete"]},
+    # The files of default parameter servers, and TensorBoards.
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*READ, "create", "delete"]},
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*READ, "create", "delete"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     {
         "apiGroups": ["scheduling.x-k8s.io", "scheduling.volcano.sh"],

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.objects import AnyChild, PodGroup
 
 
 @dataclass(frozen=True)
 class Create:
     """Make a child; that it exists already is fine if it is ours."""
 
-    child: Pod | Service | PodGroup
+    child: AnyChild
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfjob.api.objects import Pod, PodGroup, Service
+from tfjob.api.objects import AnyChild, Pod, Service
 from tfjob.api.types import TFJob
 from tfjob.plan.actions import Action, Delete
 from tfjob.plan.tasks import Observed
@@ -31,7 +31,7 @@ def everything(observed: Observed) -> list[Action]:
     return _removals([*observed.pods, *observed.services, *observed.pod_groups])
 
 
-def _removals(children: Sequence[Pod | Service | PodGroup]) -> list[Action]:
+def _removals(children: Sequence[AnyChild]) -> list[Action]:
     return [
         Delete(child.kind, child.metadata.name, child.metadata.uid)
         for child in children

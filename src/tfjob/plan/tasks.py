@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
-from tfjob.api.objects import ContainerStatus, Pod, PodGroup, Service
+from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
 from tfjob.api.types import CONTAINER_NAME, MOST_REPLICAS, REPLICA_TYPES, TFJob
 from tfjob.plan import indexes
 
@@ -45,6 +45,8 @@ class Observed:
     pods: list[Pod] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     pod_groups: list[PodGroup] = field(default_factory=list)
+    config_maps: list[ConfigMap] = field(default_factory=list)
+    deployments: list[Deployment] = field(default_factory=list)
     refusals: Mapping[tuple[str, str], Refusal] = field(default_factory=dict)
     lost_nodes: frozenset[str] = frozenset()
 
