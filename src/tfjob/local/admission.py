@@ -20,6 +20,7 @@ from typing import Any
 
 from tfjob.api import quantity
 from tfjob.api.objects import ObjectMeta, Pod
+from tfjob.api.parameter_server import is_default_server
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
 from tfjob.local import addresses, claims, images, shadows, volumes
@@ -99,9 +100,9 @@ def problems(job: TFJob, host: Host) -> list[Problem]:
     for name, replica in job.spec.tf_replica_specs.items():
         if replica.replicas == 0:
             continue
-        if replica.template is None:
+        if is_default_server(job, name, replica):
             found += _default_server_problems(name, host)
-        else:
+        if replica.template is not None:
             at: At = ("spec", "tfReplicaSpecs", name, "template", "spec")
             found += _pod_problems(replica.template.get("spec") or {}, at, host)
     return [*found, *_total_problems(job, host)]
@@ -144,7 +145,7 @@ def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
 
 
 def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
-    """A replica without a template is a TensorFlow server, so the interpreter must have TensorFlow."""
+    """The default parameter server is a TensorFlow server, so the interpreter must have TensorFlow."""
     at: At = ("spec", "tfReplicaSpecs", name)
     try:
         python = images.chosen_interpreter(host.python, host.project)

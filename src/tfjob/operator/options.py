@@ -56,6 +56,7 @@ class Options:
     last_lines: bool = True
     config_map: str = CONFIG_MAP
     config_file: str = ""
+    tf_image: str = ""
 
     @property
     def settings(self) -> Settings:
@@ -65,4 +66,5 @@ class Options:
             pending_grace=self.pending_grace,
             last_lines=self.last_lines,
             gang_scheduler=self.gang_scheduler,
+            tf_image=self.tf_image,
         )

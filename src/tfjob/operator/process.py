@@ -104,7 +104,12 @@ class Operator:
 
     def _configured(self, config: ControllerConfig, program: str) -> None:
         """New pods are made by this configuration."""
-        self.controller.settings = replace(self.options.settings, accelerators=config.accelerators)
+        self.controller.settings = replace(
+            self.options.settings,
+            accelerators=config.accelerators,
+            tf_image=config.tf_image or self.options.tf_image,
+            server_program=program,
+        )
 
     def stop(self) -> None:
         """Asks the process to end in order."""

@@ -9,14 +9,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 from tfjob.plan.actions import News
 from tfjob.plan.tf_config import main_template_container
-
-NAME_LENGTH = 63
-"""Of a volume, at most."""
+from tfjob.plan.volume_names import similar_names
 
 Object = dict[str, Any]
 
@@ -105,7 +102,9 @@ class _Equipment:
     def _volume(self, wanted: HostVolume) -> str:
         """The name of the pod's volume with that path of the host; a name that means something else is left alone."""
         taken = {volume.get("name") for volume in self._volumes}
-        name = next(name for name in _names(wanted.name) if name not in taken or self._holds(name, wanted.host_path))
+        name = next(
+            name for name in similar_names(wanted.name) if name not in taken or self._holds(name, wanted.host_path)
+        )
         if name not in taken:
             self._volumes.append({"name": name, "hostPath": {"path": wanted.host_path}})
         return name
@@ -134,14 +133,6 @@ class _Equipment:
             self._resources.pop(group, None)
             if amounts:
                 self._resources[group] = amounts
-
-
-def _names(name: str) -> Iterator[str]:
-    """A volume's name, then others like it."""
-    yield name
-    for number in count(2):
-        suffix = f"-{number}"
-        yield name[: NAME_LENGTH - len(suffix)] + suffix
 
 
 def _may_be_overcommitted(resource: str) -> bool:

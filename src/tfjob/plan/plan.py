@@ -286,7 +286,7 @@ def _first_news(this: Pass) -> list[News]:
     equipped = (
         news
         for kind in job.spec.tf_replica_specs
-        for news in accelerators.news(kind, template_of(job, kind), this.settings.accelerators)
+        for news in accelerators.news(kind, template_of(job, kind, this.settings.tf_image), this.settings.accelerators)
     )
     return [*overruled, *equipped, *pod_groups.scheduler_news(job, this.settings.gang_scheduler)]
 
