@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tfjob.api.conversion import canonical_type
 from tfjob.api.origin import origin
-from tfjob.api.parameter_server import is_default_server
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PORT_NAME, ReplicaSpec, TFJob
 
 NAMESPACE = "default"
@@ -20,7 +20,7 @@ def with_defaults(job: TFJob) -> TFJob:
     """The job with its defaults; the given one stays as it is."""
     replicas: dict[str, ReplicaSpec] = {}
     for name, spec in job.spec.tf_replica_specs.items():
-        is_ours = is_default_server(job, name, spec)
+        is_ours = serves_by_default(job, name, spec)
         needs_port = origin(job).tf_config and not is_ours
         policy = SERVER_RESTART_POLICY if is_ours else RESTART_POLICY
         replicas.setdefault(canonical_type(name), _replica(spec, needs_port, policy))

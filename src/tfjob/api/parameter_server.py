@@ -7,7 +7,7 @@ from tfjob.api.origin import origin
 from tfjob.api.types import CONTAINER_NAME, PS, ReplicaSpec, TFJob
 
 
-def is_default_server(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bool:
+def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bool:
     """Whether a replica is a parameter server whose program is ours.
 
     It has no template, or one without a container of its own. In v1alpha1, where the training container must be called

@@ -17,7 +17,7 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.names import child_name
 from tfjob.api.nearest import did_you_mean
 from tfjob.api.origin import BATCH, origin
-from tfjob.api.parameter_server import is_default_server
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
     at_least,
@@ -182,7 +182,7 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
     pod: dict[str, Any] = (spec.template or {}).get("spec", {})
     where = (*path, "spec")
     containers = pod.get("containers", [])
-    if not containers and not is_default_server(job, name, spec):
+    if not containers and not serves_by_default(job, name, spec):
         yield Problem(path_text((*where, "containers")), "must have at least one container")
         return
     yield from _container_name_problems(job, name, containers, (*where, "containers"))

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tfjob.api.objects import ConfigMap, Pod
+from tfjob.api.origin import origin
 from tfjob.api.types import TFJob
 from tfjob.kube.client import Client
 from tfjob.kube.errors import KubeError, NotFound
@@ -149,13 +150,14 @@ def event(
     about: Subject, news: News, message: str, name: str, first: datetime, count: int, instance: str
 ) -> dict[str, Any]:
     """The Event as kubectl, dashboards and training-operator's users know it."""
+    api_version, kind = origin(about).owner if isinstance(about, TFJob) else (about.api_version, about.kind)
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": about.metadata.namespace},
         "involvedObject": {
-            "apiVersion": about.api_version,
-            "kind": about.kind,
+            "apiVersion": api_version,
+            "kind": kind,
             "namespace": about.metadata.namespace,
             "name": about.metadata.name,
             "uid": about.metadata.uid,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tfjob.api.objects import ObjectMeta, Pod
-from tfjob.api.parameter_server import is_default_server
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
 from tfjob.local import addresses, claims, images, resources, shadows, volumes
@@ -102,7 +102,7 @@ def problems(job: TFJob, host: Host) -> list[Problem]:
     for name, replica in job.spec.tf_replica_specs.items():
         if replica.replicas == 0:
             continue
-        if is_default_server(job, name, replica):
+        if serves_by_default(job, name, replica):
             found += _default_server_problems(name, host)
         if replica.template is not None:
             at: At = ("spec", "tfReplicaSpecs", name, "template", "spec")

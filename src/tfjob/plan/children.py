@@ -10,7 +10,7 @@ from typing import Any
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
 from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.origin import origin
-from tfjob.api.parameter_server import is_default_server
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
 from tfjob.plan import parameter_server
 from tfjob.plan.accelerators import Accelerator, equipped
@@ -119,7 +119,7 @@ def template_of(job: TFJob, replica_type: str, tf_image: str = "") -> dict[str, 
     """The pod template of a type: the user's, with the default parameter server if it has none of its own."""
     replica = job.spec.tf_replica_specs[replica_type]
     template = replica.template or {}
-    if not is_default_server(job, replica_type, replica):
+    if not serves_by_default(job, replica_type, replica):
         return template
     return parameter_server.with_server(job, template, job.spec.tf_image or tf_image or DEFAULT_TF_IMAGE)
 
@@ -145,7 +145,7 @@ def _pod_spec(
     for kind in ("initContainers", "containers"):
         if given.get(kind) and settings.last_lines:
             spec[kind] = [{"terminationMessagePolicy": FALLBACK, **container} for container in given[kind]]
-    if is_default_server(job, task.type, job.spec.tf_replica_specs[task.type]):
+    if serves_by_default(job, task.type, job.spec.tf_replica_specs[task.type]):
         words = [*main["command"], *parameter_server.flags(job, task, settings.cluster_domain)]
         spec["containers"] = [
             {**made, "command": words} if own is main else made

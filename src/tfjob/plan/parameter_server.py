@@ -9,17 +9,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tfjob.api.completion import PS_FOLDER, PS_VOLUME
 from tfjob.api.names import job_labels, owner_reference, runtime_id
 from tfjob.api.objects import ConfigMap, ObjectMeta
 from tfjob.api.origin import origin
-from tfjob.api.parameter_server import is_default_server
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import CONTAINER_NAME, PORT_NAME, PS, TFJob
 from tfjob.plan.tasks import Observed, Task, replicas_of
 from tfjob.plan.tf_config import cluster, port
 from tfjob.plan.volume_names import similar_names
 
 DEFAULT_TF_IMAGE = "tensorflow/tensorflow:2.21.0"
-VOLUME, FOLDER, FILE = "ps-config-volume", "/ps-server", "grpc_tensorflow_server.py"
+FILE = "grpc_tensorflow_server.py"
 
 Object = dict[str, Any]
 
@@ -49,7 +50,7 @@ def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
 def has_default_server(job: TFJob) -> bool:
     """Whether a job has parameter servers of ours."""
     replica = job.spec.tf_replica_specs.get(PS)
-    return replica is not None and is_default_server(job, PS, replica) and replicas_of(job, PS) > 0
+    return replica is not None and serves_by_default(job, PS, replica) and replicas_of(job, PS) > 0
 
 
 def lacks_program(job: TFJob, observed: Observed) -> bool:
@@ -66,13 +67,13 @@ def with_server(job: TFJob, template: Object, image: str) -> Object:
     """A template with the server beside whatever else it has."""
     spec: Object = template.get("spec") or {}
     taken = {volume.get("name") for volume in spec.get("volumes") or ()}
-    volume = next(name for name in similar_names(VOLUME) if name not in taken)
+    volume = next(name for name in similar_names(PS_VOLUME) if name not in taken)
     server = {
         "name": CONTAINER_NAME,
         "image": image,
-        "command": ["python", f"{FOLDER}/{FILE}"],
+        "command": ["python", f"{PS_FOLDER}/{FILE}"],
         "ports": [{"name": PORT_NAME, "containerPort": port(job, PS)}],
-        "volumeMounts": [{"name": volume, "mountPath": FOLDER}],
+        "volumeMounts": [{"name": volume, "mountPath": PS_FOLDER}],
     }
     source = {"name": volume, "configMap": {"name": config_map_name(job)}}
     containers = [server, *(spec.get("containers") or ())]

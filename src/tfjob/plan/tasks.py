@@ -13,7 +13,7 @@ from tfjob.api import indexes
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
 from tfjob.api.origin import origin
-from tfjob.api.parameter_server import is_default_server
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, TFJob
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
@@ -79,7 +79,7 @@ def policy_of(job: TFJob, task: Task) -> str:
     if replica.restart_policy:
         return replica.restart_policy
     own: str | None = ((replica.template or {}).get("spec") or {}).get("restartPolicy")
-    return own or ("Always" if is_default_server(job, task.type, replica) else "Never")
+    return own or ("Always" if serves_by_default(job, task.type, replica) else "Never")
 
 
 def chief_of(job: TFJob) -> Task | None:
