@@ -78,6 +78,7 @@ class KubeCluster:
     ) -> None:
         self.client = client
         self.event_log = event_log
+        self.tf_image = ""
         watched = {**WATCHED, **({"Job": JOBS} if TF_JOB in kinds else {})}
         self._resources = {**JOB_KINDS, **watched, "PodGroup": pod_groups or PODGROUPS}
         self._writes = OwnWrites()
@@ -141,7 +142,7 @@ class KubeCluster:
             raise Conflict(metadata.name)
         others = (one for one in self.jobs[TF_JOB].all() if one.metadata.namespace == metadata.namespace)
         try:
-            return await tf_jobs.complete(self.client, job, cached, others)
+            return await tf_jobs.complete(self.client, job, cached, others, self.tf_image)
         except (errors.Conflict, errors.NotFound) as error:
             raise Conflict(str(error)) from None
         except errors.ApiError as error:
