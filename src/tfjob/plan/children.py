@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tfjob import __version__
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
 from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.origin import origin
@@ -28,6 +29,9 @@ DEFAULT_PS_PROGRAM = (
 )
 """The parameter server that v1alpha1 gives to a PS replica without a template: serve variables for ever."""
 
+TENSORBOARD_IMAGE = f"localhost/tf-job-tensorboard:{__version__}"
+"""As tools/image.py makes it; an installation names the one in its registry."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -41,6 +45,7 @@ class Settings:
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
     gang_scheduler: str = ""
+    tensorboard_image: str = TENSORBOARD_IMAGE
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:
