@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjob.plan import indexes
+from tfjob.api import indexes
 
 CASES = [
     ("", set()),
