@@ -61,7 +61,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     settings = settings or Settings()
     replicas, board = tensorboard.apart(job, observed)
     decision = _plan(job, replicas, now, settings)
-    beside = tensorboard.steps(job, decision.status, board, settings)
+    beside = tensorboard.steps(replace(job, status=decision.status), board, settings)
     return dataclasses.replace(decision, actions=[*decision.actions, *beside]) if beside else decision
 
 

@@ -16,8 +16,8 @@ import msgspec
 
 from tfjob.api.names import has_master_role, job_labels, owner_reference, runtime_id, tensorboard_name
 from tfjob.api.objects import Deployment, ObjectMeta, Service
-from tfjob.api.origin import origin
-from tfjob.api.types import GROUP, REPLICA_TYPES, TensorBoard, TFJob, TFJobStatus
+from tfjob.api.origin import TENSORFLOW, origin
+from tfjob.api.types import GROUP, REPLICA_TYPES, TensorBoard, TFJob
 from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.children import Settings, template_of
 from tfjob.plan.tasks import Observed, desired
@@ -43,10 +43,10 @@ def apart(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
     )
 
 
-def steps(job: TFJob, status: TFJobStatus, board: Observed, settings: Settings) -> list[Action]:
+def steps(job: TFJob, board: Observed, settings: Settings) -> list[Action]:
     """What is missing of the TensorBoard of a job that has begun; what an edit of the job made wrong goes first."""
     wanted: list[Deployment | Service] = []
-    if job.spec.tensor_board is not None and status.attempt:
+    if job.spec.tensor_board is not None and job.status.attempt:
         wanted = [deployment(job, settings), service(job)]
     there: list[Deployment | Service] = [*board.deployments, *board.services]
     present = {child.kind: child for child in there}
@@ -54,7 +54,7 @@ def steps(job: TFJob, status: TFJobStatus, board: Observed, settings: Settings) 
     removals = [
         Delete(kind, child.metadata.name, child.metadata.uid)
         for kind, child in present.items()
-        if status.attempt
+        if job.status.attempt
         and child.metadata.deletion_timestamp is None
         and child.metadata.annotations.get(MADE_OF) != made_of.get(kind)
     ]
@@ -149,13 +149,10 @@ def _speaker(job: TFJob) -> dict[str, Any]:
 
 def _labels(job: TFJob) -> dict[str, str]:
     """What selects the pods. Not the labels of replicas: whoever asks for those wants the replicas alone."""
-    habits = origin(job)
     labels = {"app": "tensorboard", "tf_job_name": job.metadata.name}
-    if habits.has_runtime_id:
-        labels |= {habits.api_version.partition("/")[0]: "", "runtime_id": runtime_id(job)}
-    else:
-        labels[GROUP] = ""
-    return labels
+    if not origin(job).is_first:
+        return {**labels, GROUP: ""}
+    return {**labels, TENSORFLOW.partition("/")[0]: "", "runtime_id": runtime_id(job)}
 
 
 def _metadata(job: TFJob, spec: dict[str, Any]) -> ObjectMeta:
