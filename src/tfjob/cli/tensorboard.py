@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
@@ -57,8 +57,9 @@ def tensorboard(job: str, port: int | None, browser: bool | None, on: On, namesp
             click.echo("Press Ctrl-C to end.")
             sys.stdout.flush()
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _interrupt)
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
         with suppress(KeyboardInterrupt):
             there.tensorboard(record, port, tell)
 
@@ -66,7 +67,3 @@ def tensorboard(job: str, port: int | None, browser: bool | None, on: On, namesp
 def _wants_browser() -> bool:
     has_display = sys.platform == "darwin" or any(map(os.environ.get, DISPLAYS))
     return has_display and sys.stdout is not None and sys.stdout.isatty()
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tfjob.plan.children import Settings
+from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
 
@@ -49,6 +49,7 @@ class Options:
     health: Address = Address("", 8081)
     webhook: Address = Address("", 0)
     gang_scheduler: str = ""
+    tensorboard_image: str = TENSORBOARD_IMAGE
     cluster_domain: str = ""
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
@@ -61,4 +62,5 @@ class Options:
             pending_grace=self.pending_grace,
             last_lines=self.last_lines,
             gang_scheduler=self.gang_scheduler,
+            tensorboard_image=self.tensorboard_image,
         )

@@ -65,13 +65,13 @@ def deployment(job: TFJob, settings: Settings) -> Deployment:
     """The server; its pods fit the `restricted` pod security standard, whatever the image."""
     board = job.spec.tensor_board
     assert board is not None
-    labels = _labels(job)
+    selector = labels(job)
     spec = {
         "replicas": 1,
         "revisionHistoryLimit": 0,
         "strategy": {"type": "Recreate"},  # a volume may be for one pod at a time
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": _pod_spec(job, board, settings)},
+        "selector": {"matchLabels": selector},
+        "template": {"metadata": {"labels": selector}, "spec": _pod_spec(job, board, settings)},
     }
     return Deployment(metadata=_metadata(job, spec), spec=spec)
 
@@ -82,7 +82,7 @@ def service(job: TFJob) -> Service:
     assert board is not None
     spec = {
         "type": board.service_type or "ClusterIP",
-        "selector": _labels(job),
+        "selector": labels(job),
         "ports": [{"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT}],
     }
     return Service(metadata=_metadata(job, spec), spec=spec)
@@ -147,19 +147,19 @@ def _speaker(job: TFJob) -> dict[str, Any]:
     return template_of(job, types[0])
 
 
-def _labels(job: TFJob) -> dict[str, str]:
+def labels(job: TFJob) -> dict[str, str]:
     """What selects the pods. Not the labels of replicas: whoever asks for those wants the replicas alone."""
-    labels = {"app": "tensorboard", "tf_job_name": job.metadata.name}
+    common = {"app": "tensorboard", "tf_job_name": job.metadata.name}
     if not origin(job).is_first:
-        return {**labels, GROUP: ""}
-    return {**labels, TENSORFLOW.partition("/")[0]: "", "runtime_id": runtime_id(job)}
+        return {**common, GROUP: ""}
+    return {**common, TENSORFLOW.partition("/")[0]: "", "runtime_id": runtime_id(job)}
 
 
 def _metadata(job: TFJob, spec: dict[str, Any]) -> ObjectMeta:
     return ObjectMeta(
         name=tensorboard_name(job),
         namespace=job.metadata.namespace,
-        labels={**_labels(job), **job_labels(job)},
+        labels={**labels(job), **job_labels(job)},
         annotations={MADE_OF: hashlib.sha256(msgspec.json.encode(spec, order="sorted")).hexdigest()[:16]},
         owner_references=[owner_reference(job)],
     )
