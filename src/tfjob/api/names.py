@@ -32,6 +32,12 @@ def child_name(job: TFJob, replica_type: str, index: int) -> str:
     )
 
 
+def tensorboard_name(job: TFJob) -> str:
+    """The name of the Deployment and of the Service of a job's TensorBoard."""
+    habits = origin(job)
+    return habits.tensorboard_name.format(job=job.metadata.name, runtime=runtime_id(job) if habits.is_first else "")
+
+
 def task_name(replica_type: str, index: int) -> str:
     """How people and the status call a task: `worker-0`."""
     return f"{replica_type.lower()}-{index}"

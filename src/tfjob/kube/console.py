@@ -20,7 +20,7 @@ from tfjob.api.origin import origin
 from tfjob.api.tf_job_crd import SHORT_NAME
 from tfjob.api.types import TFJob
 from tfjob.controller import finding
-from tfjob.controller.console import Event, Line, LogQuery, NotFound, Record, Replica
+from tfjob.controller.console import Board, Event, Line, LogQuery, NotFound, Record, Replica
 from tfjob.kube import errors, job_states, jobs
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
@@ -248,6 +248,14 @@ class KubeConsole:
         return self.run(
             execute(self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty)
         )
+
+    def tensorboard(self, record: Record, port: int | None, ready: Callable[[Board], None]) -> None:
+        """Forwards the port to the one that runs in the cluster."""
+        from tfjob.kube.tensorboard import show
+
+        if not record.current:
+            raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
+        self.run(show(self.client, record.job, port, ready))
 
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
