@@ -8,9 +8,7 @@ from msgspec.structs import replace
 
 from tfjob.api.older_status import v1alpha1_status, v1beta_status
 from tfjob.api.types import (
-    CHIEF,
     MASTER,
-    PS,
     WORKER,
     Condition,
     ReplicaSpec,
@@ -165,10 +163,10 @@ def test_counts_of_training_operator_are_taken_as_they_are() -> None:
     assert shown["ReplicasStates"] == {"Succeeded": 2}
 
 
-def test_replicas_come_in_the_order_asked_for_and_a_chief_is_called_master() -> None:
+def test_replicas_come_in_the_order_of_the_spec_and_a_chief_is_called_master() -> None:
     status = TFJobStatus(state="Running", attempt=1, replica_statuses=counts(Chief=(1, 0, 0), PS=(1, 0, 0)))
-    job = seen(status, Chief=1, PS=1)
-    shown = [replica["tf_replica_type"] for replica in v1alpha1_status(job, order=(PS, CHIEF))["replicaStatuses"]]
+    job = seen(status, PS=1, Chief=1)
+    shown = [replica["tf_replica_type"] for replica in v1alpha1_status(job)["replicaStatuses"]]
     assert shown == ["PS", "MASTER"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -24,11 +23,8 @@ ALPHA2_NAMES = {"replicaStatuses": "tfReplicaStatuses"}
 """What v1alpha2 calls otherwise."""
 
 
-def v1alpha1_status(job: TFJob, order: Iterable[str] = ()) -> dict[str, Any]:
-    """The status in v1alpha1's own shape; empty for a job that no operator has looked at.
-
-    The replicas come in the given order of types, which is the spec's own when none is given.
-    """
+def v1alpha1_status(job: TFJob) -> dict[str, Any]:
+    """The status in v1alpha1's own shape; empty for a job that no operator has looked at."""
     status, stage = job.status, _stage(job.status)
     if not stage:
         return {}
@@ -40,7 +36,7 @@ def v1alpha1_status(job: TFJob, order: Iterable[str] = ()) -> dict[str, Any]:
         "conditions": None,
         "controlPaused": False,
         "replicaStatuses": [
-            _replica_status(kind, job) for kind in order or job.spec.tf_replica_specs if kind in status.replica_statuses
+            _replica_status(kind, job) for kind in job.spec.tf_replica_specs if kind in status.replica_statuses
         ],
     }
 

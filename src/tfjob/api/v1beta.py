@@ -50,7 +50,7 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
     given = checked.value.get("spec", {})
     replicas = given.get("tfReplicaSpecs", {})
     spec: dict[str, Any] = {
-        "tfReplicaSpecs": {_current_name(name): replica for name, replica in replicas.items()},
+        "tfReplicaSpecs": {current_name(name): replica for name, replica in replicas.items()},
         "runPolicy": {name: given[name] for name in POLICIES if name in given},
     }
     origin = recorded_origin(manifest["apiVersion"])
@@ -102,5 +102,6 @@ def _usual(job: TFJob) -> bool:
     return bool(policy and policy.chief == ChiefReference() and MASTER in job.spec.tf_replica_specs)
 
 
-def _current_name(name: str) -> str:
+def current_name(name: str) -> str:
+    """What a replica type is called since the first days of v1alpha2."""
     return EVALUATOR if name == _EVALUATOR_AT_FIRST else name

@@ -71,6 +71,12 @@ _SETTINGS = (
         metavar="NAME",
         help="volcano, or the name of a scheduler with the coscheduling plugin.",
     ),
+    click.option(
+        "--tensorboard-image",
+        default="",
+        metavar="IMAGE",
+        help="The image of TensorBoards; unset: tf-job-tensorboard beside the operator's, with its tag.",
+    ),
 )
 """What an installation may choose."""
 _CONTEXT = click.option(
@@ -195,6 +201,7 @@ def _settings(
     pull_policy: str,
     pull_secret: str,
     gang_scheduler_name: str,
+    tensorboard_image: str,
 ) -> Settings:
     """The choices of a command line; an image must be among them."""
     from tfjob.api.image_reference import image_fault
@@ -206,8 +213,9 @@ def _settings(
             "--image is missing: no release of tfjob publishes an image of the operator yet",
             "Build and push one as docs/guides/operator.md shows, and name it: --image REGISTRY/tf-job-operator:TAG",
         )
-    if any(fault := image_fault(image)):
-        raise outcome.Stop(outcome.BAD_INPUT, f"--image {image}: {fault[0]}", fault[1])
+    for option, name in (("--image", image), ("--tensorboard-image", tensorboard_image)):
+        if name and any(fault := image_fault(name)):
+            raise outcome.Stop(outcome.BAD_INPUT, f"{option} {name}: {fault[0]}", fault[1])
     return Settings(
         image=image,
         namespace=namespace,
@@ -216,4 +224,5 @@ def _settings(
         pull_policy=pull_policy,
         pull_secret=pull_secret,
         gang_scheduler=gang_scheduler_name,
+        tensorboard_image=tensorboard_image,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tfjob import __version__
 from tfjob.api.crd import crd
 from tfjob.operator import rbac
 from tfjob.operator.names import (
@@ -37,6 +38,7 @@ class Settings:
     pull_policy: str = "IfNotPresent"
     pull_secret: str = ""
     gang_scheduler: str = ""
+    tensorboard_image: str = ""
 
 
 def manifests(settings: Settings) -> list[Object]:
@@ -164,7 +166,14 @@ def arguments(settings: Settings) -> list[str]:
         words.append(f"--webhook-bind-address=:{WEBHOOK_PORT}")
     if settings.gang_scheduler:
         words.append(f"--gang-scheduler-name={settings.gang_scheduler}")
+    words.append(f"--tensorboard-image={settings.tensorboard_image or beside(settings.image)}")
     return words
+
+
+def beside(image: str) -> str:
+    """The image of TensorBoard in the registry of the operator's, with the same tag."""
+    folder, slash, name = image.partition("@")[0].rpartition("/")
+    return f"{folder}{slash}tf-job-tensorboard:{name.partition(':')[2] or __version__}"
 
 
 def _container(settings: Settings) -> Object:

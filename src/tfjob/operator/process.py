@@ -14,8 +14,11 @@ import signal
 import socket
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -25,6 +28,7 @@ import uvloop
 from tfjob import __version__
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.crd import crd_problem
+from tfjob.api.types import KIND
 from tfjob.controller.controller import Controller
 from tfjob.kube.client import Client
 from tfjob.kube.cluster import KubeCluster
@@ -32,9 +36,11 @@ from tfjob.kube.config import Access
 from tfjob.kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.lease import Lease, LeaseLost
-from tfjob.kube.resources import CRDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
+from tfjob.kube.resources import CRDS, JOB_KINDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.kube.server_version import server_version, version_problem
 from tfjob.operator import probes
+from tfjob.operator.config_watch import ConfigMapWatch, Configuration, FileWatch
+from tfjob.operator.controller_config import ControllerConfig
 from tfjob.operator.listening import serving
 from tfjob.operator.metrics import Metrics, Sampled
 from tfjob.operator.names import host_names
@@ -61,7 +67,9 @@ STOPPING_SECONDS = 0.8
 class Operator:
     """One process; `run` returns when it was asked to end, and raises LeaseLost when it may not go on."""
 
-    def __init__(self, client: Client, lease_client: Client, access: Access, options: Options) -> None:
+    def __init__(
+        self, client: Client, lease_client: Client, access: Access, options: Options, kinds: Sequence[str] = (KIND,)
+    ) -> None:
         self.client = client
         self.options = options
         self.metrics = Metrics(workers=options.workers, host=urlsplit(access.server).netloc)
@@ -70,6 +78,7 @@ class Operator:
             client,
             self.event_log,
             namespace=options.namespace,
+            kinds=kinds,
             pod_groups=pod_groups(options),
             watch_nodes=not options.namespace,
         )
@@ -81,6 +90,9 @@ class Operator:
             self.lease = Lease(
                 lease_client, namespace, LEASE_NAME, options.identity or _identity(), retry=LEASE_SECONDS
             )
+        self.configuration = Configuration(self._configured, self.event_log.add)
+        self._configured(ControllerConfig(), "")
+        self.config_watch = self._watch_of_config(client, options, options.lease_namespace or access.namespace)
         self.webhook: Webhook | None = None
         if options.webhook.port:
             from tfjob.operator.webhook import Webhook  # an operator without it saves 8 MiB
@@ -90,6 +102,21 @@ class Operator:
         self._stop = asyncio.Event()
         client.observe = self.metrics.requested
         self.metrics.registry.register(Sampled(lambda: samples(self)))
+
+    def _watch_of_config(self, client: Client, options: Options, namespace: str) -> ConfigMapWatch | FileWatch:
+        if options.config_file:
+            return FileWatch(Path(options.config_file), namespace, self.configuration)
+        return ConfigMapWatch(client, namespace, options.config_map, self.configuration)
+
+    def _configured(self, config: ControllerConfig, program: str) -> None:
+        """New pods are made by this configuration."""
+        self.controller.settings = settings = replace(
+            self.options.settings,
+            accelerators=config.accelerators,
+            tf_image=config.tf_image or self.options.tf_image,
+            server_program=program,
+        )
+        self.cluster.tf_image = settings.tf_image
 
     def stop(self) -> None:
         """Asks the process to end in order."""
@@ -126,7 +153,9 @@ class Operator:
             self.metrics.leading.set(1)
             logger.info("controller starting")
             await self.cluster.synced()
-            jobs, pods = len(self.cluster.jobs), len(self.cluster.pods)
+            tasks.create_task(self.config_watch.run())
+            await self.config_watch.first()
+            jobs, pods = sum(map(len, self.cluster.jobs.values())), len(self.cluster.pods)
             logger.info("caches synced: %d jobs, %d pods", jobs, pods)
             # What was just read stays: the collector need not look at it again and again.
             gc.collect()
@@ -183,8 +212,8 @@ async def operate(access: Access, options: Options) -> None:
     logger.info("tfjob operator %s at %s", __version__, access.server)
     # The lease has connections of its own: a renewal must not wait behind the writes of a busy moment.
     async with Client(access, CONNECTIONS) as client, Client(access, 2) as lease_client:
-        await look_around(client, options)
-        operator = Operator(client, lease_client, access, options)
+        kinds = await look_around(client, options)
+        operator = Operator(client, lease_client, access, options, kinds)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, operator.stop)
@@ -203,8 +232,11 @@ def pod_groups(options: Options) -> Resource | None:
     return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS
 
 
-async def look_around(client: Client, options: Options) -> None:
-    """Refuses a cluster that is too old, or lacks what we write; says so when the definition of TFJobs is not ours."""
+async def look_around(client: Client, options: Options) -> list[str]:
+    """The kinds of jobs that the cluster has.
+
+    Refuses one that is too old, or lacks what we write; says so when the definition of TFJobs is not ours.
+    """
     version = await server_version(client)
     if problem := version_problem(version):
         raise ConfigError(problem, "Use a newer cluster.")
@@ -214,16 +246,16 @@ async def look_around(client: Client, options: Options) -> None:
             f"the cluster has no {groups.plural}.{groups.group}, which --gang-scheduler-name needs",
             f"Install the scheduler {options.gang_scheduler} with its CRDs first.",
         )
-    try:
-        definition = await client.get(CRDS, "", CRD_NAME)
-    except Forbidden:
-        return  # an operator of one namespace may not look
-    except NotFound:
+    kinds = [kind for kind, resource in JOB_KINDS.items() if await _serves(client, resource)]
+    if not kinds:
         raise ConfigError(
             f"the cluster has no {CRD_NAME}", "Run: tfjob operator manifests --crd-only | kubectl apply -f -"
-        ) from None
-    if problem := crd_problem(definition):
-        logger.warning("%s", problem)
+        )
+    if KIND in kinds:
+        with suppress(Forbidden, NotFound):  # an operator of one namespace may not look
+            if problem := crd_problem(await client.get(CRDS, "", CRD_NAME)):
+                logger.warning("%s", problem)
+    return kinds
 
 
 async def _serves(client: Client, resource: Resource) -> bool:

@@ -1,0 +1,40 @@
+"""Names of fields that may be spelt in several ways: brought to one spelling, and back to the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Spelling = tuple[list[str], str, str]
+"""The path of a mapping, a name in it as we spell it, and as the user did."""
+
+
+def respelt(
+    given: Mapping[str, Any], own_name: Callable[[str], str], path: list[str], found: list[Spelling]
+) -> dict[str, Any]:
+    """The mapping with our names, each change noted in `found`; a name stays where ours is taken or there is none."""
+    names: dict[str, str] = {}
+    for key in sorted(given):
+        name = own_name(key) or key
+        names[key] = key if name in given or name in names.values() else name
+        if names[key] != key:
+            found.append((path, names[key], key))
+    return {names[key]: value for key, value in given.items()}
+
+
+def spelt_back(value: dict[str, Any], spellings: Iterable[Spelling]) -> dict[str, Any]:
+    """The value with the user's names; the given one stays as it is."""
+    for path, name, written in spellings:
+        value = dict(_renamed(value, path, name, written))
+    return value
+
+
+def _renamed(value: Any, path: list[str], name: str, written: str) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if path:
+        step, *rest = path
+        return {**value, step: _renamed(value[step], rest, name, written)} if step in value else value
+    if name not in value or written in value:
+        return value
+    return {written if key == name else key: item for key, item in value.items()}
