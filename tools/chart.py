@@ -19,7 +19,9 @@ from tfjob.operator import rbac
 from tfjob.operator.manifests import webhook
 from tfjob.operator.yaml_text import yaml_text
 
-CHART = Path(__file__).parent.parent / "charts" / "tf-job-operator"
+PROJECT = Path(__file__).parent.parent
+PRESETS = PROJECT / "src" / "tfjob" / "operator" / "presets"
+CHART = PROJECT / "charts" / "tf-job-operator"
 NOTE = "# Written by tools/chart.py from the code; change that, not this.\n"
 
 
@@ -54,6 +56,7 @@ def files(chart: Path) -> dict[str, str]:
         "files/rules.yaml": NOTE + yaml_text([rules]),
         "files/user-roles.yaml": NOTE + yaml_text(rbac.for_users()),
         "files/webhook.yaml": NOTE + yaml_text([webhook("")]),
+        **{f"files/presets/{file.name}": file.read_text() for file in sorted(PRESETS.glob("*.yaml"))},
     }
 
 

@@ -17,7 +17,9 @@ import yaml
 
 from helm_line import CHART, Helm
 from tfjob import __version__
+from tfjob.operator.controller_config import KEYS, read_config_map
 from tfjob.operator.manifests import Settings, manifests
+from tfjob.operator.options import CONFIG_MAP
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("golden")
@@ -32,6 +34,8 @@ GOLDEN_CASES: dict[str, Object] = {
         "imagePullPolicy": "Always",
         "imagePullSecrets": ["key"],
         "test_image": "registry.example/sample:1",
+        "tfImage": "registry.example/tensorflow:1",
+        "config": {"configmap": "mine"},
         "replicas": 2,
         "gangScheduler": "volcano",
         "extraArgs": ["--log-level=debug"],
@@ -70,6 +74,9 @@ def of_the_operator(objects: list[Object]) -> dict[tuple[str, str], Object]:
         ({"replicas": 2}, {"replicas": 2}),
         ({"imagePullPolicy": "Never", "imagePullSecrets": ["key"]}, {"pull_policy": "Never", "pull_secret": "key"}),
         ({"gangScheduler": "volcano"}, {"gang_scheduler": "volcano"}),
+        ({"tensorboardImage": "registry.example/board:1"}, {"tensorboard_image": "registry.example/board:1"}),
+        ({"image": "registry.example:5000/a/operator"}, {"image": "registry.example:5000/a/operator"}),
+        ({"image": "operator:2@sha256:0"}, {"image": "operator:2@sha256:0"}),
     ],
     ids=lambda one: ",".join(one) or "default",
 )
@@ -79,7 +86,7 @@ def test_the_chart_makes_what_the_command_makes(helm: Helm, values: Object, sett
     for (kind, _), one in made.items():
         if kind == "CustomResourceDefinition":
             assert one["metadata"]["annotations"].pop("helm.sh/resource-policy") == "keep"
-    assert made == by_name(manifests(Settings(image=IMAGE, namespace="kubeflow", **settings)))
+    assert made == by_name(manifests(Settings(**{"image": IMAGE, "namespace": "kubeflow", **settings})))
 
 
 def test_what_the_chart_holds_of_the_code_is_up_to_date() -> None:
@@ -137,6 +144,15 @@ def test_every_value_is_known_to_the_schema_and_every_one_of_the_schema_has_a_de
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert set(schema["properties"]) - {"global"} == set(values)
+
+
+@pytest.mark.parametrize("cloud", ["azure", "gke"])
+def test_the_config_of_a_cloud_is_the_preset_of_the_operator(helm: Helm, cloud: str) -> None:
+    (found,) = (one for one in helm.objects({"image": IMAGE, "cloud": cloud}) if one["kind"] == "ConfigMap")
+    assert found["metadata"]["name"] == CONFIG_MAP
+    preset = ROOT / "src" / "tfjob" / "operator" / "presets" / f"{cloud}.yaml"
+    assert found["data"] == {KEYS[0]: preset.read_text()}
+    assert read_config_map(found["data"], cloud).warnings == []
 
 
 def test_without_a_cloud_the_chart_owns_no_config(helm: Helm) -> None:

@@ -15,6 +15,13 @@ labels:
 {{- required "image is missing: no registry has an image of the operator yet. Make one with tools/image.py as docs/guides/operator.md shows, and name it: --set image=REGISTRY/tf-job-operator:TAG" .Values.image -}}
 {{- end -}}
 
+{{- define "tf-job-operator.tensorboardImage" -}}
+{{- $image := include "tf-job-operator.image" . | regexFind "^[^@]*" -}}
+{{- $name := splitList "/" $image | last -}}
+{{- $tag := regexFind ":.*" $name | default (printf ":%s" .Chart.AppVersion) -}}
+{{- .Values.tensorboardImage | default (printf "%stf-job-tensorboard%s" (trimSuffix $name $image) $tag) -}}
+{{- end -}}
+
 {{- define "tf-job-operator.webhook" -}}
 {{- if and .Values.webhook.enabled (not .Values.namespaceOnly) }}true{{ end -}}
 {{- end -}}
@@ -36,6 +43,13 @@ labels:
 {{- end }}
 {{- with .Values.gangScheduler }}
 - --gang-scheduler-name={{ . }}
+{{- end }}
+- --tensorboard-image={{ include "tf-job-operator.tensorboardImage" . }}
+{{- with .Values.tfImage }}
+- --tf-image={{ . }}
+{{- end }}
+{{- with .Values.config.configmap }}
+- --config-map={{ . }}
 {{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}

@@ -63,7 +63,7 @@ LEASE_RULES: list[Rule] = [
 
 TEST_RULES: list[Rule] = [
     {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get", "create", "delete"]},
-    {"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["pods", "services", "configmaps"], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"]},
 ]
 """What the test of an installation needs, in the namespace of its job."""
