@@ -33,7 +33,7 @@ from tfjob.cli.main import COMMANDS, cli
 from tfjob.cli.shapes import OUTPUT_VERSION
 from tfjob.local import config
 from tfjob.local.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
-from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_TASKS, STREAK_RESET, WAITS
+from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_TASKS, STREAK_RESET, TF_JOB_TABLE, WAITS
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by tools/reference.py from the code; change that, not this. -->\n"
@@ -134,6 +134,7 @@ def exit_codes() -> str:
 def restarts() -> str:
     """The retry table and the times, from the module that decides."""
     rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]
+    by_type = [[row.cause, row.master, row.worker, row.ps] for row in TF_JOB_TABLE]
     waits = ", ".join(f"{wait.total_seconds():g}" for wait in WAITS)
     return (
         "# Restarts\n\nWhat happens when a replica ends, by its `restartPolicy`; `tfjob explain restarts` prints the"
@@ -145,6 +146,10 @@ def restarts() -> str:
         f"- A failure that looks permanent waits for its cause: {seconds(SETTLE_GANG)} in a gang,"
         f" {seconds(SETTLE_TASKS)} with parameter servers.\n"
         f"- Restarts by the controller wait {waits} s, and 0 s again after {seconds(STREAK_RESET)} without one.\n"
+        "\n## A TfJob of tensorflow.org/v1alpha1\n\nHere the type of a replica decides, whatever the template's"
+        " `restartPolicy` says; MASTER stands for the replica that `terminationPolicy.chief` names. An error of it that"
+        " follows the loss of another replica is not blamed on it.\n\n"
+        + table(["a replica ends by", "MASTER", "WORKER", "PS"], by_type)
     )
 
 

@@ -41,6 +41,9 @@ class MemoryCluster:
     async def job(self, key: Key) -> TFJob | None:
         return self.jobs.get(key)
 
+    async def complete(self, job: TFJob) -> bool:
+        return False
+
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         mine = [child for child in self.stored.values() if owner(child) == job.metadata.uid]
         return cast("list[Child]", [child for child in mine if isinstance(child, kind)])

@@ -130,9 +130,9 @@ def test_a_parameter_server_without_template_serves_variables() -> None:
     )
     made = pod(owner, task("ps-0"), 1, SETTINGS)
     (container,) = made.spec["containers"]
-    assert (container["image"], made.spec["restartPolicy"]) == ("example.com/tf:1", "OnFailure")
+    assert (container["image"], made.spec["restartPolicy"]) == ("example.com/tf:1", "Never")
     assert json.loads(container["env"][0]["value"])["task"] == {"type": "ps", "index": 0}
-    assert service(owner, task("ps-0")).spec["ports"] == [{"name": "tfjob-port", "port": 2222}]
+    assert service(owner, task("ps-0")).spec["ports"] == [{"name": "tf-port", "port": 2222}]
 
 
 def test_the_cluster_size_does_not_depend_on_evaluators() -> None:

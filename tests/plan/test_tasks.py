@@ -40,7 +40,7 @@ def test_the_children_of_a_task_are_known_by_their_labels() -> None:
 def test_a_templates_own_restart_policy_counts_when_the_replica_sets_none(replica: ReplicaSpec, expected: str) -> None:
     owner = job(ps=1)
     owner = replace(owner, spec=replace(owner.spec, tf_replica_specs={"PS": replica}))
-    assert policy_of(owner, "PS") == expected
+    assert policy_of(owner, Task("PS", 0)) == expected
 
 
 def test_the_main_container_is_the_one_called_tensorflow_else_the_first() -> None:

@@ -109,10 +109,10 @@ CASES: list[tuple[str, dict[str, Any], str, str | None]] = [
         '"task":{"type":"ps","index":0},"environment":"cloud"}',
     ),
     (
-        "kubeflow.org/v1alpha1 with its runtime id",
+        "kubeflow.org/v1alpha1 with the names of v1",
         {"master": 1, "origin": "kubeflow.org/v1alpha1", "annotations": {RUNTIME_ID: "ab12"}},
         "master-0",
-        '{"cluster":{"master":["mnist-master-ab12-0:2222"]},"task":{"type":"master","index":0},"environment":"cloud"}',
+        '{"cluster":{"master":["mnist-master-0:2222"]},"task":{"type":"master","index":0},"environment":"cloud"}',
     ),
     (
         "tensorflow.org/v1alpha1 without the job's name",

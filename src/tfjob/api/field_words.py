@@ -73,6 +73,8 @@ FIELDS = {
     "status.failure.message": "a sentence",
     "status.failure.lastLines": "its last lines: at most 20, at most 4 KiB",
     "status.failure.time": "when it ended",
+    "status.runtimeId": "the random part of the names of a TfJob's children",
+    "status.cleaning": "whether a finished job of v1alpha1 still has pods that must go",
     "status.toldRestart": "when the container ended whose restart in place was told last; later ones are news",
     "status.startTime": "when the job began, or was resumed",
     "status.completionTime": "when it ended",

@@ -6,7 +6,7 @@ import hashlib
 
 from tfjob.api.objects import OwnerReference
 from tfjob.api.origin import origin
-from tfjob.api.types import API_VERSION, CHIEF, KIND, MASTER, RUNTIME_ID, WORKER, TFJob
+from tfjob.api.types import CHIEF, MASTER, RUNTIME_ID, WORKER, TFJob
 
 JOB_NAME_LABEL = "training.kubeflow.org/job-name"
 OPERATOR_NAME_LABEL = "training.kubeflow.org/operator-name"
@@ -25,7 +25,7 @@ def child_name(job: TFJob, replica_type: str, index: int) -> str:
         job=job.metadata.name,
         type=replica_type.lower(),
         index=index,
-        runtime=runtime_id(job) if habits.has_runtime_id else "",
+        runtime=runtime_id(job) if habits.is_first else "",
     )
 
 
@@ -35,8 +35,11 @@ def task_name(replica_type: str, index: int) -> str:
 
 
 def runtime_id(job: TFJob) -> str:
-    """v1alpha1's four characters: the recorded ones, else derived from the uid, so that every reader finds the same."""
-    recorded = job.metadata.annotations.get(RUNTIME_ID)
+    """The four characters of a TfJob: those that its children have, else those that its spec asks for.
+
+    Without any they are derived from the uid, so that every reader finds the same.
+    """
+    recorded = job.status.runtime_id or job.metadata.annotations.get(RUNTIME_ID)
     if recorded:
         return recorded.lower()
     digest = hashlib.sha256(f"{job.metadata.uid}/{job.metadata.name}".encode()).digest()
@@ -45,16 +48,22 @@ def runtime_id(job: TFJob) -> str:
 
 def job_labels(job: TFJob) -> dict[str, str]:
     """What selects every child of a job."""
-    return {OPERATOR_NAME_LABEL: OPERATOR_NAME, JOB_NAME_LABEL: job.metadata.name}
+    labels = {OPERATOR_NAME_LABEL: OPERATOR_NAME, JOB_NAME_LABEL: job.metadata.name}
+    if origin(job).is_first:
+        labels |= {"tensorflow.org": "", "runtime_id": runtime_id(job), "tf_job_name": job.metadata.name}
+    return labels
 
 
 def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
     """What selects the children of one task."""
-    return {
+    labels = {
         **job_labels(job),
         REPLICA_TYPE_LABEL: replica_type.lower(),
         REPLICA_INDEX_LABEL: str(index),
     }
+    if origin(job).is_first:
+        labels |= {"job_type": replica_type.upper(), "task_index": str(index)}
+    return labels
 
 
 def has_master_role(job: TFJob, replica_type: str, index: int) -> bool:
@@ -66,9 +75,10 @@ def has_master_role(job: TFJob, replica_type: str, index: int) -> bool:
 
 def owner_reference(job: TFJob) -> OwnerReference:
     """The reference that makes a child go with its job."""
+    api_version, kind = origin(job).owner
     return OwnerReference(
-        api_version=API_VERSION,
-        kind=KIND,
+        api_version=api_version,
+        kind=kind,
         name=job.metadata.name,
         uid=job.metadata.uid,
         controller=True,

@@ -85,7 +85,7 @@ class ContainerStatus(Model, frozen=True):
 
 
 class PodCondition(Model, frozen=True):
-    """One condition of a pod, such as PodScheduled or DisruptionTarget."""
+    """One condition of a pod, such as PodScheduled or DisruptionTarget, or of a Job."""
 
     type: str = ""
     status: str = ""
@@ -167,5 +167,21 @@ class Deployment(Model, frozen=True, omit_defaults=False):
     status: DeploymentStatus = DeploymentStatus()
 
 
-AnyChild = Pod | Service | PodGroup | ConfigMap | Deployment
+class JobStatus(Model, frozen=True):
+    """What the Job controller says."""
+
+    conditions: list[PodCondition] = []
+
+
+class Job(Model, frozen=True, omit_defaults=False):
+    """What runs a pod of a TfJob."""
+
+    api_version: str = "batch/v1"
+    kind: str = "Job"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: dict[str, Any] = {}
+    status: JobStatus = JobStatus()
+
+
+AnyChild = Pod | Service | PodGroup | ConfigMap | Deployment | Job
 """Whatever a job may own."""

@@ -1,10 +1,8 @@
-"""The status of a job as the older API versions wrote it: `phase` and `state` of v1alpha1, conditions of the others."""
+"""The status of a job as the older API versions wrote it: phase and state in v1alpha1, less of v1's in the others."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import msgspec
 
 from tfjob.api import indexes
 from tfjob.api.types import CHIEF, MASTER, ReplicaStatus, TFJob, TFJobStatus
@@ -23,17 +21,14 @@ ALPHA2_NAMES = {"replicaStatuses": "tfReplicaStatuses"}
 """What v1alpha2 calls otherwise."""
 
 
-def v1alpha1_status(job: TFJob, *, cleaning: bool = False) -> dict[str, Any]:
-    """The status in v1alpha1's own shape; empty for a job that no operator has looked at.
-
-    `cleaning` says that a finished job still has something to stop.
-    """
+def v1alpha1_status(job: TFJob) -> dict[str, Any]:
+    """The status in v1alpha1's own shape; empty for a job that no operator has looked at."""
     status, stage = job.status, _stage(job.status)
     if not stage:
         return {}
     finished = stage in (SUCCEEDED, FAILED)
     return {
-        "phase": _phase(status, stage, cleaning=cleaning),
+        "phase": _phase(status, stage),
         "reason": "" if stage == SUCCEEDED else _reason(status),
         "state": stage if finished else RUNNING,
         "conditions": None,
@@ -44,24 +39,17 @@ def v1alpha1_status(job: TFJob, *, cleaning: bool = False) -> dict[str, Any]:
     }
 
 
-def v1beta_status(job: TFJob, *, alpha2: bool = False) -> dict[str, Any]:
-    """The status as v1beta2 and v1beta1 had it, or v1alpha2."""
-    status = msgspec.to_builtins(job.status)
-    names = ALPHA2_NAMES if alpha2 else {}
-    return {names.get(name, name): status[name] for name in BETA_FIELDS if name in status}
-
-
 def _stage(status: TFJobStatus) -> str:
     """The hub's word for where a job stands; what training-operator v1.9 wrote has it in the last condition only."""
     held = [condition.type for condition in status.conditions if condition.status == "True"]
     return status.state or (held[-1] if held else "")
 
 
-def _phase(status: TFJobStatus, stage: str, *, cleaning: bool) -> str:
+def _phase(status: TFJobStatus, stage: str) -> str:
     if stage == FAILED and status.reason == INVALID_SPEC and status.attempt == 0:
         return FAILED
     if stage in (SUCCEEDED, FAILED):
-        return CLEAN_UP if cleaning else DONE
+        return CLEAN_UP if status.cleaning else DONE
     return RUNNING if stage in ("Running", "Restarting") else CREATING
 
 

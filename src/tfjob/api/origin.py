@@ -1,12 +1,15 @@
-"""What a job keeps of the API version that it was written for: names of its children and the shape of TF_CONFIG."""
+"""What a job keeps of the API version that it was written for: its children, their restarts, the shape of TF_CONFIG."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfjob.api.types import API_VERSION, ORIGIN, TFJob
+from tfjob.api.types import API_VERSION, KIND, ORIGIN, TFJob
 
 BATCH = "batch/v1"
+TENSORFLOW = "tensorflow.org/v1alpha1"
+TF_JOB = "TfJob"
+"""The kind in that group; kubeflow.org has TFJob."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,23 @@ class Origin:
     tf_config_in_every_container: bool = False
 
     @property
-    def has_runtime_id(self) -> bool:
-        """Whether children carry the random id of v1alpha1."""
-        return "{runtime}" in self.child_name
+    def is_v1alpha1(self) -> bool:
+        """Whether the rules of v1alpha1 hold: three types, containers called `tensorflow`, phases in the status."""
+        return self.api_version.endswith("/v1alpha1")
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the job is one of the first operator, of 2017.
+
+        Its children are named with a random id and labelled in its way, each pod is wrapped in a batch/v1 Job, and a
+        task's type, not its pod, says when it runs again.
+        """
+        return self.api_version == TENSORFLOW
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """The apiVersion and kind under which a cluster keeps such a job."""
+        return (TENSORFLOW, TF_JOB) if self.is_first else (API_VERSION, KIND)
 
 
 ORIGINS = {
@@ -44,12 +61,11 @@ ORIGINS = {
         ),
         Origin(
             "kubeflow.org/v1alpha1",
-            child_name="{job:.40}-{type}-{runtime}-{index}",
             host="{name}",
             tf_config_for_one_replica=True,
         ),
         Origin(
-            "tensorflow.org/v1alpha1",
+            TENSORFLOW,
             child_name="{type}-{runtime}-{index}",
             host="{name}",
             tf_config_for_one_replica=True,

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from tfjob.api import v1alpha1
+from tfjob.api.completion import is_default_server
 from tfjob.api.conversion import canonical_type
 from tfjob.api.older_status import v1alpha1_status
-from tfjob.api.served_v1beta import V1, Object, mapping, with_origin, without_origin
+from tfjob.api.served_v1beta import DETAILS, Object, mapping, with_origin, without_origin
 from tfjob.api.spelling import Spelling, respelt, spelt_back
 from tfjob.api.types import (
     API_VERSION,
@@ -48,8 +49,8 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
         if replicas is not None:
             del spec[_REPLICAS]
             made |= {_BY_TYPE: replicas, _ORDER: list(replicas)}
-    if V1 in mapping(job.get("status")):
-        made["status"] = {V1: job["status"][V1]}
+    if DETAILS in mapping(job.get("status")):
+        made["status"] = {DETAILS: job["status"][DETAILS]}
     return made, found
 
 
@@ -59,9 +60,9 @@ def written(job: Object, spelt: list[Spelling]) -> Object:
     inner = [one for one in reversed(spelt) if one[0] != ["spec"]]
     made = dict(spelt_back(job, inner))
     order, by_type = made.pop(_ORDER, []), made.pop(_BY_TYPE, None)
-    if V1 in mapping(made.get("status")):
+    if DETAILS in mapping(made.get("status")):
         kinds = {kind: by_type[kind] for kind in _ordered(by_type, order)} if by_type else {}
-        made["status"] = {**_alpha_status(made["status"][V1], kinds), **made["status"]}
+        made["status"] = {**_alpha_status(made["status"][DETAILS], kinds), **made["status"]}
     if by_type is not None and isinstance(made.get("spec"), dict):
         made["spec"] = {**made["spec"], _REPLICAS: [by_type[kind] for kind in _ordered(by_type, order)]}
     return spelt_back(made, [one for one in spelt if one[0] == ["spec"]])
@@ -83,8 +84,8 @@ def to_v1(job: Object) -> Object:
     made |= {"apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), job["apiVersion"], **runtime_id)}
     if "spec" in job:
         made["spec"] = _v1_spec(spec, job.get(_BY_TYPE))
-    if V1 in mapping(job.get("status")):
-        made["status"] = job["status"][V1]
+    if DETAILS in mapping(job.get("status")):
+        made["status"] = job["status"][DETAILS]
     return made
 
 
@@ -100,7 +101,7 @@ def from_v1(job: Object, api_version: str) -> Object:
             made[_BY_TYPE] = {kind: _alpha_replica(kind, one) for kind, one in known.items()}
             made[_ORDER] = sorted(known)
     if "status" in job:
-        made["status"] = {V1: job["status"]}
+        made["status"] = {DETAILS: job["status"]}
     return made
 
 
@@ -123,7 +124,7 @@ def _v1_chief(spec: Mapping[str, Any]) -> Object:
 def _v1_replica(kind: str, given: Object, scheduler: Object) -> Object:
     made = _given(given, "replicas")
     template = given.get("template")
-    if not isinstance(template, dict) or (kind == PS and _is_well_formed(template) and v1alpha1.is_synthesised(given)):
+    if not isinstance(template, dict) or (kind == PS and _is_well_formed(template) and is_default_server(given)):
         return made
     pod = template.get("spec")
     if isinstance(pod, dict) and scheduler:

@@ -16,7 +16,7 @@ from tfjob.api.v1beta import POLICIES, current_name
 
 Object = dict[str, Any]
 
-V1 = "v1"
+DETAILS = "details"
 """The field of an older status that holds what only v1 says.
 
 It is part of the status, and not of the annotation with the rest, because the operator remembers by it: the API server
@@ -56,7 +56,7 @@ def to_v1(job: Object) -> Object:
     if isinstance(status := job.get("status"), dict):
         names = _status_names(api_version)
         said = {name: status[own] for name, own in names.items() if own in status}
-        made["status"] = {**said, **mapping(status.get(V1))}
+        made["status"] = {**said, **mapping(status.get(DETAILS))}
     return made
 
 
@@ -72,7 +72,7 @@ def from_v1(job: Object, api_version: str) -> Object:
         names = _status_names(api_version)
         said = {own: status[name] for name, own in names.items() if name in status}
         unsaid = {name: value for name, value in status.items() if name not in names}
-        made["status"] = {**said, V1: unsaid} if unsaid else said
+        made["status"] = {**said, DETAILS: unsaid} if unsaid else said
     return made
 
 

@@ -147,7 +147,9 @@ class TFJobStatus(Model, frozen=True):
     """What happened: v1.9's conditions and counts, and a flat summary that a person or a workflow can wait on.
 
     `started` and `completed_indexes` hold the indexes per type, as ranges, whose pod was seen and whose task exited 0
-    in the present attempt; they are what lets a lost pod be told from one that was never made.
+    in the present attempt; they are what lets a lost pod be told from one that was never made. `runtime_id` is the
+    random part of the names of a TfJob's children, and `cleaning` says that some of them still have to go: only jobs
+    of v1alpha1 have them.
     """
 
     state: str = ""
@@ -167,6 +169,8 @@ class TFJobStatus(Model, frozen=True):
     last_restart: Restart | None = None
     told_restart: datetime | None = None
     failure: Verdict | None = None
+    runtime_id: str = ""
+    cleaning: bool = False
     start_time: datetime | None = None
     completion_time: datetime | None = None
     last_reconcile_time: datetime | None = None

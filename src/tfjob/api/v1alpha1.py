@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tfjob.api import v1
+from tfjob.api.completion import is_default_server
 from tfjob.api.conversion import Conversion, canonical_type, own_metadata, recorded_origin, written_metadata
 from tfjob.api.defaults import training_container
 from tfjob.api.nearest import did_you_mean
@@ -24,7 +25,6 @@ KINDS = (
 )
 
 TYPES = (MASTER, PS, WORKER)
-_PS_MOUNT = {"mountPath": "/ps-server", "name": "ps-config-volume"}
 
 _DEFINITIONS: dict[str, Definition] = {
     "TFJob": v1.DEFINITIONS["TFJob"],
@@ -66,6 +66,13 @@ def schema() -> Schema:
         aliases={"replica_specs": "replicaSpecs", "tf_replica_type": "tfReplicaType", "tf_port": "tfPort"},
         hints=hints,
     )
+
+
+def canonical_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec with the names of its fields as the documents spell them, whatever spelling it has."""
+    checked = schema().check({"spec": spec}, "TFJob")
+    canonical: dict[str, Any] = checked.value.get("spec", {})
+    return canonical
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
@@ -132,7 +139,7 @@ class _Reading:
     def replica(self, given: Mapping[str, Any], name: str, hub: Path, own: Path) -> dict[str, Any]:
         replica = {key: given[key] for key in ("replicas",) if key in given}
         template = given.get("template")
-        if template is None or (name == PS and is_synthesised(given)):
+        if template is None or (name == PS and is_default_server(given)):
             return replica
         pod = template.get("spec", {})
         if "schedulerName" in self.spec:
@@ -156,13 +163,6 @@ def with_port(pod: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Path
     others = [port for port in container.get("ports", []) if port.get("name") != PORT_NAME]
     container["ports"] = [*others, {"name": PORT_NAME, "containerPort": number}]
     return {**pod, "containers": containers}, ("containers", containers.index(container), "ports", len(others))
-
-
-def is_synthesised(given: Mapping[str, Any]) -> bool:
-    """Whether the operator wrote this template for a parameter server that came without one."""
-    containers = given.get("template", {}).get("spec", {}).get("containers", [])
-    mounts = [mount for container in containers for mount in container.get("volumeMounts", [])]
-    return bool(given.get("IsDefaultPS")) and _PS_MOUNT in mounts
 
 
 def _chief(spec: Mapping[str, Any]) -> dict[str, Any]:

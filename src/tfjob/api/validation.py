@@ -160,7 +160,7 @@ def _replica_set_problems(job: TFJob) -> Iterator[Problem]:
 def _replica_problems(job: TFJob, name: str, spec: ReplicaSpec) -> Iterator[Problem]:
     path: Path = (*_REPLICAS, name)
     canonical = canonical_type(name)
-    if canonical not in REPLICA_TYPES and not origin(job).has_runtime_id:  # v1alpha1 names its own three
+    if canonical not in REPLICA_TYPES and not origin(job).is_v1alpha1:  # v1alpha1 names its own three
         known = ", ".join(REPLICA_TYPES)
         yield Problem(
             path_text(path), f"unknown replica type {name}, known are {known}", did_you_mean(name, REPLICA_TYPES)
@@ -203,7 +203,7 @@ def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, A
     hint = f"rename the one that trains (found: {given})" if given else f"write name: {CONTAINER_NAME}"
     if origin(job).api_version == BATCH or CONTAINER_NAME in names:
         pass
-    elif origin(job).has_runtime_id and name in _NAMED_BY_DOCUMENTS:
+    elif origin(job).is_v1alpha1 and name in _NAMED_BY_DOCUMENTS:
         message = f"a {name.upper()} of v1alpha1 needs a container named {CONTAINER_NAME}"
         yield Problem(path_text((*path, 0, "name")), message, hint)
     elif len(containers) > 1:

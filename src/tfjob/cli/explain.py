@@ -18,7 +18,7 @@ def restarts(output: str) -> None:
     """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
     from tfjob.cli.shapes import print_list, retry_rule_shape
     from tfjob.cli.tables import table
-    from tfjob.plan.restarts import RETRY_TABLE, WAITS
+    from tfjob.plan.restarts import RETRY_TABLE, TF_JOB_TABLE, WAITS
 
     if output == "json":
         print_list("RetryRule", [retry_rule_shape(row) for row in RETRY_TABLE])
@@ -33,4 +33,10 @@ without a member); with parameter servers, only what was lost. `spec.restartScop
 A failure that looks permanent waits 15 s (with parameter servers 5 s) for its cause: if another replica was lost or
 killed no later, that one is to blame and everything starts again.
 Restarts wait {waits} s, from the start after 10 minutes without one.
-COUNTS says whether it uses up `runPolicy.backoffLimit`; without a limit there is none.""")
+COUNTS says whether it uses up `runPolicy.backoffLimit`; without a limit there is none.
+
+In a TfJob of tensorflow.org/v1alpha1 the type decides, whatever the template's restartPolicy says. MASTER stands for
+the replica that terminationPolicy.chief names. It is not blamed for an error that follows the loss of another one.
+""")
+    titles = ["A REPLICA OF A TFJOB ENDS BY", "MASTER", "WORKER", "PS"]
+    click.echo(table(titles, [[row.cause, row.master, row.worker, row.ps] for row in TF_JOB_TABLE]))

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from tfjob.api.objects import AnyChild, PodGroup
 from tfjob.api.problems import Problem
-from tfjob.api.types import TFJob
+from tfjob.api.types import KIND, TFJob
 from tfjob.plan.actions import News
 
 Child = TypeVar("Child", bound=AnyChild)
@@ -20,6 +20,8 @@ class Key:
 
     namespace: str
     name: str
+    kind: str = KIND
+    """`TfJob` for those of tensorflow.org: a cluster may have one of each with the same name."""
 
 
 class Conflict(Exception):
@@ -60,6 +62,12 @@ class Cluster(Protocol):
 
     async def job(self, key: Key) -> TFJob | None:
         """The job, defaulted, or None when there is none. Raises InvalidJob."""
+
+    async def complete(self, job: TFJob) -> bool:
+        """Writes into the stored spec of a TfJob what its operator wrote there; whether anything was missing.
+
+        Raises Conflict if the job changed since it was read.
+        """
 
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children of a job of one kind."""

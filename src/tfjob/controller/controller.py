@@ -12,7 +12,8 @@ from time import monotonic
 from msgspec.structs import replace
 
 from tfjob.api.objects import AnyChild, ConfigMap, Deployment, Pod, PodGroup, Service
-from tfjob.api.types import KIND, TFJob, TFJobStatus
+from tfjob.api.origin import origin
+from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, InvalidJob, Key, Refused
 from tfjob.controller.observer import ERROR, REQUEUE_AFTER, SUCCESS, Observer, Unobserved
 from tfjob.controller.passes import a_pass
@@ -83,6 +84,8 @@ class Controller:
         if job is None:
             self._refusals.forget(key)
             return None
+        if _is_new(job) and not is_finished(decision.status) and await self.cluster.complete(job):
+            return None  # its echo comes
         if untold is not None and untold[1].status == job.status:
             self._tell(key, job, *untold)
         if decision.status != job.status:
@@ -204,7 +207,7 @@ class Controller:
                 await self.cluster.delete(kind, Key(job.metadata.namespace, name), uid)
                 self.cluster.publish(job, News(f"SuccessfulDelete{kind}", f"Deleted {_spelt(kind)}: {name}"))
             case DeleteJob():
-                await self.cluster.delete(KIND, key, job.metadata.uid)
+                await self.cluster.delete(key.kind, key, job.metadata.uid)
                 self.observer.job_deleted(key)
 
     async def _update(self, job: TFJob, child: PodGroup) -> None:
@@ -251,6 +254,11 @@ class Controller:
             self.queue.add(key)
         age = (now - self._refusals.of(key, job)[child.kind, child.metadata.name].since).total_seconds()
         self.queue.add_after(key, min(max(REFUSAL_RETRY, age / 4), LONGEST_REFUSAL_RETRY))
+
+
+def _is_new(job: TFJob) -> bool:
+    """Whether a TfJob has a spec that was not looked at before."""
+    return origin(job).is_first and job.metadata.generation != job.status.observed_generation
 
 
 def _spelt(kind: str) -> str:

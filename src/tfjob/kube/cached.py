@@ -9,14 +9,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api import v1
+from tfjob.api import v1, v1alpha1
+from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
+from tfjob.api.judgement import judge
 from tfjob.api.objects import (
     LAST_APPLIED,
     AnyChild,
     ConfigMap,
     Deployment,
     DeploymentStatus,
+    Job,
+    JobStatus,
     Model,
     ObjectMeta,
     Pod,
@@ -24,8 +28,9 @@ from tfjob.api.objects import (
     PodStatus,
     Service,
 )
-from tfjob.api.problems import Problem
-from tfjob.api.types import API_VERSION, KIND, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
+from tfjob.api.origin import TENSORFLOW, TF_JOB
+from tfjob.api.problems import Problem, errors
+from tfjob.api.types import API_VERSION, KIND, ORIGIN, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
 
 UNREAD_ANNOTATIONS = (LAST_APPLIED,)
@@ -38,11 +43,12 @@ class CachedJob(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
     spec: bytes
     status: bytes
+    kind: str = KIND
 
     @property
     def key(self) -> Key:
         """Which job this is."""
-        return Key(self.metadata.namespace, self.metadata.name)
+        return Key(self.metadata.namespace, self.metadata.name, self.kind)
 
 
 class Node(Model, frozen=True):
@@ -56,6 +62,10 @@ class _WireJob(Model, frozen=True):
     metadata: ObjectMeta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _WireTfJobStatus(Model, frozen=True):
+    details: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _WirePodSpec(Model, frozen=True):
@@ -78,6 +88,11 @@ class _WireDeployment(Model, frozen=True):
     status: DeploymentStatus = DeploymentStatus()
 
 
+class _WireWrapper(Model, frozen=True):
+    metadata: ObjectMeta
+    status: JobStatus = JobStatus()
+
+
 class _WireNodeCondition(Model, frozen=True):
     type: str = ""
     status: str = ""
@@ -97,6 +112,7 @@ _pods = msgspec.json.Decoder(_WirePod)
 _bare = msgspec.json.Decoder(_WireMetadata)
 _deployments = msgspec.json.Decoder(_WireDeployment)
 _pod_groups = msgspec.json.Decoder(PodGroup)
+_wrappers = msgspec.json.Decoder(_WireWrapper)
 _nodes = msgspec.json.Decoder(_WireNode)
 _specs = msgspec.json.Decoder(TFJobSpec)
 _statuses = msgspec.json.Decoder(TFJobStatus)
@@ -106,6 +122,11 @@ def decode_job(encoded: bytes | msgspec.Raw) -> CachedJob:
     """A job for the cache."""
     wire = _jobs.decode(encoded)
     return CachedJob(_trimmed(wire.metadata), bytes(wire.spec), bytes(wire.status))
+
+
+def decode_tf_job(encoded: bytes | msgspec.Raw) -> CachedJob:
+    """A TfJob for the cache."""
+    return replace(decode_job(encoded), kind=TF_JOB)
 
 
 def decode_pod(encoded: bytes | msgspec.Raw) -> Pod:
@@ -139,12 +160,19 @@ def decode_deployment(encoded: bytes | msgspec.Raw) -> Deployment:
     return Deployment(metadata=_trimmed(wire.metadata), status=wire.status)
 
 
+def decode_wrapper(encoded: bytes | msgspec.Raw) -> Job:
+    """The Job around a pod for the cache: how it stands."""
+    wire = _wrappers.decode(encoded)
+    return Job(metadata=_trimmed(wire.metadata), status=wire.status)
+
+
 DECODERS: dict[str, Callable[[bytes | msgspec.Raw], AnyChild]] = {
     "Pod": decode_pod,
     "Service": decode_service,
     "PodGroup": decode_pod_group,
     "ConfigMap": decode_config_map,
     "Deployment": decode_deployment,
+    "Job": decode_wrapper,
 }
 """By kind of child."""
 
@@ -163,7 +191,9 @@ def job_of(cached: CachedJob) -> TFJob:
 
     The API server checks specs against our schema, but a job may be older than it, or the schema somebody else's.
     """
-    shell = TFJob(metadata=cached.metadata, status=_status(cached.status))
+    if cached.kind == TF_JOB:
+        return _tf_job_of(cached)
+    shell = TFJob(metadata=_of_kubeflow(cached.metadata), status=_status(cached.status))
     try:
         return with_defaults(replace(shell, spec=_specs.decode(cached.spec)))
     except (msgspec.ValidationError, AttributeError, TypeError) as error:
@@ -171,6 +201,32 @@ def job_of(cached: CachedJob) -> TFJob:
         problems = v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems
         shell = replace(shell, spec=TFJobSpec(run_policy=_run_policy(spec)))
         raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
+
+
+def _tf_job_of(cached: CachedJob) -> TFJob:
+    """A TfJob as the hub type; of its status only what we keep in `details` is read."""
+    details = msgspec.json.decode(cached.status, type=_WireTfJobStatus).details
+    metadata = cached.metadata
+    manifest = {"apiVersion": TENSORFLOW, "kind": TF_JOB, "spec": msgspec.json.decode(cached.spec)}
+    try:
+        conversion = v1alpha1.to_hub(manifest)
+    except (msgspec.ValidationError, AttributeError, TypeError) as error:
+        conversion = Conversion(TFJob(), [Problem("spec", str(error))])
+    notes = {**metadata.annotations, ORIGIN: TENSORFLOW, **conversion.job.metadata.annotations}
+    job = replace(conversion.job, metadata=replace(metadata, annotations=notes), status=_status(bytes(details)))
+    if problems := errors(conversion.problems):
+        raise InvalidJob(replace(job, spec=TFJobSpec()), problems)
+    if job.status.attempt == 0 and (problems := errors(judge({**manifest, "metadata": {"name": metadata.name}}))):
+        # The plan would find the same, and name the fields of v1.
+        raise InvalidJob(job, problems)
+    return with_defaults(job)
+
+
+def _of_kubeflow(metadata: ObjectMeta) -> ObjectMeta:
+    """The metadata of a TFJob; one that was converted from a TfJob has the children of its new kind."""
+    if metadata.annotations.get(ORIGIN) != TENSORFLOW:
+        return metadata
+    return replace(metadata, annotations={**metadata.annotations, ORIGIN: "kubeflow.org/v1alpha1"})
 
 
 def _run_policy(spec: Any) -> RunPolicy:

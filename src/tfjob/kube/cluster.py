@@ -8,28 +8,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence, Set
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.names import JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL, child_name
-from tfjob.api.objects import AnyChild, Deployment, Pod, PodGroup
-from tfjob.api.types import API_VERSION, KIND, TFJob
+from tfjob.api.objects import AnyChild, Deployment, Job, Pod, PodGroup
+from tfjob.api.older_status import v1alpha1_status
+from tfjob.api.origin import TF_JOB, origin
+from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
-from tfjob.kube import errors
-from tfjob.kube.cached import DECODERS, CachedJob, Node, decode_job, decode_node, decode_pod, job_of
+from tfjob.kube import errors, tf_jobs
+from tfjob.kube.cached import DECODERS, CachedJob, Node, decode_job, decode_node, decode_tf_job, job_of
 from tfjob.kube.client import Client
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.own_writes import OwnWrites
 from tfjob.kube.reflector import Reflector
 from tfjob.kube.refusal import refused
-from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, NODES, PODGROUPS, PODS, SERVICES, TFJOBS, Resource
+from tfjob.kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    JOBS,
+    NODES,
+    PODGROUPS,
+    PODS,
+    SERVICES,
+    TF_JOBS,
+    TFJOBS,
+    Resource,
+)
 from tfjob.kube.store import Store
+from tfjob.kube.wrapped_pods import unwrapped, wrapper
 from tfjob.plan.actions import News
 from tfjob.plan.plan import is_finished
 from tfjob.plan.tasks import members
 
+JOB_KINDS = {KIND: TFJOBS, TF_JOB: TF_JOBS}
+JOB_DECODERS = {KIND: decode_job, TF_JOB: decode_tf_job}
 WATCHED = {"Pod": PODS, "Service": SERVICES, "ConfigMap": CONFIG_MAPS, "Deployment": DEPLOYMENTS}
 """The kinds of children that are followed by our label; pod groups, which need an addition to Kubernetes, are not."""
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
@@ -39,7 +55,7 @@ START_SECONDS = 0.2
 
 
 class KubeCluster:
-    """The jobs of all namespaces, or of one, and their children.
+    """The jobs of all namespaces, or of one, and their children; `kinds` are those of jobs that there are.
 
     `watch_nodes` needs a right that no Role can give; without it a lost node is noticed when its pods are evicted.
     """
@@ -50,26 +66,31 @@ class KubeCluster:
         event_log: EventLog,
         *,
         namespace: str = "",
+        kinds: Sequence[str] = (KIND,),
         pod_groups: Resource | None = None,
         watch_nodes: bool = True,
     ) -> None:
         self.client = client
         self.event_log = event_log
-        self._resources = {KIND: TFJOBS, **WATCHED, "PodGroup": pod_groups or PODGROUPS}
+        watched = {**WATCHED, **({"Job": JOBS} if TF_JOB in kinds else {})}
+        self._resources = {**JOB_KINDS, **watched, "PodGroup": pod_groups or PODGROUPS}
         self._writes = OwnWrites()
         self._changed: dict[Key, None] = {}  # in order, each once: a standby gathers them for weeks
         self._soon: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._lost_nodes: frozenset[str] = frozenset()
-        self.jobs: Store[CachedJob] = Store(on_change=self._job_changed)
+        self.jobs: dict[str, Store[CachedJob]] = {kind: Store(on_change=self._job_changed) for kind in kinds}
         self.pods: Store[Pod] = Store(index=_owner, on_change=self._child_changed)
         self.nodes: Store[Node] = Store(on_change=self._node_changed)
         self._stores: dict[str, Store[Any]] = {
-            kind: Store(index=_owner, on_change=self._child_changed) for kind in (*WATCHED, "PodGroup")
+            kind: Store(index=_owner, on_change=self._child_changed) for kind in (*watched, "PodGroup")
         }
         self._stores["Pod"] = self.pods
-        self.reflectors: list[Reflector[Any]] = [Reflector(client, TFJOBS, decode_job, self.jobs, namespace)]
-        for kind, resource in WATCHED.items():
+        self.reflectors: list[Reflector[Any]] = [
+            Reflector(client, JOB_KINDS[kind], JOB_DECODERS[kind], store, namespace)
+            for kind, store in self.jobs.items()
+        ]
+        for kind, resource in watched.items():
             self.reflectors.append(Reflector(client, resource, DECODERS[kind], self._stores[kind], namespace, OURS))
         if pod_groups is not None:
             decode = DECODERS["PodGroup"]
@@ -103,19 +124,34 @@ class KubeCluster:
 
     async def job(self, key: Key) -> TFJob | None:
         """The job as the cache shows it, or as we last wrote it."""
-        cached = self.jobs.get(key.namespace, key.name)
+        cached = self._cached(key)
         return None if cached is None else job_of(self._writes.job(cached))
+
+    async def complete(self, job: TFJob) -> bool:
+        """Writes a TfJob's random id and defaults into its spec, unless they are there."""
+        metadata = job.metadata
+        cached = self._cached(Key(metadata.namespace, metadata.name, TF_JOB))
+        if cached is None or cached.metadata.resource_version != metadata.resource_version:
+            raise Conflict(metadata.name)
+        others = (one for one in self.jobs[TF_JOB].all() if one.metadata.namespace == metadata.namespace)
+        try:
+            return await tf_jobs.complete(self.client, job, cached, others)
+        except (errors.Conflict, errors.NotFound) as error:
+            raise Conflict(str(error)) from None
+        except errors.ApiError as error:
+            raise refused(error) or error from None
 
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children that belong to this very job, by uid: a job of the same name before it had others."""
-        owner = job.metadata.uid
-        shown = self._writes.children(kind, owner, self._stores[kind.__name__].by_index(owner))
-        if kind is Pod and not is_finished(job.status) and (missing := _missing(job, shown)):
-            shown += await self._asked(job, missing)
-        return shown
+        if kind is Pod and origin(job).is_first:
+            wrappers = await self._children(Job, job)
+            return [unwrapped(one, self.pods.by_index(one.metadata.uid)) for one in wrappers]  # type: ignore[misc]
+        return await self._children(kind, job)
 
     async def create(self, child: AnyChild) -> None:
         """Makes a child and remembers it until its cache shows it."""
+        if isinstance(child, Pod) and _is_of_tf_job(child):
+            child = wrapper(child)
         try:
             answer = await self.client.create(self._resources[child.kind], child.metadata.namespace, child)
         except errors.AlreadyExists:
@@ -144,37 +180,42 @@ class KubeCluster:
 
     async def delete(self, kind: str, key: Key, uid: str) -> None:
         """Removes an object if it is still the one that was seen."""
+        # The garbage collector removes what belongs to a job; a child has nothing below it.
+        propagation: Literal["Background", "Foreground"] = "Background"
+        if kind == "Pod" and self._wraps(key, uid):
+            # Its name must stay taken for as long as its pod runs: two runs of one replica never overlap.
+            kind, propagation = "Job", "Foreground"
         try:
-            # The garbage collector removes what belongs to a job; a child has nothing below it.
-            await self.client.delete(self._resources[kind], key.namespace, key.name, uid=uid, propagation="Background")
+            await self.client.delete(self._resources[kind], key.namespace, key.name, uid=uid, propagation=propagation)
         except (errors.NotFound, errors.Conflict):
             return  # gone, or another object has its name by now
-        if kind != KIND:
+        if kind not in JOB_KINDS:
             self._writes.deleted(uid)
 
     async def update_status(self, job: TFJob) -> TFJob:
         """Writes the status over the version that was read."""
         metadata = job.metadata
+        api_version, kind = origin(job).owner
         body = {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
+            "apiVersion": api_version,
+            "kind": kind,
             "metadata": {
                 "name": metadata.name,
                 "namespace": metadata.namespace,
                 "uid": metadata.uid,
                 "resourceVersion": metadata.resource_version,
             },
-            "status": job.status,
+            "status": {**v1alpha1_status(job), "details": job.status} if kind == TF_JOB else job.status,
         }
         try:
-            answer = await self.client.update_status(TFJOBS, metadata.namespace, metadata.name, body)
+            answer = await self.client.update_status(JOB_KINDS[kind], metadata.namespace, metadata.name, body)
         except (errors.Conflict, errors.NotFound) as error:
             raise Conflict(str(error)) from None
         except errors.ApiError as error:
             raise refused(error) or error from None
-        written = decode_job(answer)
-        self._writes.written(written, self.jobs.get(metadata.namespace, metadata.name))
-        return replace(job, metadata=written.metadata)
+        written = JOB_DECODERS[kind](answer)
+        self._writes.written(written, self._cached(written.key))
+        return replace(job, metadata=replace(job.metadata, resource_version=written.metadata.resource_version))
 
     async def lost_nodes(self) -> frozenset[str]:
         """Machines that do not answer."""
@@ -184,15 +225,23 @@ class KubeCluster:
         """Leaves news to the event log."""
         self.event_log.add(job, news)
 
+    async def _children(self, kind: type[Child], job: TFJob) -> list[Child]:
+        owner = job.metadata.uid
+        shown = self._writes.children(kind, owner, self._stores[kind.__name__].by_index(owner))
+        if kind in (Pod, Job) and not is_finished(job.status) and (missing := _missing(job, shown)):
+            shown += await self._asked(job, missing)
+        return shown
+
     async def _asked(self, job: TFJob, missing: Set[str]) -> list[Any]:
         """Pods that a job had and no cache shows, asked of the server: a watch may be dead without knowing it."""
-        selector = f"{OURS},{JOB_NAME_LABEL}={job.metadata.name}"
-        listing = await self.client.list(PODS, job.metadata.namespace, label_selector=selector, type=msgspec.Raw)
+        kind = "Job" if origin(job).is_first else "Pod"
+        selector, resource = f"{OURS},{JOB_NAME_LABEL}={job.metadata.name}", self._resources[kind]
+        listing = await self.client.list(resource, job.metadata.namespace, label_selector=selector, type=msgspec.Raw)
         found = []
-        for pod in map(decode_pod, listing.items):
-            if _owner(pod) == job.metadata.uid and pod.metadata.name in missing:
-                self._writes.created(job.metadata.uid, pod)
-                found.append(pod)
+        for child in map(DECODERS[kind], listing.items):
+            if _owner(child) == job.metadata.uid and child.metadata.name in missing:
+                self._writes.created(job.metadata.uid, child)
+                found.append(child)
         return found
 
     # --- what the caches tell -----------------------------------------------------------------------------------
@@ -211,7 +260,7 @@ class KubeCluster:
             # By name and not by owner: the end of an earlier job's child is what the next of that name waits for.
             name = known.metadata.labels.get(JOB_NAME_LABEL) or _owner_name(known)
             if name:
-                key = Key(known.metadata.namespace, name)
+                key = Key(known.metadata.namespace, name, _job_kind(known))
                 if _has_just_started(before, after):
                     self._touch_soon(key)
                 else:
@@ -227,7 +276,8 @@ class KubeCluster:
         self._lost_nodes = lost | {name} if after is not None and not after.ready else lost
         for pod in self.pods.all():
             if pod.spec.get("nodeName") == name:
-                self._touch(Key(pod.metadata.namespace, pod.metadata.labels.get(JOB_NAME_LABEL, "")))
+                name = pod.metadata.labels.get(JOB_NAME_LABEL, "")
+                self._touch(Key(pod.metadata.namespace, name, _job_kind(pod)))
 
     def _touch(self, key: Key) -> None:
         if timer := self._soon.pop(key, None):
@@ -245,9 +295,10 @@ class KubeCluster:
             await asyncio.sleep(SWEEP_SECONDS)
             owners = set(self._writes.expired())
             if owners:
-                for job in self.jobs.all():
-                    if job.metadata.uid in owners:
-                        self._touch(job.key)
+                for store in self.jobs.values():
+                    for job in store.all():
+                        if job.metadata.uid in owners:
+                            self._touch(job.key)
 
     # --- by kind ------------------------------------------------------------------------------------------------
 
@@ -263,6 +314,14 @@ class KubeCluster:
         if ours and self._shown(found) is None:
             self._writes.created(_owner(found) or "", found)
         return ours
+
+    def _cached(self, key: Key) -> CachedJob | None:
+        return self.jobs[key.kind].get(key.namespace, key.name)
+
+    def _wraps(self, key: Key, uid: str) -> bool:
+        """Whether the pod of that name is one in a Job."""
+        wrapping = self._stores["Job"].get(key.namespace, key.name) if "Job" in self._stores else None
+        return wrapping is not None and wrapping.metadata.uid == uid
 
     def _shown(self, child: AnyChild) -> AnyChild | None:
         """The very child that a cache shows already, if it does."""
@@ -295,7 +354,16 @@ def _owner(child: AnyChild) -> str | None:
 
 
 def _owner_name(child: AnyChild) -> str | None:
-    return next((owner.name for owner in child.metadata.owner_references if owner.kind == KIND), None)
+    return next((owner.name for owner in child.metadata.owner_references if owner.kind in JOB_KINDS), None)
+
+
+def _job_kind(child: AnyChild) -> str:
+    """The kind of job that a child, or a child's child, belongs to."""
+    return TF_JOB if "tensorflow.org" in child.metadata.labels else KIND
+
+
+def _is_of_tf_job(child: AnyChild) -> bool:
+    return any(owner.kind == TF_JOB for owner in child.metadata.owner_references)
 
 
 def _differ(before: AnyChild, after: AnyChild) -> bool:
@@ -305,7 +373,7 @@ def _differ(before: AnyChild, after: AnyChild) -> bool:
     if isinstance(before, PodGroup) and isinstance(after, PodGroup):
         if (before.status, before.spec) != (after.status, after.spec):
             return True
-    elif isinstance(before, Deployment) and isinstance(after, Deployment) and before.status != after.status:
+    elif isinstance(before, Deployment | Job) and isinstance(after, Deployment | Job) and before.status != after.status:
         return True
     return (before.metadata.uid, before.metadata.deletion_timestamp) != (
         after.metadata.uid,

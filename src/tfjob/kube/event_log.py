@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tfjob.api.types import API_VERSION, KIND, TFJob
+from tfjob.api.origin import origin
+from tfjob.api.types import TFJob
 from tfjob.kube.client import Client
 from tfjob.kube.errors import KubeError, NotFound
 from tfjob.kube.resources import CORE_EVENTS
@@ -146,13 +147,14 @@ def event(
     job: TFJob, news: News, message: str, name: str, first: datetime, count: int, instance: str
 ) -> dict[str, Any]:
     """The Event as kubectl, dashboards and training-operator's users know it."""
+    api_version, kind = origin(job).owner
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": job.metadata.namespace},
         "involvedObject": {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
+            "apiVersion": api_version,
+            "kind": kind,
             "namespace": job.metadata.namespace,
             "name": job.metadata.name,
             "uid": job.metadata.uid,

@@ -84,5 +84,6 @@ ACCESS_REVIEWS = Resource(
 )
 
 TFJOBS = Resource("kubeflow.org", "v1", "tfjobs", "TFJob")
+TF_JOBS = Resource("tensorflow.org", "v1alpha1", "tfjobs", "TfJob")
 PODGROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 VOLCANO_PODGROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")

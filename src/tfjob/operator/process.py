@@ -14,6 +14,7 @@ import signal
 import socket
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -25,9 +26,10 @@ import uvloop
 from tfjob import __version__
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.crd import crd_problem
+from tfjob.api.types import KIND
 from tfjob.controller.controller import Controller
 from tfjob.kube.client import Client
-from tfjob.kube.cluster import KubeCluster
+from tfjob.kube.cluster import JOB_KINDS, KubeCluster
 from tfjob.kube.config import Access
 from tfjob.kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from tfjob.kube.event_log import EventLog
@@ -61,7 +63,9 @@ STOPPING_SECONDS = 0.8
 class Operator:
     """One process; `run` returns when it was asked to end, and raises LeaseLost when it may not go on."""
 
-    def __init__(self, client: Client, lease_client: Client, access: Access, options: Options) -> None:
+    def __init__(
+        self, client: Client, lease_client: Client, access: Access, options: Options, kinds: Sequence[str] = (KIND,)
+    ) -> None:
         self.client = client
         self.options = options
         self.metrics = Metrics(workers=options.workers, host=urlsplit(access.server).netloc)
@@ -70,6 +74,7 @@ class Operator:
             client,
             self.event_log,
             namespace=options.namespace,
+            kinds=kinds,
             pod_groups=pod_groups(options),
             watch_nodes=not options.namespace,
         )
@@ -126,7 +131,7 @@ class Operator:
             self.metrics.leading.set(1)
             logger.info("controller starting")
             await self.cluster.synced()
-            jobs, pods = len(self.cluster.jobs), len(self.cluster.pods)
+            jobs, pods = sum(map(len, self.cluster.jobs.values())), len(self.cluster.pods)
             logger.info("caches synced: %d jobs, %d pods", jobs, pods)
             # What was just read stays: the collector need not look at it again and again.
             gc.collect()
@@ -183,8 +188,8 @@ async def operate(access: Access, options: Options) -> None:
     logger.info("tfjob operator %s at %s", __version__, access.server)
     # The lease has connections of its own: a renewal must not wait behind the writes of a busy moment.
     async with Client(access, CONNECTIONS) as client, Client(access, 2) as lease_client:
-        await look_around(client, options)
-        operator = Operator(client, lease_client, access, options)
+        kinds = await look_around(client, options)
+        operator = Operator(client, lease_client, access, options, kinds)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, operator.stop)
@@ -203,8 +208,11 @@ def pod_groups(options: Options) -> Resource | None:
     return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS
 
 
-async def look_around(client: Client, options: Options) -> None:
-    """Refuses a cluster that is too old, or lacks what we write; says so when the definition of TFJobs is not ours."""
+async def look_around(client: Client, options: Options) -> list[str]:
+    """The kinds of jobs that the cluster has.
+
+    Refuses one that is too old, or lacks what we write; says so when the definition of TFJobs is not ours.
+    """
     version = await server_version(client)
     if problem := version_problem(version):
         raise ConfigError(problem, "Use a newer cluster.")
@@ -214,16 +222,16 @@ async def look_around(client: Client, options: Options) -> None:
             f"the cluster has no {groups.plural}.{groups.group}, which --gang-scheduler-name needs",
             f"Install the scheduler {options.gang_scheduler} with its CRDs first.",
         )
-    try:
-        definition = await client.get(CRDS, "", CRD_NAME)
-    except Forbidden:
-        return  # an operator of one namespace may not look
-    except NotFound:
+    kinds = [kind for kind, resource in JOB_KINDS.items() if await _serves(client, resource)]
+    if not kinds:
         raise ConfigError(
             f"the cluster has no {CRD_NAME}", "Run: tfjob operator manifests --crd-only | kubectl apply -f -"
-        ) from None
-    if problem := crd_problem(definition):
-        logger.warning("%s", problem)
+        )
+    if KIND in kinds:
+        with suppress(Forbidden, NotFound):  # an operator of one namespace may not look
+            if problem := crd_problem(await client.get(CRDS, "", CRD_NAME)):
+                logger.warning("%s", problem)
+    return kinds
 
 
 async def _serves(client: Client, resource: Resource) -> bool:

@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from tfjob.controller.queue import WorkQueue
 from tfjob.kube.cluster import KubeCluster
 from tfjob.kube.event_log import EventLog
+from tfjob.kube.resources import TF_JOBS, Resource
 from tfjob.operator.metrics import CONTROLLER, counter, gauge
 
 
@@ -35,10 +36,15 @@ def samples(operator: Sampled) -> Iterator[Metric]:
     longest = max(working, default=0.0)
     yield gauge("workqueue_longest_running_processor_seconds", "Age of the oldest one", names, [(queue, longest)])
     reflectors = operator.cluster.reflectors
-    ages = [((one.resource.plural,), one.last_event_age) for one in reflectors]
+    ages = [((_label(one.resource),), one.last_event_age) for one in reflectors]
     yield gauge("informer_last_event_age_seconds", "Since a watch said something", ("resource",), ages)
-    restarts = [((one.resource.plural, reason), count) for one in reflectors for reason, count in one.restarts.items()]
+    restarts = [((_label(one.resource), reason), count) for one in reflectors for reason, count in one.restarts.items()]
     yield counter("watch_restarts", "Watches begun again", ("resource", "reason"), restarts)
-    sizes = [((one.resource.plural,), len(one.store)) for one in reflectors]
+    sizes = [((_label(one.resource),), len(one.store)) for one in reflectors]
     yield gauge("tfjob_cached_objects", "Objects in the caches", ("resource",), sizes)
     yield counter("tfjob_events_dropped", "News that were not written", (), [((), operator.event_log.dropped)])
+
+
+def _label(resource: Resource) -> str:
+    """How a metric calls a kind: there are two with the plural `tfjobs`."""
+    return f"{resource.plural}.{resource.group}" if resource == TF_JOBS else resource.plural

@@ -81,8 +81,17 @@ def pods(job: TFJob, attempts: Sequence[tuple[Task, int]], settings: Settings) -
 
 
 def service(job: TFJob, task: Task) -> Service:
-    """The headless service that gives a task its name."""
+    """The service that gives a task its name: headless, but for the first operator."""
     labels = task_labels(job, task.type, task.index)
+    metadata = ObjectMeta(
+        name=child_name(job, task.type, task.index),
+        namespace=job.metadata.namespace,
+        labels=labels,
+        owner_references=[owner_reference(job)],
+    )
+    if origin(job).is_first:
+        ports = [{"name": "tf-port", "port": port(job, task.type)}]
+        return Service(metadata=metadata, spec={"selector": labels, "ports": ports})
     container = main_template_container(template_of(job, task.type))
     ports = [
         {"name": entry["name"], "port": entry["containerPort"]}
@@ -90,12 +99,7 @@ def service(job: TFJob, task: Task) -> Service:
         if entry.get("name")
     ]
     return Service(
-        metadata=ObjectMeta(
-            name=child_name(job, task.type, task.index),
-            namespace=job.metadata.namespace,
-            labels=labels,
-            owner_references=[owner_reference(job)],
-        ),
+        metadata=metadata,
         spec={
             "clusterIP": "None",
             "selector": labels,
@@ -104,10 +108,10 @@ def service(job: TFJob, task: Task) -> Service:
     )
 
 
-def pod_restart_policy(job: TFJob, replica_type: str) -> str:
-    """What the kubelet is told: ExitCode is decided by the controller, so the kubelet must not interfere."""
-    policy = policy_of(job, replica_type)
-    return "Never" if policy == "ExitCode" else policy
+def pod_restart_policy(job: TFJob, task: Task) -> str:
+    """What the kubelet is told: where the controller decides, as under ExitCode, the kubelet must not interfere."""
+    policy = policy_of(job, task)
+    return "Never" if policy == "ExitCode" or origin(job).is_first else policy
 
 
 def template_of(job: TFJob, replica_type: str) -> dict[str, Any]:
@@ -142,7 +146,7 @@ def _pod_spec(
     """The template's spec with what the operator adds; the rest is shared with the template, which nobody changes."""
     given: dict[str, Any] = template.get("spec") or {}
     main, everywhere = main_template_container(template), origin(job).tf_config_in_every_container
-    spec = {**given, "restartPolicy": pod_restart_policy(job, task.type)}
+    spec = {**given, "restartPolicy": pod_restart_policy(job, task)}
     if settings.gang_scheduler and not given.get("schedulerName"):
         spec["schedulerName"] = scheduler_name(settings.gang_scheduler)
     for kind in ("initContainers", "containers"):

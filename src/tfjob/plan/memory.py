@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from tfjob.api.names import runtime_id
 from tfjob.api.objects import Pod
+from tfjob.api.origin import origin
 from tfjob.api.types import Restart, TFJob, TFJobStatus, Verdict
 from tfjob.plan import conditions
 from tfjob.plan.attempts import attempt_of, restarts_in_place
@@ -41,6 +43,8 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
         listed = conditions.with_condition(
             listed, conditions.SUSPENDED, now, text, status="False", reason=conditions.RESUMED
         )
+    if origin(job).is_first and not status.runtime_id:
+        status = replace(status, runtime_id=runtime_id(job))
     if status.attempt == 0 or resumed:
         return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None))
     return status if status.start_time else replace(status, start_time=now)

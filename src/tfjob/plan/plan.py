@@ -12,6 +12,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from tfjob.api.origin import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
@@ -216,7 +217,16 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 def _ending(this: Pass, status: TFJobStatus, news: News) -> Plan:
     told = [news, *_group_news(this)]
+    status = _cleaning(this, status)
     return Plan(status, cleanup(this.job, this.observed), told, again_at=limits.expiry(this.job, status))
+
+
+def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
+    """Tells, for v1alpha1, whether something that should go is still there."""
+    if not origin(this.job).is_v1alpha1:
+        return status
+    leaving = any(child.metadata.deletion_timestamp for child in this.observed.pods)
+    return replace(status, cleaning=leaving or bool(cleanup(this.job, this.observed)))
 
 
 def _after_the_end(this: Pass) -> Plan:
@@ -224,7 +234,7 @@ def _after_the_end(this: Pass) -> Plan:
 
     What v1.9 finished was cleaned up by its own rules.
     """
-    status = this.job.status
+    status = _cleaning(this, this.job.status)
     actions: list[Action] = [] if memory.is_adopted(status) else cleanup(this.job, this.observed)
     expiry = limits.expiry(this.job, status)
     if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:

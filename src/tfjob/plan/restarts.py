@@ -56,6 +56,26 @@ RETRY_TABLE = (
 
 
 @dataclass(frozen=True)
+class TfJobRow:
+    """One line of the table for a TfJob of tensorflow.org, where the type of a task decides."""
+
+    cause: str
+    master: str
+    worker: str
+    ps: str
+
+
+TF_JOB_TABLE = (
+    TfJobRow("exit 0", "job succeeds", DONE, RESTART),
+    TfJobRow("exit 1-127", PERMANENT, RESTART, RESTART),
+    TfJobRow("exit 128-255 (signal)", RESTART, RESTART, RESTART),
+    TfJobRow("OOM kill, the first in a row", RESTART, RESTART, RESTART),
+    TfJobRow("OOM kill again within 30 min", PERMANENT, PERMANENT, PERMANENT),
+    TfJobRow("pod evicted, deleted or lost", RESTART, RESTART, RESTART),
+)
+
+
+@dataclass(frozen=True)
 class Failure:
     """A task that ended without success."""
 
@@ -121,7 +141,7 @@ def decide(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime
     if not permanent:
         return _again(job, status, _root(retryable), failures) if retryable else None
     first = permanent[0]
-    causes = [item for item in retryable if _explains(item, first)]
+    causes = [item for item in retryable if _is_cause(job, item.end.exit_code) and _explains(item, first)]
     if causes:
         return _again(job, status, _root(causes), failures)
     earlier = _earlier_cause(job, status, views, first)
@@ -135,14 +155,17 @@ def decide(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime
 
 def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure) -> bool:
     """Whether a failure, taken alone, may be tried again: the retry table as a function."""
-    end, policy = failure.end, policy_of(job, failure.task.type)
+    end, policy = failure.end, policy_of(job, failure.task)
     # A batch/v1 Job replaces a failed pod whatever its code; under the others the kubelet has given up on the pod.
-    if end.infrastructure or origin(job).api_version == BATCH or policy in ("OnFailure", "Always"):
+    habits = origin(job)
+    if end.infrastructure or habits.api_version == BATCH:
         return True
-    if policy != "ExitCode":
+    if policy == "Never":
         return False
-    if _is_oom(end):
+    if _is_oom(end) and (policy == "ExitCode" or habits.is_first):
         return not (failure.task.name in status.oom_killed and _soon_after_start(end))
+    if policy != "ExitCode":
+        return True
     return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
 
 
@@ -221,6 +244,14 @@ def _explains(cause: Failure, first: Failure) -> bool:
     return cause.task.type != EVALUATOR and (cause.end.infrastructure or cause.second <= first.second)
 
 
+def _is_cause(job: TFJob, exit_code: int | None) -> bool:
+    """Whether an end that is tried again may excuse the end of another task.
+
+    A worker of the first operator is tried again after an error of its own too; that does not undo the chief's error.
+    """
+    return not origin(job).is_first or exit_code is None or exit_code >= 128
+
+
 def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first: Failure) -> Verdict | None:
     """A cause that is being repaired already: restarted by us, or in place by the kubelet, while `first` ran."""
     started = first.end.started
@@ -228,6 +259,8 @@ def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first
         return None
     for cause, repaired in _repaired_causes(status, views):
         if cause.replica == first.task.name or cause.replica.startswith(EVALUATOR.lower()) or cause.time is None:
+            continue
+        if not _is_cause(job, cause.exit_code):
             continue
         # A loss is noticed late, so its consequence may have ended before.
         slack = settling_time(job) if cause.exit_code is None else timedelta()
@@ -258,7 +291,7 @@ def _all_ended(job: TFJob, views: Sequence[View], first: Failure) -> bool:
 
 def _tolerated(job: TFJob, failure: Failure) -> bool:
     """A worker of an elastic job may fail without failing the job, as in v1.9."""
-    return job.spec.enable_dynamic_worker and failure.task.type == WORKER and policy_of(job, WORKER) != "ExitCode"
+    return job.spec.enable_dynamic_worker and failure.task.type == WORKER and policy_of(job, failure.task) != "ExitCode"
 
 
 def _has_no_program(end: End) -> bool:

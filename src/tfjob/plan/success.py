@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from tfjob.api.types import CHIEF, MASTER, WORKER, TFJob
-from tfjob.plan.tasks import CANONICAL_TYPE, Task, desired, replicas_of
+from tfjob.plan.tasks import Task, chief_of, desired, replicas_of
 
 ALL_WORKERS = "AllWorkers"
 
@@ -16,9 +16,7 @@ def rule_met(job: TFJob, completed: Set[Task]) -> str | None:
     The chief decides: the one that `terminationPolicy` names, else Chief or Master. Without one, worker 0 or all
     workers; with `successPolicy: AllWorkers` only all of them. Without any of these types, everyone.
     """
-    policy = job.spec.termination_policy
-    if policy and policy.chief:
-        chief = Task(CANONICAL_TYPE.get(policy.chief.replica_name.lower(), MASTER), policy.chief.replica_index)
+    if chief := chief_of(job):
         return f"{chief.name} exited 0" if chief in completed else None
     for replica_type in (CHIEF, MASTER):
         if replicas_of(job, replica_type):

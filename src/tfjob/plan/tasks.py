@@ -12,7 +12,8 @@ from msgspec import Struct
 from tfjob.api import indexes
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
-from tfjob.api.types import CONTAINER_NAME, MOST_REPLICAS, REPLICA_TYPES, TFJob
+from tfjob.api.origin import origin
+from tfjob.api.types import CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, TFJob
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
 
@@ -64,18 +65,28 @@ def replicas_of(job: TFJob, replica_type: str) -> int:
     return 1 if replica.replicas is None else min(replica.replicas, MOST_REPLICAS)
 
 
-def policy_of(job: TFJob, replica_type: str) -> str:
-    """The restart policy of a type: the replica's, else its template's own, else Never.
+def policy_of(job: TFJob, task: Task) -> str:
+    """The restart policy of a task: the replica's, else its template's own, else Never.
 
     The default parameter server, which has no template, is restarted in place: it has nothing of its own to fail of.
+    In a TfJob of the first operator the task itself decides: the end of the chief is judged by its exit code, a
+    parameter server always runs, and anyone else runs until it exits 0.
     """
-    replica = job.spec.tf_replica_specs[replica_type]
+    if origin(job).is_first:
+        return "ExitCode" if task == chief_of(job) else "Always" if task.type == PS else "OnFailure"
+    replica = job.spec.tf_replica_specs[task.type]
     if replica.restart_policy:
         return replica.restart_policy
     if replica.template is None:
         return "OnFailure"
     own: str | None = (replica.template.get("spec") or {}).get("restartPolicy")
     return own or "Never"
+
+
+def chief_of(job: TFJob) -> Task | None:
+    """The task that `terminationPolicy` calls the chief."""
+    chief = job.spec.termination_policy and job.spec.termination_policy.chief
+    return Task(CANONICAL_TYPE.get(chief.replica_name.lower(), MASTER), chief.replica_index) if chief else None
 
 
 def task_of(child: Pod | Service) -> Task | None:

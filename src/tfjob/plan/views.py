@@ -8,7 +8,7 @@ from datetime import datetime
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.attempts import attempts_due, is_stale
-from tfjob.plan.tasks import Observed, Task, desired, main_container, members, task_of
+from tfjob.plan.tasks import Observed, Task, desired, main_container, members, policy_of, task_of
 
 POD_LOST, POD_DELETED, NODE_NOT_READY = "PodLost", "PodDeleted", "NodeNotReady"
 
@@ -31,7 +31,10 @@ INFRASTRUCTURE_REASONS = frozenset(
 
 @dataclass(frozen=True)
 class End:
-    """How the main container of a task ended, or that its pod is gone (`infrastructure`, no exit code)."""
+    """How the main container of a task ended, or that its pod is gone (`infrastructure`, no exit code).
+
+    `premature` is an exit 0 of a task that should run for as long as the job does.
+    """
 
     time: datetime
     exit_code: int | None = None
@@ -40,11 +43,12 @@ class End:
     message: str = ""
     started: datetime | None = None
     infrastructure: bool = False
+    premature: bool = False
 
     @property
     def succeeded(self) -> bool:
         """Whether the task is done."""
-        return self.exit_code == 0 and not self.infrastructure
+        return self.exit_code == 0 and not self.infrastructure and not self.premature
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -
             pod = None
         elif pod is not None:
             end = _end(pod, observed.lost_nodes, now)
+            if end is not None and end.succeeded and policy_of(job, task) == "Always":
+                end = replace(end, premature=True)
         elif task in started:
             end = End(now, reason=POD_LOST, message="its pod is gone", infrastructure=True)
         views.append(View(task, due, pod, end))

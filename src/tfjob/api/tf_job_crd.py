@@ -1,0 +1,100 @@
+"""The CustomResourceDefinition of TfJob in tensorflow.org: the first operator's, which had no schema.
+
+Its shape is judged by the webhook and the controller, which name the place of a fault in the user's own spelling; a
+schema would drop `replica_specs` and `runtimeId`, which its users write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfjob import __version__
+from tfjob.api.crd import OWNER_LABEL, RELEASE
+from tfjob.api.origin import TENSORFLOW, TF_JOB
+
+NAME = "tfjobs.tensorflow.org"
+SHORT_NAME = "tfja"
+
+_ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_COLUMNS = (
+    ("Phase", "string", ".status.phase"),
+    ("State", "string", ".status.state"),
+    ("RuntimeId", "string", ".spec.RuntimeId"),
+    ("Age", "date", ".metadata.creationTimestamp"),
+)
+_STATUS: dict[str, Any] = {
+    "phase": {"type": "string", "description": "Creating, Running, CleanUp, Failed or Done."},
+    "state": {"type": "string", "description": "Running, Succeeded or Failed."},
+    "reason": {"type": "string", "description": "What the job waits for, or why it failed."},
+    "conditions": {"type": "array", "nullable": True, "items": _ANYTHING, "description": "Always null."},
+    "controlPaused": {"type": "boolean", "description": "Always false."},
+    "replicaStatuses": {
+        "type": "array",
+        "description": "How many replicas of each type are in each state.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "tf_replica_type": {"type": "string", "description": "MASTER, WORKER or PS."},
+                "state": {"type": "string", "description": "Running, Succeeded, Failed or Unknown."},
+                "ReplicasStates": {
+                    "type": "object",
+                    "additionalProperties": {"type": "integer"},
+                    "description": "How many replicas are in a state, by state.",
+                },
+            },
+        },
+    },
+    "details": {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
+}
+
+
+def tf_job_crd() -> dict[str, Any]:
+    """The CRD as an object to apply."""
+    key, value = OWNER_LABEL
+    group, version = TENSORFLOW.split("/")
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME, "labels": {key: value}, "annotations": {RELEASE: __version__}},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": TF_JOB,
+                "listKind": f"{TF_JOB}List",
+                "plural": "tfjobs",
+                "singular": "tfjob",
+                "shortNames": [SHORT_NAME],
+                "categories": ["all"],
+            },
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [
+                        {"name": name, "type": kind, "jsonPath": path} for name, kind, path in _COLUMNS
+                    ],
+                    "schema": {"openAPIV3Schema": _schema()},
+                }
+            ],
+        },
+    }
+
+
+def _schema() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": "A TensorFlow training job, as the first operator had it.",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {
+                **_ANYTHING,
+                "description": "What is to run, as the documents have it.",
+            },
+            "status": {"type": "object", "properties": _STATUS},
+        },
+    }

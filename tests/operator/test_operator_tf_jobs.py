@@ -1,0 +1,207 @@
+"""The life of a TfJob of tensorflow.org on a real API server with its Job controller, as the documents show it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from devcluster.client import Client
+from operating import operating
+from room import Room, room, template
+from running import wait_until
+from served import served
+from tfjob.api.tf_job_crd import tf_job_crd
+from tfjob.kube.resources import CONFIG_MAPS, JOBS, PODS, SERVICES, TF_JOBS
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def documents(own_cluster: Client) -> Iterator[Room]:
+    """A cluster that has tensorflow.org alone, and an operator."""
+    own_cluster.apply(tf_job_crd())
+    wait_until(lambda: served(own_cluster), 60)
+    namespace = own_cluster.namespace()
+    with (
+        room(own_cluster.kubeconfig, namespace) as found,
+        operating(own_cluster.kubeconfig, f"--namespace={namespace}"),
+    ):
+        yield found
+
+
+def tf_job(name: str, *replicas: Object, **spec: Any) -> Object:
+    """A TfJob as its users write it."""
+    return {
+        "apiVersion": "tensorflow.org/v1alpha1",
+        "kind": "TfJob",
+        "metadata": {"name": name},
+        "spec": {"replicaSpecs": list(replicas), **spec},
+    }
+
+
+def replica(kind: str, count: int = 1) -> Object:
+    """One entry of `replicaSpecs`."""
+    return {"replicas": count, "tfReplicaType": kind, "template": template(restartPolicy="OnFailure")}
+
+
+def begin(team: Room, body: Object, *names: str) -> str:
+    """Makes a TfJob, waits for its Jobs and pods, lets them run, and returns its random id."""
+    name = body["metadata"]["name"]
+    team.make(TF_JOBS, body)
+    wait_until(lambda: len(pods(team, name)) == len(names), 90, lambda: str(team.find(TF_JOBS, name)))
+    assert set(pods(team, name)) == set(names)
+    team.runs(*(pod["metadata"]["name"] for pod in pods(team, name).values()))
+    until(team, name, phase="Running", state="Running")
+    runtime_id: str = team.get(TF_JOBS, name)["spec"]["RuntimeId"]
+    return runtime_id
+
+
+def pods(team: Room, job: str) -> dict[str, Object]:
+    """The pods of a TfJob by their task, such as `worker-0`, that nobody is deleting."""
+    found = team.objects(PODS, f"tf_job_name={job}")
+    return {
+        f"{one['metadata']['labels']['job_type'].lower()}-{one['metadata']['labels']['task_index']}": one
+        for one in found
+        if "deletionTimestamp" not in one["metadata"]
+    }
+
+
+def until(team: Room, job: str, **wanted: Any) -> Object:
+    """Waits until the status of a TfJob has these values."""
+    seen: list[Object] = [{}]
+
+    def look() -> bool:
+        seen[0] = team.get(TF_JOBS, job).get("status", {})
+        return wanted.items() <= seen[0].items()
+
+    wait_until(look, 90, lambda: str(seen[0]))
+    return seen[0]
+
+
+def test_a_job_of_the_documents_runs_and_shows_what_they_show(documents: Room, own_cluster: Client) -> None:
+    team = documents
+    body = tf_job("example-job", replica("MASTER"), replica("WORKER"), {"replicas": 2, "tfReplicaType": "PS"})
+    runtime_id = begin(team, body, "master-0", "worker-0", "ps-0", "ps-1")
+    assert re.fullmatch("[0-9a-z]{4}", runtime_id)
+
+    stored = team.get(TF_JOBS, "example-job")["spec"]
+    shown = [
+        (one["tfReplicaType"], one["replicas"], one["tfPort"], one["IsDefaultPS"]) for one in stored["replicaSpecs"]
+    ]
+    assert shown == [("MASTER", 1, 2222, False), ("WORKER", 1, 2222, False), ("PS", 2, 2222, True)]
+    (server,) = stored["replicaSpecs"][2]["template"]["spec"]["containers"]
+    assert (server["name"], server["image"]) == ("tensorflow", stored["tfImage"])
+    assert server["volumeMounts"] == [{"mountPath": "/ps-server", "name": "ps-config-volume"}]
+
+    jobs = {one["metadata"]["name"]: one for one in team.objects(JOBS, f"runtime_id={runtime_id}")}
+    names = {f"{task}-{runtime_id}-{index}" for task, index in (("master", 0), ("worker", 0), ("ps", 0), ("ps", 1))}
+    assert set(jobs) == names == {one["metadata"]["name"] for one in team.objects(SERVICES, f"runtime_id={runtime_id}")}
+    wrapper = jobs[f"master-{runtime_id}-0"]
+    assert (wrapper["spec"]["backoffLimit"], wrapper["spec"]["template"]["spec"]["restartPolicy"]) == (0, "Never")
+    assert wrapper["metadata"]["ownerReferences"][0]["kind"] == "TfJob"
+    master = pods(team, "example-job")["master-0"]
+    assert re.fullmatch(f"master-{runtime_id}-0-[0-9a-z]{{5}}", master["metadata"]["name"])
+    service = team.get(SERVICES, f"ps-{runtime_id}-1")["spec"]
+    assert service["clusterIP"] != "None"
+    assert [(port["name"], port["port"]) for port in service["ports"]] == [("tf-port", 2222)]
+    (container,) = master["spec"]["containers"]
+    config = json.loads(next(one["value"] for one in container["env"] if one["name"] == "TF_CONFIG"))
+    assert config["cluster"]["ps"] == [f"ps-{runtime_id}-0:2222", f"ps-{runtime_id}-1:2222"]
+    assert config["task"] == {"type": "master", "index": 0}
+
+    team.ends(master["metadata"]["name"], 0)
+    status = until(team, "example-job", phase="Done", state="Succeeded")
+    assert [(one["tf_replica_type"], one["state"], one["ReplicasStates"]) for one in status["replicaStatuses"]] == [
+        ("MASTER", "Succeeded", {"Succeeded": 1}),
+        ("WORKER", "Running", {"Running": 1}),
+        ("PS", "Running", {"Running": 2}),
+    ]
+    assert status.items() >= {"reason": "", "controlPaused": False}.items()
+    assert [one["metadata"]["name"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")] == [
+        f"master-{runtime_id}-0"
+    ]
+    assert set(pods(team, "example-job")) == {"master-0"}
+
+    lines = own_cluster.kubectl("get", "tfjob", "-n", team.namespace).splitlines()
+    assert lines[0].split() == ["NAME", "PHASE", "STATE", "RUNTIMEID", "AGE"]
+    assert lines[1].split()[:4] == ["example-job", "Done", "Succeeded", runtime_id]
+
+
+def test_a_lost_worker_and_a_server_that_exits_are_started_again_and_nothing_else_is(documents: Room) -> None:
+    team = documents
+    runtime_id = begin(
+        team, tf_job("again", replica("MASTER"), replica("WORKER"), replica("PS")), "master-0", "worker-0", "ps-0"
+    )
+    before = pods(team, "again")
+    team.ends(before["worker-0"]["metadata"]["name"], 1)
+    wait_until(lambda: _is_new(team, "again", "worker-0", before), 90)
+    team.runs(pods(team, "again")["worker-0"]["metadata"]["name"])
+    wait_until(lambda: until(team, "again", phase="Running").get("details", {}).get("state") == "Running", 90)
+    team.ends(before["ps-0"]["metadata"]["name"], 0)
+    wait_until(lambda: _is_new(team, "again", "ps-0", before), 90)
+    after = pods(team, "again")
+    assert after["master-0"]["metadata"]["uid"] == before["master-0"]["metadata"]["uid"]
+    details = team.get(TF_JOBS, "again")["status"]["details"]
+    assert details["taskRestarts"] == {"ps-0": 1, "worker-0": 1}
+    assert {one["metadata"]["name"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")} == {
+        f"{task}-{runtime_id}-0" for task in ("master", "worker", "ps")
+    }
+
+
+def test_a_pod_that_somebody_deletes_is_replaced_by_the_plan_and_not_by_its_job(documents: Room) -> None:
+    team = documents
+    runtime_id = begin(team, tf_job("deleted", replica("MASTER"), replica("WORKER")), "master-0", "worker-0")
+    before = {one["metadata"]["name"]: one["metadata"]["uid"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")}
+    gone = pods(team, "deleted")
+    team.delete(PODS, gone["worker-0"]["metadata"]["name"])
+    team.release(gone["worker-0"]["metadata"]["name"]) if team.find(
+        PODS, gone["worker-0"]["metadata"]["name"]
+    ) else None
+    wait_until(lambda: _is_new(team, "deleted", "worker-0", gone), 90)
+    made = {one["metadata"]["name"]: one["metadata"]["uid"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")}
+    assert made[f"worker-{runtime_id}-0"] != before[f"worker-{runtime_id}-0"]
+
+
+def test_an_error_of_the_master_fails_the_job(documents: Room) -> None:
+    team = documents
+    begin(team, tf_job("failing", replica("MASTER")), "master-0")
+    team.ends(pods(team, "failing")["master-0"]["metadata"]["name"], 3)
+    status = until(team, "failing", phase="Done", state="Failed")
+    assert "master-0 exited 3" in status["reason"]
+    assert status["replicaStatuses"] == [
+        {"tf_replica_type": "MASTER", "state": "Failed", "ReplicasStates": {"Failed": 1}}
+    ]
+
+
+def test_the_spellings_of_the_documents_are_understood_and_written_as_they_show_them(documents: Room) -> None:
+    team = documents
+    body = tf_job("spelt", runtimeId="ab12")
+    body["spec"]["replica_specs"] = [{"template": template()}]
+    del body["spec"]["replicaSpecs"]
+    assert begin(team, body, "master-0") == "ab12"
+    stored = team.get(TF_JOBS, "spelt")["spec"]
+    assert not {"replica_specs", "runtimeId"} & stored.keys()
+    assert stored["replicaSpecs"][0]["tfReplicaType"] == "MASTER"
+
+
+def test_a_job_that_is_none_is_failed_with_the_place_of_the_fault(documents: Room) -> None:
+    documents.make(TF_JOBS, tf_job("broken", {"tfReplicaType": "MASTER"}))
+    status = until(documents, "broken", phase="Failed", state="Failed")
+    assert "spec.replicaSpecs[0].template: is missing" in status["reason"]
+
+
+def test_a_job_that_is_deleted_takes_everything_with_it(documents: Room) -> None:
+    team = documents
+    runtime_id = begin(team, tf_job("short", replica("MASTER"), {"tfReplicaType": "PS"}), "master-0", "ps-0")
+    team.delete(TF_JOBS, "short")
+    for resource in (JOBS, SERVICES, CONFIG_MAPS):
+        wait_until(lambda kind=resource: not team.objects(kind, f"runtime_id={runtime_id}"), 90)  # type: ignore[misc]
+
+
+def _is_new(team: Room, job: str, task: str, before: dict[str, Object]) -> bool:
+    found = pods(team, job).get(task)
+    return found is not None and found["metadata"]["uid"] != before[task]["metadata"]["uid"]
