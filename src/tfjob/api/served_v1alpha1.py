@@ -16,7 +16,7 @@ from tfjob.api import v1alpha1
 from tfjob.api.completion import is_default_server
 from tfjob.api.conversion import canonical_type
 from tfjob.api.older_status import v1alpha1_status
-from tfjob.api.served_v1beta import DETAILS, Object, mapping, with_origin, without_origin
+from tfjob.api.served_v1beta import DETAILS, RUN_POLICY, Object, mapping, with_origin, without_origin
 from tfjob.api.spelling import Spelling, respelt, spelt_back
 from tfjob.api.types import (
     API_VERSION,
@@ -106,7 +106,7 @@ def from_v1(job: Object, api_version: str) -> Object:
 
 
 def _v1_spec(spec: Mapping[str, Any], replicas: Object | None) -> Object:
-    made: Object = {"runPolicy": {}, "terminationPolicy": {"chief": _v1_chief(spec)}}
+    made: Object = {"runPolicy": RUN_POLICY, "terminationPolicy": {"chief": _v1_chief(spec)}}
     if replicas is not None:
         scheduler = {"schedulerName": spec["schedulerName"]} if "schedulerName" in spec else {}
         made["tfReplicaSpecs"] = {kind: _v1_replica(kind, one, scheduler) for kind, one in replicas.items()}
