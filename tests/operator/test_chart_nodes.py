@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import standin_tensorflow
 from devcluster.client import Client
 from docs.guide import play
 from helm_line import RELEASE, Helm
@@ -56,15 +57,26 @@ def test_every_command_of_the_guide_to_helm_prints_what_it_says(
 def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_the_repository(
     cluster: Client, helm: Helm, released: Path, tmp_path: Path
 ) -> None:
-    """Chart, CRD and operator change together, and the operator of the next version passes its test."""
+    """Chart, CRD and operator change together, and the operator of the next version passes its test.
+
+    That test has an image that trains, as far as a stand-in does, and so the default parameter server.
+    """
     here = dataclasses.replace(helm, client=cluster)
     here.run("install", RELEASE, str(released / f"tf-job-operator-chart-{__version__}.tgz"), "--wait")
     assert versions(cluster) == {__version__}
 
-    release(released, sources=next_version(tmp_path))
+    release(released, "--images", "operator", sources=next_version(tmp_path / "next"))
     cluster.load_image(released / f"tf-job-operator-image-{NEXT}.tar")
+    standin_tensorflow.write(tmp_path / "standin.tar")
+    cluster.load_image(tmp_path / "standin.tar")
+    values = {
+        "test_image": standin_tensorflow.IMAGE,
+        "tfImage": standin_tensorflow.IMAGE,
+        "tensorboardImage": f"localhost/tf-job-tensorboard:{__version__}",
+    }
+    chosen = [f"--set={name}={value}" for name, value in values.items()]
     with served_at(released) as address:
-        here.run("upgrade", RELEASE, "tf-job-operator", f"--repo={address}", "--wait")
+        here.run("upgrade", RELEASE, "tf-job-operator", f"--repo={address}", "--wait", *chosen)
     wait_until(lambda: versions(cluster) == {NEXT}, 30, lambda: str(versions(cluster)))
     assert "PASSED" in here.run("test", RELEASE, "--logs").splitlines()
 

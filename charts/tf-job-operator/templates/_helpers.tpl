@@ -26,6 +26,19 @@ labels:
 {{- if and .Values.webhook.enabled (not .Values.namespaceOnly) }}true{{ end -}}
 {{- end -}}
 
+{{- /* The versions beside v1, which the webhook's server converts. */ -}}
+{{- define "tf-job-operator.olderVersions" -}}
+{{- with without .Values.apiVersions "v1" -}}
+{{- if $.Values.namespaceOnly -}}
+{{- fail (printf "apiVersions: %s cannot be served with namespaceOnly: the whole cluster has them" (join ", " .)) -}}
+{{- end -}}
+{{- if not $.Values.webhook.enabled -}}
+{{- fail (printf "apiVersions: %s cannot be served without webhook.enabled: it converts them" (join ", " .)) -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "tf-job-operator.arguments" -}}
 - operator
 - run

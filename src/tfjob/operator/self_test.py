@@ -131,7 +131,7 @@ class SelfTest:
             return "it has no Service"
         path = SERVICES.object_path(namespace, f"{found[0]['metadata']['name']}:80", "proxy")
         try:
-            await self.client.request("GET", f"{path}/")
+            await self.client.request("GET", f"{path}/data/environment")
         except ApiError as error:
             return error.message
         return None
