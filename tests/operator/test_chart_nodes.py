@@ -23,6 +23,7 @@ from served import served
 from tfjob import __version__
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.crd import RELEASE as CRD_RELEASE
+from tfjob.api.tf_job_crd import NAME as TF_JOB_CRD_NAME
 from tfjob.operator.names import NAME
 
 pytestmark = [pytest.mark.node, pytest.mark.root, pytest.mark.timeout(400)]
@@ -35,7 +36,7 @@ def cluster(image_node: Client, helm: Helm) -> Iterator[Client]:
     """Without an operator and TFJobs afterwards."""
     yield image_node
     dataclasses.replace(helm, client=image_node).run("uninstall", RELEASE, "--ignore-not-found", "--wait")
-    image_node.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
+    image_node.kubectl("delete", "crd", CRD_NAME, TF_JOB_CRD_NAME, "--ignore-not-found")
     image_node.kubectl("delete", "pod", "-l", "app.kubernetes.io/component=test")
     wait_until(lambda: not served(image_node), 60)
 

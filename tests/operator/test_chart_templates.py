@@ -17,7 +17,8 @@ import yaml
 
 from helm_line import CHART, Helm
 from tfjob import __version__
-from tfjob.api.older_crd import NAMES
+from tfjob.api.origin import TENSORFLOW
+from tfjob.operator.api_versions import DEFAULT, KNOWN, ApiVersions
 from tfjob.operator.controller_config import KEYS, read_config_map
 from tfjob.operator.manifests import Settings, manifests
 from tfjob.operator.options import CONFIG_MAP
@@ -76,8 +77,14 @@ def of_the_operator(objects: list[Object]) -> dict[tuple[str, str], Object]:
         ({"imagePullPolicy": "Never", "imagePullSecrets": ["key"]}, {"pull_policy": "Never", "pull_secret": "key"}),
         ({"gangScheduler": "volcano"}, {"gang_scheduler": "volcano"}),
         ({"tensorboardImage": "registry.example/board:1"}, {"tensorboard_image": "registry.example/board:1"}),
-        ({"apiVersions": ["v1alpha1", "v1", "v1beta1"]}, {"older_versions": ("v1beta1", "v1alpha1")}),
-        ({"apiVersions": ["v1", *NAMES]}, {"older_versions": NAMES}),
+        ({"apiVersions": ["v1"]}, {"api_versions": ApiVersions.read("v1")}),
+        ({"apiVersions": ["v1alpha1", "v1", "v1beta1"]}, {"api_versions": ApiVersions.read("v1,v1beta1,v1alpha1")}),
+        ({"apiVersions": [TENSORFLOW]}, {"api_versions": ApiVersions.read(TENSORFLOW)}),
+        ({"apiVersions": list(KNOWN)}, {"api_versions": ApiVersions.read(",".join(KNOWN))}),
+        (
+            {"apiVersions": [TENSORFLOW], "namespaceOnly": True},
+            {"api_versions": ApiVersions.read(TENSORFLOW), "one_namespace": True},
+        ),
         ({"image": "registry.example:5000/a/operator"}, {"image": "registry.example:5000/a/operator"}),
         ({"image": "operator:2@sha256:0"}, {"image": "operator:2@sha256:0"}),
     ],
@@ -131,15 +138,8 @@ def test_the_chart_with_these_values_is_its_golden_file(helm: Helm, name: str) -
         ({"image": "a b"}, "at '/image': 'a b' does not match pattern"),
         ({"metrics": {"serviceMonitor": {"interval": "30"}}}, "at '/metrics/serviceMonitor/interval': '30' does not"),
         ({"apiVersions": ["v1", "v2"]}, "at '/apiVersions/1': value must be one of 'v1', 'v1beta2'"),
-        ({"apiVersions": ["v1beta1"]}, "at '/apiVersions': no items match contains schema"),
-        (
-            {"apiVersions": ["v1", "v1beta1"], "namespaceOnly": True},
-            "apiVersions: v1beta1 cannot be served with namespaceOnly",
-        ),
-        (
-            {"apiVersions": ["v1", "v1beta1"], "webhook": {"enabled": False}},
-            "apiVersions: v1beta1 cannot be served without webhook.enabled",
-        ),
+        ({"apiVersions": []}, "at '/apiVersions': minItems: got 0, want 1"),
+        ({"apiVersions": ["v1beta1"]}, "apiVersions: with v1beta1, v1 must be among them: jobs are stored in it"),
         ({"image": ""}, "image is missing"),
         ({"cloud": "azure", "config": {"configmap": "mine"}}, "cloud and config.configmap: set one of them, not both"),
         ({"replicas": 2, "leaderElection": {"enabled": False}}, "replicas: more than one needs leaderElection.enabled"),
@@ -157,7 +157,8 @@ def test_every_value_is_known_to_the_schema_and_every_one_of_the_schema_has_a_de
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert set(schema["properties"]) - {"global"} == set(values)
-    assert schema["properties"]["apiVersions"]["items"]["enum"] == ["v1", *NAMES]
+    assert schema["properties"]["apiVersions"]["items"]["enum"] == list(KNOWN)
+    assert values["apiVersions"] == list(DEFAULT)
 
 
 @pytest.mark.parametrize("cloud", ["azure", "gke"])

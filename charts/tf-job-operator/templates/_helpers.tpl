@@ -22,21 +22,31 @@ labels:
 {{- .Values.tensorboardImage | default (printf "%stf-job-tensorboard%s" (trimSuffix $name $image) $tag) -}}
 {{- end -}}
 
-{{- define "tf-job-operator.webhook" -}}
-{{- if and .Values.webhook.enabled (not .Values.namespaceOnly) }}true{{ end -}}
+{{- /* The older versions of kubeflow.org, which somebody must convert; none for an operator of one namespace. */ -}}
+{{- define "tf-job-operator.olderVersions" -}}
+{{- with without .Values.apiVersions "v1" "tensorflow.org/v1alpha1" -}}
+{{- if not (has "v1" $.Values.apiVersions) -}}
+{{- fail (printf "apiVersions: with %s, v1 must be among them: jobs are stored in it" (first .)) -}}
+{{- end -}}
+{{- if not $.Values.namespaceOnly }}{{ join "," . }}{{ end -}}
+{{- end -}}
 {{- end -}}
 
-{{- /* The versions beside v1, which the webhook's server converts. */ -}}
-{{- define "tf-job-operator.olderVersions" -}}
-{{- with without .Values.apiVersions "v1" -}}
-{{- if $.Values.namespaceOnly -}}
-{{- fail (printf "apiVersions: %s cannot be served with namespaceOnly: the whole cluster has them" (join ", " .)) -}}
+{{- define "tf-job-operator.groups" -}}
+{{- if has "v1" .Values.apiVersions }}
+- kubeflow.org
+{{- end }}
+{{- if has "tensorflow.org/v1alpha1" .Values.apiVersions }}
+- tensorflow.org
+{{- end }}
 {{- end -}}
-{{- if not $.Values.webhook.enabled -}}
-{{- fail (printf "apiVersions: %s cannot be served without webhook.enabled: it converts them" (join ", " .)) -}}
+
+{{- /* Whether jobs are judged, and whether there is a server for that, which also converts. */ -}}
+{{- define "tf-job-operator.admission" -}}
+{{- if and .Values.webhook.enabled (not .Values.namespaceOnly) }}true{{ end -}}
 {{- end -}}
-true
-{{- end -}}
+{{- define "tf-job-operator.webhook" -}}
+{{- if or (include "tf-job-operator.admission" .) (include "tf-job-operator.olderVersions" .) }}true{{ end -}}
 {{- end -}}
 
 {{- define "tf-job-operator.arguments" -}}
@@ -74,4 +84,12 @@ true
 {{- range .of }}
 {{ toYaml (index $rules .) }}
 {{- end }}
+{{- end -}}
+
+{{- define "tf-job-operator.jobRules" -}}
+{{- $parts := list }}
+{{- range include "tf-job-operator.groups" . | fromYamlArray }}
+{{- $parts = append $parts (trimSuffix ".org" .) }}
+{{- end }}
+{{- include "tf-job-operator.rules" (dict "root" . "of" (append $parts "jobs")) }}
 {{- end -}}

@@ -76,7 +76,11 @@ LEASE_RULES: list[Rule] = [
 """In the operator's own namespace."""
 
 TEST_RULES: list[Rule] = [
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get", "create", "delete"]},
+    {
+        "apiGroups": ["kubeflow.org", "tensorflow.org"],
+        "resources": ["tfjobs"],
+        "verbs": ["get", "create", "delete"],
+    },
     {"apiGroups": [""], "resources": ["pods", "services", "configmaps"], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"]},
 ]

@@ -13,7 +13,8 @@ from typing import Any
 
 from tfjob.api.names import JOB_NAME_LABEL
 from tfjob.kube.client import Client
-from tfjob.kube.errors import ApiError, KubeError, NotFound
+from tfjob.kube.errors import ApiError, KubeError
+from tfjob.kube.jobs import has_tf_jobs
 from tfjob.kube.resources import CONFIG_MAPS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
 from tfjob.operator.rollout import until
 
@@ -91,7 +92,7 @@ class SelfTest:
 
     async def run(self, seconds: int) -> None:
         """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time."""
-        resource = await self._resource()
+        resource = TF_JOBS if await has_tf_jobs(self.client) else TFJOBS
         name, namespace = self.trial.name, self.trial.namespace
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
         await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
@@ -103,13 +104,6 @@ class SelfTest:
             await self.client.delete(resource, namespace, name, propagation="Background")
         await until(self._left, f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
         self.say("deleted it, and its pods and services are gone")
-
-    async def _resource(self) -> Resource:
-        try:
-            await self.client.request("GET", TF_JOBS.root)
-        except NotFound:
-            return TFJOBS
-        return TF_JOBS
 
     async def _ended(self, resource: Resource) -> str | None:
         found = await self.client.get(resource, self.trial.namespace, self.trial.name)
