@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import re
 import signal
@@ -21,7 +20,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +36,8 @@ from devcluster.control_plane import free_port
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.kube import config
 from tfjob.kube.client import Client
-from tfjob.operator.manifests import crd
+from tfjob.operator.api_versions import ApiVersions
+from tfjob.operator.manifests import crds
 from tfjob.operator.names import CONVERSION_PATH, NAMESPACE
 
 NAME = "bench"
@@ -126,18 +126,17 @@ def _ticks() -> tuple[int, int]:
     return sum(fields) - idle, sum(fields)
 
 
-def serve(client: Kubernetes, older: Sequence[str], webhook: str) -> None:
-    """Serves these versions beside v1, converted at an address of this machine."""
-    definition = crd(NAMESPACE, older, url=f"https://{webhook}{CONVERSION_PATH}")
-    client.kubectl("apply", "-f", "-", stdin=json.dumps(definition))
+def serve(client: Kubernetes, versions: ApiVersions, webhook: str) -> None:
+    """Serves these versions, converted at an address of this machine."""
+    client.apply(*crds(NAMESPACE, versions, url=f"https://{webhook}{CONVERSION_PATH}"))
     client.kubectl("wait", "--for=create", "--timeout=20s", f"crd/{CRD_NAME}")
     time.sleep(3)  # until it is served
 
 
-def until_converted(client: Kubernetes, older: Sequence[str], patience: float = 60.0) -> None:
+def until_converted(client: Kubernetes, versions: ApiVersions, patience: float = 60.0) -> None:
     """Waits until every version can be listed."""
     until = time.monotonic() + patience
-    for version in older:
+    for version in versions.older:
         while True:
             try:
                 client.kubectl("get", f"tfjobs.{version}.kubeflow.org", "-A")
@@ -148,15 +147,15 @@ def until_converted(client: Kubernetes, older: Sequence[str], patience: float = 
                 break
 
 
-def compare(client: Kubernetes, jobs: int, number: int, older: Sequence[str], profile: str) -> float:
+def compare(client: Kubernetes, jobs: int, number: int, versions: ApiVersions, profile: str) -> float:
     """The floor, then the same jobs with an operator; returns how many times as long these took."""
     kubeconfig, webhook = client.kubeconfig, f"127.0.0.1:{free_port()}"
-    serve(client, (), webhook)
+    serve(client, versions.stored, webhook)
     until_quiet()
     floor = asyncio.run(load(kubeconfig, f"floor-{jobs}-{number}", jobs, by_hand=True))
-    serve(client, older, webhook)
-    with operating(kubeconfig, profile, webhook if older else "0") as operator:
-        until_converted(client, older)
+    serve(client, versions, webhook)
+    with operating(kubeconfig, profile, webhook if versions.older else "0") as operator:
+        until_converted(client, versions)
         until_quiet()
         cpu, requests = operator.cpu(), operator.requests()
         result = asyncio.run(load(kubeconfig, f"load-{jobs}-{number}", jobs, by_hand=False))
@@ -186,12 +185,12 @@ def main() -> None:
     cluster.down(NAME)
     client = cluster.up(NAME, Shape.of(CONTROL_PLANE, None))
     try:
-        older = [name for name in chosen.api_versions.split(",") if name != "v1"]
+        versions = ApiVersions.read(chosen.api_versions)
         for jobs in map(int, filter(None, chosen.jobs.split(","))):
-            ratios = [compare(client, jobs, number, older, chosen.profile) for number in range(chosen.rounds)]
+            ratios = [compare(client, jobs, number, versions, chosen.profile) for number in range(chosen.rounds)]
             print(f"{jobs} jobs: median ratio of {chosen.rounds}: {median(ratios):.2f}", flush=True)
         if chosen.finished:
-            serve(client, (), "")
+            serve(client, versions.stored, "")
             finished_jobs(client.kubeconfig, chosen.finished, operating)
     finally:
         cluster.down(NAME)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tfjob.operator.manifests import Settings, manifests, webhook
+from tfjob import __version__
+from tfjob.operator.api_versions import ApiVersions
+from tfjob.operator.manifests import Settings, arguments, manifests, webhook
 from tfjob.operator.names import NAME
 
 IMAGE = "registry.example/tf-job-operator:1"
@@ -40,7 +42,12 @@ def test_no_rule_has_a_wildcard_a_secret_a_log_or_an_exec(settings: Settings) ->
 
 def test_jobs_are_only_changed_through_their_status() -> None:
     (own,) = (one for one in of_kind(WHOLE, "ClusterRole") if one["metadata"]["name"] == NAME)
-    verbs = {name: rule["verbs"] for rule in own["rules"] for name in rule["resources"]}
+    verbs = {
+        name: rule["verbs"]
+        for rule in own["rules"]
+        for name in rule["resources"]
+        if rule["apiGroups"] == ["kubeflow.org"]
+    }
     assert verbs["tfjobs"] == ["get", "list", "watch", "delete"]
     assert verbs["tfjobs/status"] == ["update"]
 
@@ -92,7 +99,7 @@ def test_a_namespace_that_others_use_too_is_not_made_or_labelled() -> None:
 
 
 def test_the_webhook_blocks_nothing_while_the_operator_is_away() -> None:
-    (entry,) = webhook("kubeflow")["webhooks"]
+    (entry,) = webhook("kubeflow", ApiVersions())["webhooks"]
     assert entry["failurePolicy"] == "Ignore"
     assert entry["timeoutSeconds"] <= 5
     assert entry["sideEffects"] == "None"
@@ -102,7 +109,7 @@ def test_the_webhook_blocks_nothing_while_the_operator_is_away() -> None:
 
 
 def test_older_versions_are_judged_and_converted_by_the_operator_which_may_write_its_certificate_there() -> None:
-    settings = Settings(image=IMAGE, namespace="kubeflow", older_versions=("v1beta1", "v1alpha1"))
+    settings = Settings(image=IMAGE, namespace="kubeflow", api_versions=ApiVersions.read("v1,v1beta1,v1alpha1"))
     (definition,) = of_kind(settings, "CustomResourceDefinition")
     service = definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
     assert (service["name"], service["namespace"], service["path"]) == (NAME, "kubeflow", "/convert")
@@ -113,7 +120,8 @@ def test_older_versions_are_judged_and_converted_by_the_operator_which_may_write
         (["tfjobs.kubeflow.org"], ["get"]),
         (["tfjobs.kubeflow.org"], ["patch"]),
     ]
-    assert not [rule for rule in rules(WHOLE) if "patch" in rule["verbs"] and "customresource" in str(rule)]
+    alone = Settings(image=IMAGE, api_versions=ApiVersions.read("v1"))
+    assert not [rule for rule in rules(alone) if "patch" in rule["verbs"] and "customresource" in str(rule)]
 
 
 def test_users_who_may_edit_may_edit_jobs_and_those_who_may_view_may_see_them() -> None:
@@ -139,3 +147,16 @@ def test_the_settings_reach_the_deployment() -> None:
     assert "--gang-scheduler-name=volcano" in container["args"]
     assert "--leader-elect" in container["args"]
     assert pod["topologySpreadConstraints"]
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("registry.example:5000/team/tf-job-operator:1.2", "registry.example:5000/team/tf-job-tensorboard:1.2"),
+        ("tf-job-operator", f"tf-job-tensorboard:{__version__}"),
+        (f"registry.example/operator@sha256:{'0' * 64}", f"registry.example/tf-job-tensorboard:{__version__}"),
+    ],
+)
+def test_the_image_of_tensorboard_is_expected_beside_the_operators(image: str, expected: str) -> None:
+    assert f"--tensorboard-image={expected}" in arguments(Settings(image=image))
+    assert "--tensorboard-image=mine:1" in arguments(Settings(image=image, tensorboard_image="mine:1"))

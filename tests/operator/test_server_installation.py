@@ -284,7 +284,7 @@ def test_older_versions_come_and_go_with_a_setting_and_keep_the_certificate(clus
     assert served == ["v1", "v1alpha1"]
     assert conversion["webhook"]["clientConfig"]["caBundle"] == bundle
     assert conversion["webhook"]["clientConfig"]["service"]["namespace"] == NAMESPACE
-    assert "left CustomResourceDefinition tfjobs.kubeflow.org with v1 alone" in cluster.install()
+    assert "left CustomResourceDefinition tfjobs.kubeflow.org with v1 alone" in cluster.install("--api-versions", "v1")
     assert found() == (["v1"], {"strategy": "None"})
     cluster.client.apply(JOB)
     cluster.install("--api-versions", "v1,v1beta1")

@@ -16,11 +16,13 @@ from tfjob.api import v1alpha1
 from tfjob.api.completion import is_default_server
 from tfjob.api.conversion import canonical_type
 from tfjob.api.older_status import v1alpha1_status
+from tfjob.api.origin import TENSORFLOW, TF_JOB
 from tfjob.api.served_v1beta import DETAILS, RUN_POLICY, Object, mapping, with_origin, without_origin
 from tfjob.api.spelling import Spelling, respelt, spelt_back
 from tfjob.api.types import (
     API_VERSION,
     CHIEF,
+    KIND,
     MASTER,
     PS,
     REPLICA_TYPES,
@@ -82,6 +84,8 @@ def to_v1(job: Object) -> Object:
     runtime_id = {RUNTIME_ID: spec["RuntimeId"]} if isinstance(spec.get("RuntimeId"), str) else {}
     made = {key: job[key] for key in job if key not in (_ORDER, _BY_TYPE, "spec", "status")}
     made |= {"apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), job["apiVersion"], **runtime_id)}
+    if made.get("kind") == TF_JOB:
+        made["kind"] = KIND
     if "spec" in job:
         made["spec"] = _v1_spec(spec, job.get(_BY_TYPE))
     if DETAILS in mapping(job.get("status")):
@@ -92,6 +96,8 @@ def to_v1(job: Object) -> Object:
 def from_v1(job: Object, api_version: str) -> Object:
     """What v1alpha1 says where v1 says `job`, both in their plain form."""
     made = {**job, "apiVersion": api_version, "metadata": without_origin(job.get("metadata"), api_version, RUNTIME_ID)}
+    if api_version == TENSORFLOW and made.get("kind") == KIND:
+        made["kind"] = TF_JOB
     if isinstance(spec := job.get("spec"), dict):
         made["spec"] = _alpha_spec(spec)
         if runtime_id := mapping(mapping(job.get("metadata")).get("annotations")).get(RUNTIME_ID):

@@ -11,6 +11,7 @@ from typing import Any
 from tfjob import __version__
 from tfjob.api.crd import OWNER_LABEL, RELEASE
 from tfjob.api.origin import TENSORFLOW, TF_JOB
+from tfjob.api.served_v1beta import DETAILS
 
 NAME = "tfjobs.tensorflow.org"
 SHORT_NAME = "tfja"
@@ -44,7 +45,7 @@ STATUS: dict[str, Any] = {
             },
         },
     },
-    "details": {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
+    DETAILS: {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
 }
 """Of v1alpha1, whatever its group."""
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import to_builtins
 
 from tfjob.api.conversion import canonical_type
-from tfjob.api.names import child_name
+from tfjob.api.names import child_name, tensorboard_name
 from tfjob.api.nearest import did_you_mean
 from tfjob.api.origin import BATCH, origin
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
     at_least,
@@ -122,6 +124,8 @@ def _child_name_problems(job: TFJob) -> Iterator[Problem]:
         for replica_type, spec in job.spec.tf_replica_specs.items()
         if _count(spec) > 0
     ]
+    if job.spec.tensor_board is not None:
+        names.append(tensorboard_name(job))
     longest = max(names, key=len, default="")
     if len(longest) > MAX_NAME >= len(job.metadata.name):
         over = len(longest) - MAX_NAME
@@ -181,7 +185,7 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
     pod: dict[str, Any] = (spec.template or {}).get("spec", {})
     where = (*path, "spec")
     containers = pod.get("containers", [])
-    if not containers:
+    if not containers and not serves_by_default(job, name, spec):
         yield Problem(path_text((*where, "containers")), "must have at least one container")
         return
     yield from _container_name_problems(job, name, containers, (*where, "containers"))
@@ -201,7 +205,7 @@ def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, A
     names = [container.get("name", "") for container in containers]
     given = ", ".join(name for name in names if name)
     hint = f"rename the one that trains (found: {given})" if given else f"write name: {CONTAINER_NAME}"
-    if origin(job).api_version == BATCH or CONTAINER_NAME in names:
+    if origin(job).api_version == BATCH or CONTAINER_NAME in names or (name == PS and origin(job).is_v1alpha1):
         pass
     elif origin(job).is_v1alpha1 and name in _NAMED_BY_DOCUMENTS:
         message = f"a {name.upper()} of v1alpha1 needs a container named {CONTAINER_NAME}"
@@ -250,6 +254,11 @@ def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
     yield from image_problem(board.image, (*path, "image"))
     yield from one_of_problem(board.service_type, SERVICE_TYPES, (*path, "serviceType"))
     yield from mount_problems(board.volume_mounts, board.volumes, (*path, "volumeMounts"))
+    mounted = [PurePosixPath(mount.get("mountPath") or "/") for mount in board.volume_mounts]
+    if board.log_dir.startswith("/") and not any(map(PurePosixPath(board.log_dir).is_relative_to, mounted)):
+        message = f"no volume is mounted at {board.log_dir}: on a cluster TensorBoard finds nothing there"
+        hint = "mount the volume that the training writes to in volumeMounts"
+        yield Problem(path_text((*path, "logDir")), message, hint, warning=True)
 
 
 def _chief_problems(job: TFJob) -> Iterator[Problem]:

@@ -82,6 +82,12 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
     help="volcano, or the name of a scheduler with the coscheduling plugin.",
 )
 @click.option(
+    "--tensorboard-image",
+    default="",
+    metavar="IMAGE",
+    help="The image of TensorBoards whose jobs name none; unset: the one that tools/image.py makes.",
+)
+@click.option(
     "--cluster-domain",
     default="",
     envvar="CUSTOM_CLUSTER_DOMAIN",
@@ -101,6 +107,26 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
     default=True,
     show_default=True,
     help="Keep the last lines of a failed replica in the status.",
+)
+@click.option(
+    "--tf-image",
+    default="",
+    metavar="IMAGE",
+    help="Image of default parameter servers for jobs that name none.",
+)
+@click.option(
+    "--config-map",
+    default="tf-job-operator-config",
+    show_default=True,
+    metavar="NAME",
+    help="ConfigMap of the operator's namespace with its configuration: accelerators and the like.",
+)
+@click.option(
+    "--controller-config-file",
+    "--controller_config_file",
+    default="",
+    metavar="FILE",
+    help="Read the configuration from a file and from no ConfigMap.",
 )
 @click.option(
     "--log-format",
@@ -126,9 +152,13 @@ def run(
     health_probe_bind_address: Address,
     webhook_bind_address: Address,
     gang_scheduler_name: str,
+    tensorboard_image: str,
     cluster_domain: str,
     pending_grace: timedelta,
     last_lines: bool,
+    tf_image: str,
+    config_map: str,
+    controller_config_file: str,
     log_format: str,
     log_level: str,
 ) -> int:
@@ -144,6 +174,7 @@ def run(
         from tfjob.kube import config
         from tfjob.operator import logs, process
         from tfjob.operator.options import Options
+        from tfjob.plan.children import TENSORBOARD_IMAGE
 
     access = config.load(context or None)
     logs.configure(json=log_format == "json", level=logging.getLevelNamesMapping()[log_level.upper()])
@@ -156,8 +187,12 @@ def run(
         health=health_probe_bind_address,
         webhook=webhook_bind_address,
         gang_scheduler=gang_scheduler_name,
+        tensorboard_image=tensorboard_image or TENSORBOARD_IMAGE,
         cluster_domain=cluster_domain,
         pending_grace=pending_grace,
         last_lines=last_lines,
+        tf_image=tf_image,
+        config_map=config_map,
+        config_file=controller_config_file,
     )
     return process.main(access, options)

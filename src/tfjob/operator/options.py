@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tfjob.plan.children import Settings
+from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
+CONFIG_MAP = "tf-job-operator-config"
+"""The operator's configuration, in its own namespace."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,13 @@ class Options:
     health: Address = Address("", 8081)
     webhook: Address = Address("", 0)
     gang_scheduler: str = ""
+    tensorboard_image: str = TENSORBOARD_IMAGE
     cluster_domain: str = ""
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
+    config_map: str = CONFIG_MAP
+    config_file: str = ""
+    tf_image: str = ""
 
     @property
     def settings(self) -> Settings:
@@ -61,4 +67,6 @@ class Options:
             pending_grace=self.pending_grace,
             last_lines=self.last_lines,
             gang_scheduler=self.gang_scheduler,
+            tf_image=self.tf_image,
+            tensorboard_image=self.tensorboard_image,
         )
