@@ -1,11 +1,13 @@
-"""Makes the operator's image from this interpreter and its packages: no container engine, no registry, no network.
+"""Makes our images from this interpreter and its packages: no container engine, no registry, no network.
 
     uv run python tools/image.py --output dist/image                  the root file system and an OCI archive
     ctr -n k8s.io images import dist/image/tf-job-operator.tar        a node's containerd takes it
     docker build -t REGISTRY/tf-job-operator:TAG -f Dockerfile dist/image
+    uv run python tools/image.py --tensorboard --output dist/board    the same for tf-job-tensorboard
 
-The image holds the interpreter, its standard library, the packages of `tfjob[operator]` as they are installed here,
-the shared libraries that all of these need, and nothing else: no shell, no package manager.
+An image holds the interpreter, its standard library, packages as they are installed here, the shared libraries that
+all of these need, and nothing else: no shell, no package manager. The operator's has the packages of
+`tfjob[operator]`, TensorBoard's those of `tensorboard`, what reads object stores, and the certificates to trust.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -66,52 +69,93 @@ FILES = {
     "etc/group": f"operator:x:{USER_ID}:\n",
     "etc/nsswitch.conf": "hosts: files dns\n",
 }
-CONFIG = {
-    "User": f"{USER_ID}:{USER_ID}",
-    "Env": [
-        "PATH=/usr/local/bin",
-        f"PYTHONPATH={PACKAGES}",
-        "PYTHONUNBUFFERED=1",
-        "PYTHONDONTWRITEBYTECODE=1",
-        "LANG=C.UTF-8",
-    ],
-    "Entrypoint": [INTERPRETER, "-m", "tfjob"],
-    "WorkingDir": "/",
-}
-"""How the image runs; the Dockerfile says the same."""
+CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What one image holds beside the interpreter.
+
+    `packages` are distributions with the extras wanted of them; `files` go to their place in the image as they are,
+    `programs` into its folder of programs.
+    """
+
+    name: str
+    entry: tuple[str, ...]
+    packages: dict[str, frozenset[str]]
+    files: dict[str, Path] = field(default_factory=dict)
+    programs: dict[str, Path] = field(default_factory=dict)
+
+    @property
+    def config(self) -> dict[str, object]:
+        """How the image runs; the Dockerfile says the same of the operator's."""
+        return {
+            "User": f"{USER_ID}:{USER_ID}",
+            "Env": [
+                "PATH=/usr/local/bin",
+                f"PYTHONPATH={PACKAGES}",
+                "PYTHONUNBUFFERED=1",
+                "PYTHONDONTWRITEBYTECODE=1",
+                "LANG=C.UTF-8",
+            ],
+            "Entrypoint": [INTERPRETER, *self.entry],
+            "WorkingDir": "/",
+        }
+
+
+OPERATOR = Contents("tf-job-operator", ("-m", "tfjob"), {"tfjob": frozenset({"operator"})})
+TENSORBOARD = Contents(
+    "tf-job-tensorboard",
+    ("/usr/local/bin/tensorboard",),
+    dict.fromkeys(("tensorboard", "fsspec", "obstore"), frozenset()),
+    files={CERTIFICATES: Path("/", CERTIFICATES)},
+    programs={"tensorboard": PROJECT / "tools" / "tensorboard_program.py"},
+)
+BARE = Contents("interpreter", (), {})
 
 
 def main() -> None:
-    """Writes OUTPUT/rootfs, OUTPUT/rootfs.tar and OUTPUT/tf-job-operator.tar."""
-    parser = argparse.ArgumentParser(description="Make the operator's image.")
+    """Writes OUTPUT/rootfs, OUTPUT/rootfs.tar and an archive called like the image."""
+    parser = argparse.ArgumentParser(description="Make the operator's image, or TensorBoard's.")
     parser.add_argument("--output", type=Path, default=Path("dist/image"), help="the folder to write into")
-    parser.add_argument("--name", default=f"localhost/tf-job-operator:{__version__}", help="the image's name")
-    parser.add_argument(
+    parser.add_argument("--name", help=f"the image's name, localhost/tf-job-operator:{__version__} if not given")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--tensorboard", action="store_true", help="the image of TensorBoard instead")
+    what.add_argument(
         "--interpreter", action="store_true", help="only the root file system, without tfjob: a base for other images"
     )
     options = parser.parse_args()
+    contents = TENSORBOARD if options.tensorboard else BARE if options.interpreter else OPERATOR
     root = options.output / "rootfs"
     shutil.rmtree(root, ignore_errors=True)
-    root_file_system(root, packages=not options.interpreter)
+    root_file_system(root, contents)
     if options.interpreter:
         return
     layer = images.layer_of(root)
     (options.output / "rootfs.tar").write_bytes(layer)
-    archive = options.output / "tf-job-operator.tar"
-    digest = images.write_layer(archive, options.name, layer, CONFIG)
+    archive = options.output / f"{contents.name}.tar"
+    name = options.name or f"localhost/{contents.name}:{__version__}"
+    digest = images.write_layer(archive, name, layer, contents.config)
     megabytes = len(layer) / 1e6, archive.stat().st_size / 1e6
-    print(f"{options.name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
+    print(f"{name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
 
 
-def root_file_system(root: Path, *, packages: bool = True) -> None:
+def root_file_system(root: Path, contents: Contents) -> None:
     """Fills a new folder with all that the image holds."""
     copy_interpreter(root)
-    if packages:
-        copy_packages(root / PACKAGES.lstrip("/"))
+    copy_packages(root / PACKAGES.lstrip("/"), contents.packages)
+    for place, source in contents.files.items():
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, root / place)
+    for name, source in contents.programs.items():
+        program = root / "usr/local/bin" / name
+        shutil.copy(source, program)
+        program.chmod(0o755)
     copy_libraries(root)
     for name, text in FILES.items():
         write(root / name, text)
-    (root / "tmp").mkdir(mode=0o1777)
+    (root / "tmp").mkdir()
+    (root / "tmp").chmod(0o1777)  # mkdir would keep what the caller's umask leaves of it
     for folder in filter(Path.exists, (root / "usr/local/lib", root / PACKAGES.lstrip("/"))):
         # By content: a file system that is read-only and has no times must not make it compile again.
         compileall.compile_dir(
@@ -135,11 +179,13 @@ def copy_interpreter(root: Path) -> None:
         shutil.copytree(source, library, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True)
 
 
-def copy_packages(target: Path) -> None:
-    """`tfjob` as it is in this project, and the packages that it needs as they are installed here."""
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PROJECT / "src" / "tfjob", target / "tfjob", ignore=ignored)
-    for package in sorted(needed("tfjob", frozenset({"operator"})) - {"tfjob"}):
+def copy_packages(target: Path, wanted: dict[str, frozenset[str]]) -> None:
+    """The packages wanted and those that they need, as they are installed here; `tfjob` as it is in this project."""
+    packages = set().union(*(needed(name, extras) for name, extras in wanted.items()))
+    if "tfjob" in packages:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PROJECT / "src" / "tfjob", target / "tfjob", ignore=ignored)
+    for package in sorted(packages - {"tfjob"}):
         for source, name in files_of(distribution(package)):
             destination = target / name
             destination.parent.mkdir(parents=True, exist_ok=True)
@@ -179,9 +225,9 @@ def applying(requirements: Iterable[str], wanted: frozenset[str]) -> Iterator[tu
 
 
 def files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
-    """The files of an installed package, and their place below the folder of packages; its commands stay here."""
+    """The files of an installed package, and their place below the folder of packages; its commands and tests stay."""
     for file in package.files or []:
-        if not file.parts[0].startswith("..") and "__pycache__" not in file.parts:
+        if not file.parts[0].startswith("..") and not {"__pycache__", "tests"} & set(file.parts):
             yield Path(str(file.locate())), str(file)
 
 

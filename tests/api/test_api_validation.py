@@ -104,7 +104,17 @@ def test_a_good_job_has_no_problems_before_and_after_its_defaults(good: TFJob) -
         (job(runPolicy={"activeDeadlineSeconds": 0}), "spec.runPolicy.activeDeadlineSeconds", "1 or more"),
         (job(runPolicy={"managedBy": "me"}), "spec.runPolicy.managedBy", "kubeflow.org/training-operator"),
         (job(tensorBoard={"image": "x"}), "spec.tensorBoard.logDir", "is missing"),
-        (job(tensorBoard={"logDir": "/l", "image": "A"}), "spec.tensorBoard.image", "is no image name"),
+        (job(tensorBoard={"logDir": "s3://l", "image": "A"}), "spec.tensorBoard.image", "is no image name"),
+        (
+            job(tensorBoard={"logDir": "s3://l", "serviceType": "ExternalName"}),
+            "spec.tensorBoard.serviceType",
+            "must be ClusterIP, NodePort or LoadBalancer",
+        ),
+        (
+            job(metadata={"name": "j" * 52}, tensorBoard={"logDir": "s3://l"}),
+            "metadata.name",
+            "shorten the job's name by 1 to at most 51 characters",
+        ),
         (job(tfImage="<IMAGE>"), "spec.tfImage", "placeholder <IMAGE>"),
         (
             job(terminationPolicy={"chief": {"replicaName": "Chief"}}),
@@ -118,6 +128,14 @@ def test_each_rule_finds_its_fault_at_its_path(bad: TFJob, path: str, said: str)
     found = validate(bad)
     assert [problem.path for problem in found] == [path]
     assert said in str(found[0])
+
+
+def test_a_log_folder_on_no_volume_of_tensorboard_is_a_warning() -> None:
+    """On this machine a program may write anywhere; a pod shares nothing but volumes."""
+    (found,) = validate(job(tensorBoard={"logDir": "/logs/run"}))
+    assert (found.path, found.warning) == ("spec.tensorBoard.logDir", True)
+    volumes = {"volumes": [{"name": "a"}], "volumeMounts": [{"name": "a", "mountPath": "/logs/"}]}
+    assert validate(job(tensorBoard={"logDir": "/logs/run", **volumes})) == []
 
 
 def test_a_gang_larger_than_the_job_is_a_warning() -> None:

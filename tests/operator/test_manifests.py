@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tfjob.operator.manifests import Settings, manifests, webhook
+from tfjob import __version__
+from tfjob.operator.manifests import Settings, arguments, manifests, webhook
 from tfjob.operator.names import NAME
 
 IMAGE = "registry.example/tf-job-operator:1"
@@ -124,3 +125,16 @@ def test_the_settings_reach_the_deployment() -> None:
     assert "--gang-scheduler-name=volcano" in container["args"]
     assert "--leader-elect" in container["args"]
     assert pod["topologySpreadConstraints"]
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("registry.example:5000/team/tf-job-operator:1.2", "registry.example:5000/team/tf-job-tensorboard:1.2"),
+        ("tf-job-operator", f"tf-job-tensorboard:{__version__}"),
+        (f"registry.example/operator@sha256:{'0' * 64}", f"registry.example/tf-job-tensorboard:{__version__}"),
+    ],
+)
+def test_the_image_of_tensorboard_is_expected_beside_the_operators(image: str, expected: str) -> None:
+    assert f"--tensorboard-image={expected}" in arguments(Settings(image=image))
+    assert "--tensorboard-image=mine:1" in arguments(Settings(image=image, tensorboard_image="mine:1"))

@@ -16,12 +16,14 @@ TF_JOB = "TfJob"
 class Origin:
     """The habits of one API version.
 
-    `child_name` is a format over job, type (lower case), index and runtime (the random id of v1alpha1).
+    `child_name` is a format over job, type (lower case), index and runtime (the random id of v1alpha1),
+    `tensorboard_name` one over job and runtime.
     `host` is a format over name and namespace; `{domain}` is the operator's cluster domain with its leading dot.
     """
 
     api_version: str
     child_name: str = "{job}-{type}-{index}"
+    tensorboard_name: str = "{job}-tensorboard"
     host: str = "{name}.{namespace}.svc{domain}"
     tf_config: bool = True
     tf_config_for_one_replica: bool = False
@@ -67,6 +69,7 @@ ORIGINS = {
         Origin(
             TENSORFLOW,
             child_name="{type}-{runtime}-{index}",
+            tensorboard_name="tensorboard-{runtime}",
             host="{name}",
             tf_config_for_one_replica=True,
         ),

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import to_builtins
 
 from tfjob.api.conversion import canonical_type
-from tfjob.api.names import child_name
+from tfjob.api.names import child_name, tensorboard_name
 from tfjob.api.nearest import did_you_mean
 from tfjob.api.origin import BATCH, origin
 from tfjob.api.parameter_server import serves_by_default
@@ -123,6 +124,8 @@ def _child_name_problems(job: TFJob) -> Iterator[Problem]:
         for replica_type, spec in job.spec.tf_replica_specs.items()
         if _count(spec) > 0
     ]
+    if job.spec.tensor_board is not None:
+        names.append(tensorboard_name(job))
     longest = max(names, key=len, default="")
     if len(longest) > MAX_NAME >= len(job.metadata.name):
         over = len(longest) - MAX_NAME
@@ -251,6 +254,11 @@ def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
     yield from image_problem(board.image, (*path, "image"))
     yield from one_of_problem(board.service_type, SERVICE_TYPES, (*path, "serviceType"))
     yield from mount_problems(board.volume_mounts, board.volumes, (*path, "volumeMounts"))
+    mounted = [PurePosixPath(mount.get("mountPath") or "/") for mount in board.volume_mounts]
+    if board.log_dir.startswith("/") and not any(map(PurePosixPath(board.log_dir).is_relative_to, mounted)):
+        message = f"no volume is mounted at {board.log_dir}: on a cluster TensorBoard finds nothing there"
+        hint = "mount the volume that the training writes to in volumeMounts"
+        yield Problem(path_text((*path, "logDir")), message, hint, warning=True)
 
 
 def _chief_problems(job: TFJob) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from tfjob.cli import outcome
 
 EXTRAS = {
     "tensorflow": ("tensorflow",),
+    "tensorboard": ("tensorboard",),
     "kube": ("aiohttp",),
     "operator": ("cryptography", "prometheus_client", "uvloop"),
 }

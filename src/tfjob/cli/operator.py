@@ -13,6 +13,7 @@ from tfjob.cli import outcome
 from tfjob.cli.context import valid_namespace
 from tfjob.cli.durations import time_span
 from tfjob.cli.operator_run import run
+from tfjob.cli.operator_self_test import self_test
 
 if TYPE_CHECKING:
     from tfjob.operator.installation import Installation
@@ -27,6 +28,22 @@ def operator() -> None:
 
 
 operator.add_command(run)
+operator.add_command(self_test)
+
+
+def _older_versions(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    """The versions of a list beside v1, which is stored and always served."""
+    from tfjob.api.older_crd import NAMES
+
+    given = [word.strip() for word in value.split(",")]
+    known = ("v1", *NAMES)
+    for name in given:
+        if name not in known:
+            said = f"{name or 'an empty name'} is no version of kubeflow.org, known are {', '.join(known)}"
+            raise click.BadParameter(said, ctx, param)
+    if "v1" not in given:
+        raise click.BadParameter("v1 must be among them: jobs are stored in it", ctx, param)
+    return tuple(name for name in NAMES if name in given)
 
 
 _PLACE = (
@@ -45,9 +62,18 @@ _PLACE = (
         help="Look after that namespace alone: a Role instead of a ClusterRole, no webhook, no CRD.",
     ),
 )
+_API_VERSIONS = click.option(
+    "--api-versions",
+    default="v1",
+    show_default=True,
+    metavar="LIST",
+    callback=_older_versions,
+    help="Versions of kubeflow.org to serve: v1, v1beta2, v1beta1, v1alpha2, v1alpha1, with commas between them.",
+)
 _SETTINGS = (
     click.option("--image", default="", metavar="IMAGE", help="The operator's image; none is published yet."),
     *_PLACE,
+    _API_VERSIONS,
     click.option(
         "--replicas",
         type=click.IntRange(1, 5),
@@ -68,6 +94,12 @@ _SETTINGS = (
         default="",
         metavar="NAME",
         help="volcano, or the name of a scheduler with the coscheduling plugin.",
+    ),
+    click.option(
+        "--tensorboard-image",
+        default="",
+        metavar="IMAGE",
+        help="The image of TensorBoards; unset: tf-job-tensorboard beside the operator's, with its tag.",
     ),
 )
 """What an installation may choose."""
@@ -94,24 +126,18 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 def manifests(crd_only: bool, output: str, **options: Any) -> None:
     """Print everything that an installation consists of, for `kubectl apply -f -`."""
     import msgspec
-    import yaml
 
-    from tfjob.api.crd import crd
-    from tfjob.operator.manifests import manifests as all_manifests
+    from tfjob.operator import manifests as made
+    from tfjob.operator.yaml_text import yaml_text
 
-    objects = [crd()] if crd_only else all_manifests(_settings(**options))
+    crd = made.crd(options["namespace"], options["api_versions"])
+    objects = [crd] if crd_only else made.manifests(_settings(**options))
     if output == "json":
         whole = objects[0] if crd_only else {"apiVersion": "v1", "kind": "List", "items": objects}
         click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
         return
 
-    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        """Writes what two places of the schema share twice, not as an anchor and an alias."""
-
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    click.echo(yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=120), nl=False)
+    click.echo(yaml_text(objects), nl=False)
 
 
 @operator.command()
@@ -199,6 +225,8 @@ def _settings(
     pull_policy: str,
     pull_secret: str,
     gang_scheduler_name: str,
+    tensorboard_image: str,
+    api_versions: tuple[str, ...],
 ) -> Settings:
     """The choices of a command line; an image must be among them."""
     from tfjob.api.image_reference import image_fault
@@ -210,8 +238,15 @@ def _settings(
             "--image is missing: no release of tfjob publishes an image of the operator yet",
             "Build and push one as docs/guides/operator.md shows, and name it: --image REGISTRY/tf-job-operator:TAG",
         )
-    if any(fault := image_fault(image)):
-        raise outcome.Stop(outcome.BAD_INPUT, f"--image {image}: {fault[0]}", fault[1])
+    for option, name in (("--image", image), ("--tensorboard-image", tensorboard_image)):
+        if name and any(fault := image_fault(name)):
+            raise outcome.Stop(outcome.BAD_INPUT, f"{option} {name}: {fault[0]}", fault[1])
+    if namespace_only and api_versions:
+        raise outcome.Stop(
+            outcome.BAD_INPUT,
+            f"--api-versions: {', '.join(api_versions)} cannot be served with --namespace-only",
+            "They are converted by a webhook, which belongs to the whole cluster: leave out one of the two options.",
+        )
     return Settings(
         image=image,
         namespace=namespace,
@@ -220,4 +255,6 @@ def _settings(
         pull_policy=pull_policy,
         pull_secret=pull_secret,
         gang_scheduler=gang_scheduler_name,
+        tensorboard_image=tensorboard_image,
+        older_versions=api_versions,
     )

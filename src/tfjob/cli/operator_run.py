@@ -82,6 +82,12 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
     help="volcano, or the name of a scheduler with the coscheduling plugin.",
 )
 @click.option(
+    "--tensorboard-image",
+    default="",
+    metavar="IMAGE",
+    help="The image of TensorBoards whose jobs name none; unset: the one that tools/image.py makes.",
+)
+@click.option(
     "--cluster-domain",
     default="",
     envvar="CUSTOM_CLUSTER_DOMAIN",
@@ -146,6 +152,7 @@ def run(
     health_probe_bind_address: Address,
     webhook_bind_address: Address,
     gang_scheduler_name: str,
+    tensorboard_image: str,
     cluster_domain: str,
     pending_grace: timedelta,
     last_lines: bool,
@@ -167,6 +174,7 @@ def run(
         from tfjob.kube import config
         from tfjob.operator import logs, process
         from tfjob.operator.options import Options
+        from tfjob.plan.children import TENSORBOARD_IMAGE
 
     access = config.load(context or None)
     logs.configure(json=log_format == "json", level=logging.getLevelNamesMapping()[log_level.upper()])
@@ -179,6 +187,7 @@ def run(
         health=health_probe_bind_address,
         webhook=webhook_bind_address,
         gang_scheduler=gang_scheduler_name,
+        tensorboard_image=tensorboard_image or TENSORBOARD_IMAGE,
         cluster_domain=cluster_domain,
         pending_grace=pending_grace,
         last_lines=last_lines,

@@ -98,6 +98,15 @@ class LogQuery:
     follow: bool = False
 
 
+@dataclass(frozen=True)
+class Board:
+    """A TensorBoard within reach of a browser, the folder that it shows, and whether it found no event files there."""
+
+    url: str
+    log_dir: str
+    is_empty: bool
+
+
 class NotFound(Exception):
     """No job, replica or container answers to a name; `hint` says what to do."""
 
@@ -162,3 +171,9 @@ class Console(Protocol):
 
     def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         """Runs a command in a container with this process's input and output; returns its exit code."""
+
+    def tensorboard(self, record: Record, port: int | None, ready: Callable[[Board], None]) -> None:
+        """Makes the TensorBoard of a job that asks for one reachable at a port of this machine, until interrupted.
+
+        No port means the usual one or, if that is taken, any. `ready` is called once it answers.
+        """

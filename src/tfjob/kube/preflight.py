@@ -18,7 +18,7 @@ from tfjob.kube.client import Client
 from tfjob.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from tfjob.kube.quota import shortages
 from tfjob.kube.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
-from tfjob.kube.submission import apply, create
+from tfjob.kube.submission import apply, as_kept, create
 from tfjob.plan.children import Settings, pod, template_of
 from tfjob.plan.parameter_server import config_map, has_default_server
 from tfjob.plan.tasks import Task, replicas_of
@@ -52,7 +52,7 @@ class Preflight:
         """The schema, the webhooks and the rights, as the API server applies them."""
         manifest, _ = to_version(self.job, API_VERSION)
         try:
-            await create(self.client, manifest, dry_run=True)
+            await create(self.client, await as_kept(self.client, manifest), dry_run=True)
         except AlreadyExists:
             return [Problem("metadata.name", "a job of that name exists on the cluster", warning=True)]
         except ApiError as error:

@@ -22,7 +22,7 @@ from tfjob.api.objects import ObjectMeta, Pod
 from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
-from tfjob.local import addresses, claims, images, resources, shadows, volumes
+from tfjob.local import addresses, claims, images, resources, shadows, tensorboard, volumes
 from tfjob.local.config import Config
 from tfjob.local.downward import Node
 from tfjob.local.references import References
@@ -140,9 +140,13 @@ def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
         yield _warning(("spec", "runPolicy", "schedulingPolicy"), "has no meaning on one machine")
     board = job.spec.tensor_board
     if board is not None:
-        look = f"look at the curves with: tensorboard --logdir {board.log_dir}"
-        yield _warning(("spec", "tensorBoard"), f"no TensorBoard is started here yet; {look}")
-        yield from _outside_service(board.service_type, ("spec", "tensorBoard", "serviceType"))
+        try:
+            tensorboard.interpreter(host.python, host.project)
+        except Refusal as refusal:
+            yield _warning(("spec", "tensorBoard"), f"none is started: {refusal.message}", _as_hint(refusal.hint))
+        if board.service_type in OUTSIDE_SERVICES:
+            at: At = ("spec", "tensorBoard", "serviceType")
+            yield _warning(at, f"{board.service_type} needs a cluster: here TensorBoard answers to this machine alone")
         yield from _volume_problems(board.volumes, ("spec", "tensorBoard", "volumes"), host)
 
 

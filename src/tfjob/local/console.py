@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
-from tfjob.controller.console import Event, Line, LogQuery, Record, Replica
+from tfjob.controller.console import Board, Event, Line, LogQuery, Record, Replica
 from tfjob.local import replica_logs, runs
 from tfjob.local.driving import ensure_driven, is_driven, is_interrupted, is_settled, start_background
 from tfjob.local.home import Home, boot_id
@@ -160,6 +160,17 @@ class LocalConsole:
         run = self._run(record_)
         pods = {task.name: pod for pod in self.store.children(Pod, record_.uid) if (task := task_of(pod))}
         return exec_in(pod_folder(run.folder, pods[replica]), container, list(command), tty=tty)
+
+    def tensorboard(self, record_: Record, port: int | None, ready: Callable[[Board], None]) -> None:
+        """Starts one of its own, also beside the one that a run's driver has: a driver's ends with the run."""
+        from tfjob.local import tensorboard
+        from tfjob.local.machine import machine_of
+        from tfjob.plan.children import Settings
+        from tfjob.plan.tensorboard import deployment
+
+        run = self._run(record_)
+        machine = machine_of(self.home, self.store, run)
+        tensorboard.show(deployment(run.job, Settings()), machine, run.folder, port, ready)
 
     def _run(self, record_: Record) -> Run:
         run = self.store.run(record_.uid)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod
+from tfjob.api.objects import Deployment, Pod
 from tfjob.controller.controller import Controller
 from tfjob.local import supervisor
 from tfjob.local.cluster import LocalCluster
@@ -32,6 +32,7 @@ from tfjob.local.network import Network
 from tfjob.local.pod_folder import pod_folder
 from tfjob.local.provenance import list_packages
 from tfjob.local.store import Run, Store, open_store
+from tfjob.local.tensorboard import Beside
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
 from tfjob.plan.plan import is_finished
@@ -72,6 +73,7 @@ class Driver:
         network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
         self.controller = Controller(cluster, settings)
+        self.board = Beside(machine, run.folder, lambda news: cluster.publish(run.job, news))
         self.kubelet = Kubelet(
             store,
             run,
@@ -96,6 +98,7 @@ class Driver:
                 if self.attached:
                     await self._stop_what_is_left(tick)
             finally:
+                self.board.close()
                 controller.cancel()
                 with suppress(asyncio.CancelledError):
                     await controller
@@ -118,6 +121,7 @@ class Driver:
     def _look(self, tick: Callable[[], None]) -> None:
         try:
             self.kubelet.sync()
+            self.board.sync(next(iter(self.store.children(Deployment, self.uid)), None))
             self._collect()
         except (OSError, sqlite3.Error) as error:
             # A full disk, mostly: what runs goes on, and the next look tries again.

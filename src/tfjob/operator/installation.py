@@ -17,7 +17,7 @@ from tfjob.api.crd import OWNER_LABEL
 from tfjob.kube import resources
 from tfjob.kube.client import Client
 from tfjob.kube.errors import Forbidden, KubeError, NotFound
-from tfjob.kube.resources import DEPLOYMENTS, LEASES, NAMESPACES, TFJOBS, VALIDATING_WEBHOOKS, Resource
+from tfjob.kube.resources import CRDS, DEPLOYMENTS, LEASES, NAMESPACES, TFJOBS, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.server_version import server_version, version_problem
 from tfjob.operator import handover, rbac
 from tfjob.operator.handover import Step
@@ -65,6 +65,8 @@ class Installation:
             await self._need_crd()
         await self._hand_over(await self._others(), allowed=take_over)
         await self._ensure_namespace()
+        if not self.settings.older_versions and not self.settings.one_namespace:
+            await self._serve_v1_alone()
         for one in manifests(self.settings):
             await self._apply(one)
             if one["kind"] == "CustomResourceDefinition":
@@ -82,6 +84,8 @@ class Installation:
         for one in reversed(manifests(self.settings)):
             if _said(one) not in kept:
                 await self._delete(one)
+        if not self.settings.one_namespace:
+            await self._serve_v1_alone()
         await self._delete_lease()
 
     async def purged(self) -> tuple[list[Object], list[str]]:
@@ -103,6 +107,24 @@ class Installation:
             return []
         crd = {"kind": "CustomResourceDefinition", "metadata": {"name": CRD_NAME}}
         return [crd, *rbac.for_users(), *([own_namespace()] if self.settings.namespace == NAMESPACE else [])]
+
+    async def _serve_v1_alone(self) -> None:
+        """Takes the older versions out of the CRD, where nobody converts them: the jobs are stored as v1.
+
+        Applying it does not do that: the certificate in it is the operator's, and would be left without a webhook.
+        """
+        try:
+            found = await self.client.get(CRDS, "", CRD_NAME)
+        except NotFound:
+            return
+        key, value = OWNER_LABEL
+        ours = (found["metadata"].get("labels") or {}).get(key) == value
+        if not ours or (found["spec"].get("conversion") or {}).get("strategy") != "Webhook":
+            return
+        versions = [one for one in found["spec"]["versions"] if one["storage"]]
+        body = {"spec": {"versions": versions, "conversion": {"strategy": "None", "webhook": None}}}
+        await self.client.patch(CRDS, "", CRD_NAME, body)
+        self.say(f"left CustomResourceDefinition {CRD_NAME} with v1 alone")
 
     async def _need_crd(self) -> None:
         """Only an administrator of the cluster can make it, so it must be there."""

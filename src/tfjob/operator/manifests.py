@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.crd import crd
+from tfjob import __version__
+from tfjob.api.older_crd import crd_with
 from tfjob.operator import rbac
 from tfjob.operator.names import (
+    CONVERSION_PATH,
     HEALTH_PORT,
     METRICS_PORT,
     NAME,
@@ -28,7 +31,10 @@ WEBHOOK_SECONDS = 3
 
 @dataclass(frozen=True)
 class Settings:
-    """What an installation may choose; with `one_namespace` the operator sees no other namespace and has no webhook."""
+    """What an installation may choose; with `one_namespace` the operator sees no other namespace and has no webhook.
+
+    `older_versions` (`v1beta1`) are served beside v1; they need the webhook.
+    """
 
     image: str
     namespace: str = NAMESPACE
@@ -37,6 +43,8 @@ class Settings:
     pull_policy: str = "IfNotPresent"
     pull_secret: str = ""
     gang_scheduler: str = ""
+    tensorboard_image: str = ""
+    older_versions: tuple[str, ...] = ()
 
 
 def manifests(settings: Settings) -> list[Object]:
@@ -49,14 +57,19 @@ def manifests(settings: Settings) -> list[Object]:
             deployment(settings),
         ]
     return [
-        crd(),
+        crd(settings.namespace, settings.older_versions),
         *([own_namespace()] if settings.namespace == NAMESPACE else []),
         service_account(settings),
-        *rbac.for_cluster(settings.namespace),
+        *rbac.for_cluster(settings.namespace, converts=bool(settings.older_versions)),
         service(settings),
         deployment(settings),
-        webhook(settings.namespace),
+        webhook(settings.namespace, settings.older_versions),
     ]
+
+
+def crd(namespace: str, older_versions: Sequence[str], *, url: str = "") -> Object:
+    """The CRD; the operator in `namespace` converts the older versions. It adds its certificate itself."""
+    return crd_with(older_versions, _client_config(namespace, CONVERSION_PATH, url))
 
 
 def own_namespace() -> Object:
@@ -122,12 +135,11 @@ def deployment(settings: Settings) -> Object:
     }
 
 
-def webhook(namespace: str, *, url: str = "") -> Object:
-    """Judges jobs before they are stored. While the operator is away, nothing is blocked: it judges them again.
+def webhook(namespace: str, older_versions: Sequence[str] = (), *, url: str = "") -> Object:
+    """Judges jobs before they are stored, each in the version of its user, whose paths a refusal names.
 
-    The operator adds its certificate itself. `url` takes the place of the Service where the API server cannot reach it.
+    While the operator is away, nothing is blocked: it judges them again. It adds its certificate itself.
     """
-    where: Object = {"service": {"name": NAME, "namespace": namespace, "path": WEBHOOK_PATH, "port": 443}}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
@@ -135,11 +147,11 @@ def webhook(namespace: str, *, url: str = "") -> Object:
         "webhooks": [
             {
                 "name": WEBHOOK,
-                "clientConfig": {"url": url} if url else where,
+                "clientConfig": _client_config(namespace, WEBHOOK_PATH, url),
                 "rules": [
                     {
                         "apiGroups": ["kubeflow.org"],
-                        "apiVersions": ["v1"],
+                        "apiVersions": ["v1", *older_versions],
                         "operations": ["CREATE", "UPDATE"],
                         "resources": ["tfjobs"],
                         "scope": "Namespaced",
@@ -155,6 +167,13 @@ def webhook(namespace: str, *, url: str = "") -> Object:
     }
 
 
+def _client_config(namespace: str, path: str, url: str) -> Object:
+    """How the API server reaches the operator; `url` takes the place of the Service where it cannot reach that."""
+    if url:
+        return {"url": url}
+    return {"service": {"name": NAME, "namespace": namespace, "path": path, "port": 443}}
+
+
 def arguments(settings: Settings) -> list[str]:
     """The command line of the operator in its container."""
     words = ["operator", "run", "--leader-elect"]
@@ -164,7 +183,14 @@ def arguments(settings: Settings) -> list[str]:
         words.append(f"--webhook-bind-address=:{WEBHOOK_PORT}")
     if settings.gang_scheduler:
         words.append(f"--gang-scheduler-name={settings.gang_scheduler}")
+    words.append(f"--tensorboard-image={settings.tensorboard_image or beside(settings.image)}")
     return words
+
+
+def beside(image: str) -> str:
+    """The image of TensorBoard in the registry of the operator's, with the same tag."""
+    folder, slash, name = image.partition("@")[0].rpartition("/")
+    return f"{folder}{slash}tf-job-tensorboard:{name.partition(':')[2] or __version__}"
 
 
 def _container(settings: Settings) -> Object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tfjob.plan.children import Settings
+from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
 CONFIG_MAP = "tf-job-operator-config"
@@ -51,6 +51,7 @@ class Options:
     health: Address = Address("", 8081)
     webhook: Address = Address("", 0)
     gang_scheduler: str = ""
+    tensorboard_image: str = TENSORBOARD_IMAGE
     cluster_domain: str = ""
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
@@ -67,4 +68,5 @@ class Options:
             last_lines=self.last_lines,
             gang_scheduler=self.gang_scheduler,
             tf_image=self.tf_image,
+            tensorboard_image=self.tensorboard_image,
         )

@@ -31,12 +31,12 @@ from tfjob.api.crd import crd_problem
 from tfjob.api.types import KIND
 from tfjob.controller.controller import Controller
 from tfjob.kube.client import Client
-from tfjob.kube.cluster import JOB_KINDS, KubeCluster
+from tfjob.kube.cluster import KubeCluster
 from tfjob.kube.config import Access
 from tfjob.kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.lease import Lease, LeaseLost
-from tfjob.kube.resources import CRDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
+from tfjob.kube.resources import CRDS, JOB_KINDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.kube.server_version import server_version, version_problem
 from tfjob.operator import probes
 from tfjob.operator.config_watch import ConfigMapWatch, Configuration, FileWatch

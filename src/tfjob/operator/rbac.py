@@ -61,11 +61,29 @@ LEASE_RULES: list[Rule] = [
 ]
 """In the operator's own namespace."""
 
+TEST_RULES: list[Rule] = [
+    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get", "create", "delete"]},
+    {"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"]},
+]
+"""What the test of an installation needs, in the namespace of its job."""
 
-def for_cluster(namespace: str) -> list[Object]:
+
+CONVERSION_RULES: list[Rule] = [
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "resourceNames": [CRD_NAME],
+        "verbs": ["patch"],
+    }
+]
+"""Of an operator that serves older versions: the CRD holds the certificate by which it is believed."""
+
+
+def for_cluster(namespace: str, *, converts: bool = False) -> list[Object]:
     """The rights of an operator that looks after all namespaces and runs in `namespace`."""
     return [
-        _role("ClusterRole", "", [*JOB_RULES, *CLUSTER_RULES]),
+        _role("ClusterRole", "", [*JOB_RULES, *CLUSTER_RULES, *(CONVERSION_RULES if converts else ())]),
         _binding("ClusterRole", "", namespace),
         _role("Role", namespace, LEASE_RULES),
         _binding("Role", namespace, namespace),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from tfjob import __version__
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
 from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.origin import origin
@@ -23,6 +24,9 @@ from tfjob.plan.tf_config import main_template_container, port, tf_configs
 SIZE = "tfjob/cluster-size"
 """Annotation of a pod: the size of the cluster that its TF_CONFIG describes."""
 FALLBACK = "FallbackToLogsOnError"
+
+TENSORBOARD_IMAGE = f"localhost/tf-job-tensorboard:{__version__}"
+"""As tools/image.py makes it; an installation names the one in its registry."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Settings:
     accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
     tf_image: str = ""
     server_program: str = ""
+    tensorboard_image: str = TENSORBOARD_IMAGE
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:

@@ -6,6 +6,7 @@ decides survives the controller that decided it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +17,7 @@ from tfjob.api.origin import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
-from tfjob.plan import accelerators, conditions, in_place, limits, memory, pod_groups, success, summary
+from tfjob.plan import accelerators, conditions, in_place, limits, memory, pod_groups, success, summary, tensorboard
 from tfjob.plan.actions import Action, DeleteJob, News
 from tfjob.plan.children import Settings, template_of
 from tfjob.plan.cleanup import cleanup, everything
@@ -57,10 +58,19 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     """Decides what one pass over a job writes and does."""
     if not _is_ours(job):
         return Plan(job.status)
+    settings = settings or Settings()
+    replicas, board = tensorboard.apart(job, observed)
+    decision = _plan(job, replicas, now, settings)
+    beside = tensorboard.steps(replace(job, status=decision.status), board, settings)
+    return dataclasses.replace(decision, actions=[*decision.actions, *beside]) if beside else decision
+
+
+def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
+    """The same for its replicas."""
     if is_finished(job.status):
         return _after_the_end(Pass(job, observed, now))
     job = memory.adopted(job)
-    this = Pass(job, observed, now, settings or Settings())
+    this = Pass(job, observed, now, settings)
     if job.status.attempt == 0 and (problems := errors(validate(job))):
         return refusal(job, observed, problems, now)
     if job.spec.run_policy.suspend and job.status.attempt == 0:
@@ -86,6 +96,7 @@ def refusal(job: TFJob, observed: Observed, problems: Sequence[Problem], now: da
     """
     if not _is_ours(job):
         return Plan(job.status)
+    observed, _ = tensorboard.apart(job, observed)
     if is_finished(job.status):
         return _after_the_end(Pass(job, observed, now))
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
