@@ -21,7 +21,8 @@ from tfjob.api.served import UNSAID
 from tfjob.api.types import ORIGIN
 from tfjob.kube.resources import CRDS, TFJOBS
 from tfjob.operator import rbac
-from tfjob.operator.manifests import Settings, crd, own_namespace, service_account, webhook
+from tfjob.operator.api_versions import ApiVersions
+from tfjob.operator.manifests import Settings, crds, own_namespace, service_account, webhook
 from tfjob.operator.names import NAME, NAMESPACE
 
 Object = dict[str, Any]
@@ -44,6 +45,9 @@ def job(version: str, name: str = "", **spec: Any) -> Object:
         "metadata": {"name": name or f"from-{version}"},
         "spec": {**copy.deepcopy(SPECS[version]), **spec},
     }
+
+
+ALL = ApiVersions(("v1", *NAMES), tensorflow=False)
 
 
 class Served:
@@ -69,8 +73,8 @@ class Served:
     def converts(self, address: str) -> None:
         """Makes the API server ask the operator at an address."""
         self.client.apply(
-            crd(NAMESPACE, NAMES, url=f"https://{address}/convert"),
-            webhook(NAMESPACE, NAMES, url=f"https://{address}/validate"),
+            *crds(NAMESPACE, ALL, url=f"https://{address}/convert"),
+            webhook(NAMESPACE, ALL, url=f"https://{address}/validate"),
         )
 
     def answers(self) -> bool:
@@ -85,8 +89,8 @@ class Served:
 
 @pytest.fixture(scope="module")
 def world(own_cluster: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    own_cluster.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE, converts=True))
-    own_cluster.apply(crd(NAMESPACE, ()))
+    own_cluster.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE, ALL))
+    own_cluster.apply(*crds(NAMESPACE, ALL.stored))
     wait_until(lambda: served(own_cluster), 60)
     token = own_cluster.kubectl("create", "token", NAME, "-n", NAMESPACE).strip()
     rights = with_token(token, own_cluster.kubeconfig, tmp_path_factory.mktemp("rights"), NAMESPACE)

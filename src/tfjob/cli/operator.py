@@ -16,6 +16,7 @@ from tfjob.cli.operator_run import run
 from tfjob.cli.operator_self_test import self_test
 
 if TYPE_CHECKING:
+    from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.installation import Installation
     from tfjob.operator.manifests import Settings
 
@@ -31,19 +32,13 @@ operator.add_command(run)
 operator.add_command(self_test)
 
 
-def _older_versions(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    """The versions of a list beside v1, which is stored and always served."""
-    from tfjob.api.older_crd import NAMES
+def _api_versions(ctx: click.Context, param: click.Parameter, value: str) -> ApiVersions | None:
+    from tfjob.operator.api_versions import ApiVersions
 
-    given = [word.strip() for word in value.split(",")]
-    known = ("v1", *NAMES)
-    for name in given:
-        if name not in known:
-            said = f"{name or 'an empty name'} is no version of kubeflow.org, known are {', '.join(known)}"
-            raise click.BadParameter(said, ctx, param)
-    if "v1" not in given:
-        raise click.BadParameter("v1 must be among them: jobs are stored in it", ctx, param)
-    return tuple(name for name in NAMES if name in given)
+    try:
+        return ApiVersions.read(value) if value else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 _PLACE = (
@@ -64,11 +59,11 @@ _PLACE = (
 )
 _API_VERSIONS = click.option(
     "--api-versions",
-    default="v1",
-    show_default=True,
+    default="",
     metavar="LIST",
-    callback=_older_versions,
-    help="Versions of kubeflow.org to serve: v1, v1beta2, v1beta1, v1alpha2, v1alpha1, with commas between them.",
+    callback=_api_versions,
+    help="Versions to serve, with commas between them: v1, v1beta2, v1beta1, v1alpha2, v1alpha1 of kubeflow.org, and "
+    "tensorflow.org/v1alpha1; unset: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
 )
 _SETTINGS = (
     click.option("--image", default="", metavar="IMAGE", help="The operator's image; none is published yet."),
@@ -118,7 +113,7 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 
 
 @operator.command()
-@click.option("--crd-only", is_flag=True, help="Only the CustomResourceDefinition.")
+@click.option("--crd-only", is_flag=True, help="Only the CustomResourceDefinitions.")
 @_with(*_SETTINGS)
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
@@ -128,15 +123,15 @@ def manifests(crd_only: bool, output: str, **options: Any) -> None:
     import msgspec
 
     from tfjob.operator import manifests as made
+    from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.yaml_text import yaml_text
 
-    crd = made.crd(options["namespace"], options["api_versions"])
-    objects = [crd] if crd_only else made.manifests(_settings(**options))
+    crds = made.crds(options["namespace"], options["api_versions"] or ApiVersions())
+    objects = crds if crd_only else made.manifests(_settings(**options))
     if output == "json":
-        whole = objects[0] if crd_only else {"apiVersion": "v1", "kind": "List", "items": objects}
+        whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
         click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
         return
-
     click.echo(yaml_text(objects), nl=False)
 
 
@@ -185,7 +180,7 @@ def uninstall(context: str | None, purge: bool, yes: bool, namespace: str, names
 
 
 def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) -> None:
-    names = [f"{one['kind']} {one['metadata']['name']}" for one in objects] + [f"TFJob {job}" for job in jobs]
+    names = [f"{one['kind']} {one['metadata']['name']}" for one in objects] + jobs
     click.echo("\n  ".join(("--purge also deletes, with everything in them:", *names)) if names else "nothing to purge")
     if not names or yes:
         return
@@ -226,10 +221,11 @@ def _settings(
     pull_secret: str,
     gang_scheduler_name: str,
     tensorboard_image: str,
-    api_versions: tuple[str, ...],
+    api_versions: ApiVersions | None,
 ) -> Settings:
     """The choices of a command line; an image must be among them."""
     from tfjob.api.image_reference import image_fault
+    from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.manifests import Settings
 
     if not image:
@@ -241,10 +237,10 @@ def _settings(
     for option, name in (("--image", image), ("--tensorboard-image", tensorboard_image)):
         if name and any(fault := image_fault(name)):
             raise outcome.Stop(outcome.BAD_INPUT, f"{option} {name}: {fault[0]}", fault[1])
-    if namespace_only and api_versions:
+    if namespace_only and api_versions and api_versions.older:
         raise outcome.Stop(
             outcome.BAD_INPUT,
-            f"--api-versions: {', '.join(api_versions)} cannot be served with --namespace-only",
+            f"--api-versions: {', '.join(api_versions.older)} cannot be served with --namespace-only",
             "They are converted by a webhook, which belongs to the whole cluster: leave out one of the two options.",
         )
     return Settings(
@@ -256,5 +252,5 @@ def _settings(
         pull_secret=pull_secret,
         gang_scheduler=gang_scheduler_name,
         tensorboard_image=tensorboard_image,
-        older_versions=api_versions,
+        api_versions=api_versions or (ApiVersions().stored if namespace_only else ApiVersions()),
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfjob import __version__
 from tfjob.api.older_crd import crd_with
+from tfjob.api.origin import TENSORFLOW
+from tfjob.api.tf_job_crd import tf_job_crd
 from tfjob.operator import rbac
+from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.names import (
     CONVERSION_PATH,
     HEALTH_PORT,
@@ -33,7 +35,7 @@ WEBHOOK_SECONDS = 3
 class Settings:
     """What an installation may choose; with `one_namespace` the operator sees no other namespace and has no webhook.
 
-    `older_versions` (`v1beta1`) are served beside v1; they need the webhook.
+    Versions of kubeflow.org beside v1 need the webhook, so there they are none.
     """
 
     image: str
@@ -44,7 +46,7 @@ class Settings:
     pull_secret: str = ""
     gang_scheduler: str = ""
     tensorboard_image: str = ""
-    older_versions: tuple[str, ...] = ()
+    api_versions: ApiVersions = field(default_factory=ApiVersions)
 
 
 def manifests(settings: Settings) -> list[Object]:
@@ -52,24 +54,25 @@ def manifests(settings: Settings) -> list[Object]:
     if settings.one_namespace:
         return [
             service_account(settings),
-            *rbac.for_namespace(settings.namespace),
+            *rbac.for_namespace(settings.namespace, settings.api_versions),
             service(settings),
             deployment(settings),
         ]
     return [
-        crd(settings.namespace, settings.older_versions),
+        *crds(settings.namespace, settings.api_versions),
         *([own_namespace()] if settings.namespace == NAMESPACE else []),
         service_account(settings),
-        *rbac.for_cluster(settings.namespace, converts=bool(settings.older_versions)),
+        *rbac.for_cluster(settings.namespace, settings.api_versions),
         service(settings),
         deployment(settings),
-        webhook(settings.namespace, settings.older_versions),
+        webhook(settings.namespace, settings.api_versions),
     ]
 
 
-def crd(namespace: str, older_versions: Sequence[str], *, url: str = "") -> Object:
-    """The CRD; the operator in `namespace` converts the older versions. It adds its certificate itself."""
-    return crd_with(older_versions, _client_config(namespace, CONVERSION_PATH, url))
+def crds(namespace: str, versions: ApiVersions, *, url: str = "") -> list[Object]:
+    """The CRDs; the operator in `namespace` converts the older versions. It adds its certificate itself."""
+    kubeflow = [crd_with(versions.older, _client_config(namespace, CONVERSION_PATH, url))] if versions.kubeflow else []
+    return [*kubeflow, *([tf_job_crd()] if versions.tensorflow else [])]
 
 
 def own_namespace() -> Object:
@@ -135,7 +138,7 @@ def deployment(settings: Settings) -> Object:
     }
 
 
-def webhook(namespace: str, older_versions: Sequence[str] = (), *, url: str = "") -> Object:
+def webhook(namespace: str, versions: ApiVersions, *, url: str = "") -> Object:
     """Judges jobs before they are stored, each in the version of its user, whose paths a refusal names.
 
     While the operator is away, nothing is blocked: it judges them again. It adds its certificate itself.
@@ -149,13 +152,8 @@ def webhook(namespace: str, older_versions: Sequence[str] = (), *, url: str = ""
                 "name": WEBHOOK,
                 "clientConfig": _client_config(namespace, WEBHOOK_PATH, url),
                 "rules": [
-                    {
-                        "apiGroups": ["kubeflow.org"],
-                        "apiVersions": ["v1", *older_versions],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": ["tfjobs"],
-                        "scope": "Namespaced",
-                    }
+                    *([_judged("kubeflow.org", *versions.kubeflow)] if versions.kubeflow else []),
+                    *([_judged(*TENSORFLOW.split("/"))] if versions.tensorflow else []),
                 ],
                 "failurePolicy": "Ignore",
                 "matchPolicy": "Equivalent",
@@ -164,6 +162,17 @@ def webhook(namespace: str, older_versions: Sequence[str] = (), *, url: str = ""
                 "admissionReviewVersions": ["v1"],
             }
         ],
+    }
+
+
+def _judged(group: str, *versions: str) -> Object:
+    """The rule for the jobs of one group."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": list(versions),
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["tfjobs"],
+        "scope": "Namespaced",
     }
 
 
