@@ -15,23 +15,38 @@ import pytest
 import yaml
 
 from browser import Browser, shows_scalar
-from event_files import write_scalar
 from installed import Installed
 from running import Running, processes_of, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
-TAG = "cross_entropy"
+TAG = "epoch_loss"
+TRAINING = """
+import os, pathlib, sys, time
+begin, stop = map(pathlib.Path, sys.argv[1:])
+while not begin.exists():
+    time.sleep(0.1)
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import numpy, tensorflow as tf
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+inputs = numpy.linspace(0, 1, 64).reshape(64, 1)
+board = tf.keras.callbacks.TensorBoard("/app/tf_files/training_summaries", write_graph=False)
+model.fit(inputs, 2 * inputs, epochs=3, verbose=0, callbacks=[board])
+print("trained", flush=True)
+while not stop.exists():
+    time.sleep(0.1)
+"""
 URL = re.compile(r"http://127\.0\.0\.1:\d+/")
 
 
-def manifest(folder: Path, script: str, name: str = "board") -> str:
+def manifest(folder: Path, *command: str) -> str:
     """The third exercise of the documents: the trainer and TensorBoard mount one volume at different paths."""
     volumes = [{"name": "share", "persistentVolumeClaim": {"claimName": "results"}}]
     container = {
         "name": "tensorflow",
         "image": "someone/trainer:cpu",
-        "command": ["sh", "-c", script],
+        "command": list(command),
         "volumeMounts": [{"name": "share", "mountPath": "/app/tf_files"}],
     }
     spec: dict[str, Any] = {
@@ -43,7 +58,7 @@ def manifest(folder: Path, script: str, name: str = "board") -> str:
         },
         "replicaSpecs": [{"template": {"spec": {"volumes": volumes, "containers": [container]}}}],
     }
-    job = {"apiVersion": "tensorflow.org/v1alpha1", "kind": "TfJob", "metadata": {"name": name}, "spec": spec}
+    job = {"apiVersion": "tensorflow.org/v1alpha1", "kind": "TfJob", "metadata": {"name": "board"}, "spec": spec}
     file = folder / "job.yaml"
     file.write_text(yaml.safe_dump(job))
     return str(file)
@@ -55,22 +70,18 @@ def url_of(running: Running) -> str:
     return next(found[0] for line in running.lines if (found := URL.search(line)))
 
 
+@pytest.mark.tensorflow
 @pytest.mark.root  # paths of volumes are real only with mounts of one's own
 def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_afterwards(
     tool: Installed, tmp_path: Path
 ) -> None:
     home, begin, stop = tmp_path / "home", tmp_path / "begin", tmp_path / "stop"
-    events = write_scalar(tmp_path / "events", TAG, [2.0, 1.0, 0.5])
-    script = (
-        f"while [ ! -e {begin} ]; do sleep 0.1; done; mkdir -p /app/tf_files/training_summaries;"
-        f" cp {events} /app/tf_files/training_summaries/; echo written; while [ ! -e {stop} ]; do sleep 0.1; done"
-    )
     browser = Browser(tmp_path)
-    run = Running(tool, home, manifest(tmp_path, script))
+    run = Running(tool, home, manifest(tmp_path, "python", "-c", TRAINING, str(begin), str(stop)))
     url = url_of(run)
     assert any("(no event files yet in" in line for line in run.lines), run.lines
     begin.touch()
-    run.wait_for("written")
+    run.wait_for("trained")
     wait_until(lambda: shows_scalar(browser.page(url), TAG), 30, lambda: "no scalar on the page")
     stop.touch()
     assert run.finish() == 0
@@ -87,7 +98,7 @@ def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_after
 
 def test_it_ends_with_the_run_even_if_that_is_killed(tool: Installed, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    run = Running(tool, home, manifest(tmp_path, "sleep 100"))
+    run = Running(tool, home, manifest(tmp_path, "sleep", "100"))
     url_of(run)
     os.kill(run.process.pid, signal.SIGKILL)
     run.finish()
@@ -99,7 +110,7 @@ def test_without_tensorboard_the_run_goes_on_and_the_line_that_installs_it_is_sh
     user_tool: Installed, tmp_path: Path
 ) -> None:
     home = user_tool.make_folder(tmp_path / "home")
-    file = manifest(tmp_path, "echo trained")
+    file = manifest(tmp_path, "echo", "trained")
     done = user_tool.tfjob(home, "run", file)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trained" in done.stdout

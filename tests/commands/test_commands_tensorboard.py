@@ -101,9 +101,10 @@ def test_the_scalar_of_a_job_is_on_the_page_both_ways_and_stays_until_the_job_is
     viewer = Running(on_nodes.tool, on_nodes.home, "curves", "--port", "0", "--no-browser", command="tensorboard")
     try:
         viewer.wait_for("Press Ctrl-C to end.", 120)
-        first, shown = viewer.lines[:2]
-        assert shown == "it shows /tmp/tensorflow/training_summaries"
-        page = browser.page(first.removeprefix("TensorBoard of curves: "))
+        told = dict(line.split(": ", 1) for line in viewer.lines if line.startswith("TensorBoard of"))
+        assert "it shows /tmp/tensorflow/training_summaries" in viewer.lines, viewer.lines
+        assert len(viewer.lines) == 3, viewer.lines
+        page = browser.page(told["TensorBoard of curves"])
         assert shows_scalar(page, TAG)
     finally:
         viewer.process.send_signal(signal.SIGINT)
