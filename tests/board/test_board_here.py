@@ -118,15 +118,3 @@ def test_without_tensorboard_the_run_goes_on_and_the_line_that_installs_it_is_sh
     shown = user_tool.tfjob(home, "tensorboard", "board")
     assert shown.returncode == 2
     assert "-m pip install 'tfjob[tensorboard]'" in shown.stderr
-
-
-def test_a_job_without_one_says_how_to_ask_for_it(tool: Installed, tmp_path: Path) -> None:
-    home, file = tmp_path / "home", tmp_path / "plain.yaml"
-    container = {"name": "tensorflow", "image": "x", "command": ["true"]}
-    spec = {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [container]}}}}}
-    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "plain"}, "spec": spec}
-    file.write_text(yaml.safe_dump(job))
-    assert tool.tfjob(home, "run", str(file)).returncode == 0
-    shown = tool.tfjob(home, "tensorboard", "plain")
-    assert shown.returncode == 3
-    assert "plain.1 has no TensorBoard" in shown.stderr
