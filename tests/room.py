@@ -40,7 +40,7 @@ class Room:
 
     def make(self, resource: Resource, body: Object) -> Object:
         """Makes an object of any kind."""
-        answer = self._do(lambda: self.client.create(resource, self.namespace, body))
+        answer = self.do(lambda: self.client.create(resource, self.namespace, body))
         made: Object = msgspec.json.decode(answer)
         return made
 
@@ -50,20 +50,20 @@ class Room:
 
     def patch(self, resource: Resource, name: str, changes: Object) -> None:
         """Changes an object of any kind."""
-        self._do(lambda: self.client.patch(resource, self.namespace, name, changes))
+        self.do(lambda: self.client.patch(resource, self.namespace, name, changes))
 
     def write_status(self, name: str, status: Object, resource: Resource = TFJOBS) -> None:
         """Writes the status of a job, or of another object, as another controller would."""
-        self._do(lambda: self.client.patch(resource, self.namespace, name, {"status": status}, subresource="status"))
+        self.do(lambda: self.client.patch(resource, self.namespace, name, {"status": status}, subresource="status"))
 
     def delete(self, resource: Resource, name: str, propagation: str = "Background") -> None:
         """Deletes an object."""
-        self._do(lambda: self.client.delete(resource, self.namespace, name, propagation=propagation))  # type: ignore[arg-type]
+        self.do(lambda: self.client.delete(resource, self.namespace, name, propagation=propagation))  # type: ignore[arg-type]
 
     def find(self, resource: Resource, name: str) -> Object | None:
         """An object, if there is one."""
         try:
-            found: Object = self._do(lambda: self.client.get(resource, self.namespace, name))
+            found: Object = self.do(lambda: self.client.get(resource, self.namespace, name))
         except NotFound:
             return None
         return found
@@ -114,7 +114,7 @@ class Room:
 
     def objects(self, resource: Resource, label_selector: str = "") -> list[Object]:
         """All objects of a kind."""
-        return list(self._do(lambda: self.client.list(resource, self.namespace, label_selector=label_selector)).items)
+        return list(self.do(lambda: self.client.list(resource, self.namespace, label_selector=label_selector)).items)
 
     def uids(self, job: str) -> dict[str, str]:
         """Which pods a job has."""
@@ -188,9 +188,11 @@ class Room:
             "containerStatuses": [{**entry, "state": state, **container}],
         }
         changes = {"status": status, **({"metadata": {"uid": uid}} if uid else {})}
-        self._do(lambda: self.client.patch(PODS, self.namespace, pod, changes, subresource="status"))
+        self.do(lambda: self.client.patch(PODS, self.namespace, pod, changes, subresource="status"))
 
-    def _do(self, request: Callable[[], Any]) -> Any:
+    def do(self, request: Callable[[], Any]) -> Any:
+        """Waits for what a request answers."""
+
         async def done() -> Any:
             return await request()
 

@@ -48,7 +48,7 @@ def test_replica_types_are_respelt_in_any_case(written: str, canonical: str) -> 
         ({"restartPolicy": "ExitCode", **pod({}, restartPolicy="Always")}, "ExitCode"),
         (pod({}, restartPolicy="OnFailure"), "OnFailure"),
         (pod({}), "Never"),
-        ({"replicas": 2}, "OnFailure"),
+        ({"replicas": 2}, "Always"),
     ],
     ids=["its own", "the template's", "neither", "the default parameter server"],
 )

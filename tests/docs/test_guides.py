@@ -11,8 +11,8 @@ from docs.guide import play
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
-ELSEWHERE = ("cluster.md", "tensorboard.md")
-"""Played by tests/commands, which has a cluster, and by tests/board, which has the time for a training."""
+ELSEWHERE = {"cluster.md", "helm.md", "tensorboard.md"}
+"""Played by tests/commands and tests/operator, which have a cluster, and tests/board, which has time for a training."""
 GUIDES = sorted(page for page in (ROOT / "docs" / "guides").glob("*.md") if page.name not in ELSEWHERE)
 
 

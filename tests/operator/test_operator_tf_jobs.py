@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from commands.cluster_line import on_cluster
 from devcluster.client import Client
+from installed import Installed
 from operating import operating
+from plan.builders import job
 from room import Room, room, template
+from room import job as v1_job
 from running import wait_until
-from served import served
+from served import serve_tfjobs, served
+from tfjob.api.origin import TENSORFLOW
 from tfjob.api.tf_job_crd import tf_job_crd
 from tfjob.kube.resources import CONFIG_MAPS, JOBS, PODS, SERVICES, TF_JOBS
+from tfjob.kube.tf_jobs import draw
 
 Object = dict[str, Any]
 
@@ -200,6 +208,64 @@ def test_a_job_that_is_deleted_takes_everything_with_it(documents: Room) -> None
     team.delete(TF_JOBS, "short")
     for resource in (JOBS, SERVICES, CONFIG_MAPS):
         wait_until(lambda kind=resource: not team.objects(kind, f"runtime_id={runtime_id}"), 90)  # type: ignore[misc]
+
+
+def test_a_name_that_is_taken_means_another_id(documents: Room) -> None:
+    team = documents
+    team.make(SERVICES, {"metadata": {"name": "worker-aaaa-1"}, "spec": {"ports": [{"port": 1}]}})
+    ids = iter(("used", "aaaa", "free"))
+    owner = job(name="draws", origin=TENSORFLOW, master=1, worker=2)
+    owner = replace(owner, metadata=replace(owner.metadata, namespace=team.namespace))
+    assert team.do(lambda: draw(team.client, owner, {"used"}, lambda: next(ids))) == "free"
+
+
+def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(
+    own_cluster: Client, tool: Installed, tmp_path: Path
+) -> None:
+    serve_tfjobs(own_cluster)
+    own_cluster.apply(tf_job_crd())
+    namespace = own_cluster.namespace()
+    config = own_cluster.kubeconfig
+    with room(config, namespace) as team, operating(config, f"--namespace={namespace}"):
+        team.create(v1_job("same", worker=1))
+        runtime_id = begin(team, tf_job("same", replica("MASTER")), "master-0")
+        team.all_run("same", "worker-0")
+
+        lines = own_cluster.kubectl("get", "tfjobs.tensorflow.org", "-n", namespace).splitlines()
+        assert lines[1].split()[:4] == ["same", "Running", "Running", runtime_id]
+        assert own_cluster.kubectl("get", "tfja", "-n", namespace).splitlines()[0].split()[1] == "PHASE"
+        assert own_cluster.kubectl("get", "tfjob", "-n", namespace).splitlines()[0].split()[1] == "STATE"
+
+        command = on_cluster(tool, config, namespace, tmp_path)
+        listed = command("ps")
+        assert [line.split()[0] for line in listed.splitlines()[1:]] == ["same", "tfja/same"]
+        assert "master-0" in command("status", "tfja/same")
+        assert "worker-0" in command("status", "same")
+
+        command("stop", "tfja/same")
+        status = until(team, "same", phase="Creating", state="Running")
+        assert status["reason"] == "Stopped"
+        assert pods(team, "same") == {}
+        command("resume", "tfja/same")
+        wait_until(lambda: len(pods(team, "same")) == 1, 90)
+        assert team.get(TF_JOBS, "same")["spec"]["RuntimeId"] == runtime_id
+        command("delete", "-y", "tfja/same")
+        assert team.find(TF_JOBS, "same") is None
+        team.until("same", "Running")
+
+
+def test_a_manifest_of_tensorflow_org_becomes_a_tf_job_where_there_are_any(
+    documents: Room, own_cluster: Client, tool: Installed, tmp_path: Path
+) -> None:
+    command = on_cluster(tool, own_cluster.kubeconfig, documents.namespace, tmp_path)
+    manifest = tmp_path / "tfjob.json"
+    manifest.write_text(json.dumps(tf_job("sent", replica("MASTER"))))
+    command("run", "--detach", str(manifest))
+    until(documents, "sent", phase="Creating")
+    stored = documents.get(TF_JOBS, "sent")
+    assert stored["kind"] == "TfJob"
+    assert stored["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["image"] == "example.com/train:1"
+    assert "tfjob/origin" not in stored["metadata"].get("annotations", {})
 
 
 def _is_new(team: Room, job: str, task: str, before: dict[str, Object]) -> bool:

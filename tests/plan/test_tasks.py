@@ -34,7 +34,7 @@ def test_the_children_of_a_task_are_known_by_their_labels() -> None:
         (ReplicaSpec(restart_policy="ExitCode", template={"spec": {"restartPolicy": "Always"}}), "ExitCode"),
         (ReplicaSpec(template={"spec": {"restartPolicy": "Always"}}), "Always"),
         (ReplicaSpec(template=template()), "Never"),
-        (ReplicaSpec(template=None), "OnFailure"),
+        (ReplicaSpec(template=None), "Always"),
     ],
 )
 def test_a_templates_own_restart_policy_counts_when_the_replica_sets_none(replica: ReplicaSpec, expected: str) -> None:

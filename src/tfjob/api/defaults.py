@@ -8,19 +8,22 @@ from msgspec.structs import replace
 
 from tfjob.api.conversion import canonical_type
 from tfjob.api.origin import origin
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PORT_NAME, ReplicaSpec, TFJob
 
 NAMESPACE = "default"
 CLEAN_POD_POLICY = "Running"
-RESTART_POLICY = "Never"
-_DEFAULT_PARAMETER_SERVER = {"spec": {"restartPolicy": "OnFailure"}}
+RESTART_POLICY, SERVER_RESTART_POLICY = "Never", "Always"
 
 
 def with_defaults(job: TFJob) -> TFJob:
     """The job with its defaults; the given one stays as it is."""
     replicas: dict[str, ReplicaSpec] = {}
     for name, spec in job.spec.tf_replica_specs.items():
-        replicas.setdefault(canonical_type(name), _replica(spec, needs_port=origin(job).tf_config))
+        is_ours = serves_by_default(job, name, spec)
+        needs_port = origin(job).tf_config and not is_ours
+        policy = SERVER_RESTART_POLICY if is_ours else RESTART_POLICY
+        replicas.setdefault(canonical_type(name), _replica(spec, needs_port, policy))
     run_policy = replace(job.spec.run_policy, clean_pod_policy=job.spec.run_policy.clean_pod_policy or CLEAN_POD_POLICY)
     return replace(
         job,
@@ -29,11 +32,11 @@ def with_defaults(job: TFJob) -> TFJob:
     )
 
 
-def _replica(spec: ReplicaSpec, needs_port: bool) -> ReplicaSpec:
-    own_policy = (spec.template or _DEFAULT_PARAMETER_SERVER).get("spec", {}).get("restartPolicy")
+def _replica(spec: ReplicaSpec, needs_port: bool, policy: str) -> ReplicaSpec:
+    own_policy = (spec.template or {}).get("spec", {}).get("restartPolicy")
     return ReplicaSpec(
         replicas=1 if spec.replicas is None else spec.replicas,
-        restart_policy=spec.restart_policy or own_policy or RESTART_POLICY,
+        restart_policy=spec.restart_policy or own_policy or policy,
         template=_template(spec.template, needs_port) if spec.template else spec.template,
     )
 

@@ -15,6 +15,9 @@ REPLICA_INDEX_LABEL = "training.kubeflow.org/replica-index"
 JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
 OPERATOR_NAME = "tfjob-controller"
 
+FIRST_LABEL, RUNTIME_ID_LABEL, TF_JOB_NAME_LABEL = "tensorflow.org", "runtime_id", "tf_job_name"
+"""What the children of a TfJob carry; the first one is empty."""
+
 RUNTIME_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -54,10 +57,15 @@ def runtime_id(job: TFJob) -> str:
 
 def job_labels(job: TFJob) -> dict[str, str]:
     """What selects every child of a job."""
-    labels = {OPERATOR_NAME_LABEL: OPERATOR_NAME, JOB_NAME_LABEL: job.metadata.name}
+    labels = {OPERATOR_NAME_LABEL: OPERATOR_NAME, name_label(job): job.metadata.name}
     if origin(job).is_first:
-        labels |= {"tensorflow.org": "", "runtime_id": runtime_id(job), "tf_job_name": job.metadata.name}
+        labels |= {FIRST_LABEL: "", RUNTIME_ID_LABEL: runtime_id(job)}
     return labels
+
+
+def name_label(job: TFJob) -> str:
+    """The label that holds a job's name; each kind has its own, for a cluster may have both with the same name."""
+    return TF_JOB_NAME_LABEL if origin(job).is_first else JOB_NAME_LABEL
 
 
 def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Stored TFJobs in any version of kubeflow.org: what the conversion webhook answers with.
+"""Stored jobs in any version: what the conversion webhook answers with, and how a TfJob of tensorflow.org is read.
 
 Nothing is judged and nothing is lost: whatever the API server has stored must come out again, also what is wrong or
 odd, and come back as it was. What a version cannot say travels with the object in one annotation, as differences
@@ -16,6 +16,7 @@ import msgspec
 
 from tfjob.api import served_v1alpha1, served_v1beta, v1beta
 from tfjob.api.differences import Difference, differences, put_back
+from tfjob.api.origin import TENSORFLOW
 from tfjob.api.spelling import Spelling, spelt_back
 from tfjob.api.types import API_VERSION
 
@@ -68,7 +69,7 @@ def converted(job: Object, api_version: str) -> Object:
 
 @cache
 def _up(older: str) -> _Way:
-    module = served_v1alpha1 if older == ALPHA1 else served_v1beta
+    module = served_v1alpha1 if older in (ALPHA1, TENSORFLOW) else served_v1beta
     return _Way(
         source=older,
         target=API_VERSION,

@@ -16,11 +16,13 @@ from tfjob.api import v1alpha1
 from tfjob.api.completion import is_default_server
 from tfjob.api.conversion import canonical_type
 from tfjob.api.older_status import v1alpha1_status
-from tfjob.api.served_v1beta import V1, Object, mapping, with_origin, without_origin
+from tfjob.api.origin import TENSORFLOW, TF_JOB
+from tfjob.api.served_v1beta import DETAILS, RUN_POLICY, Object, mapping, with_origin, without_origin
 from tfjob.api.spelling import Spelling, respelt, spelt_back
 from tfjob.api.types import (
     API_VERSION,
     CHIEF,
+    KIND,
     MASTER,
     PS,
     REPLICA_TYPES,
@@ -49,8 +51,8 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
         if replicas is not None:
             del spec[_REPLICAS]
             made |= {_BY_TYPE: replicas, _ORDER: list(replicas)}
-    if V1 in mapping(job.get("status")):
-        made["status"] = {V1: job["status"][V1]}
+    if DETAILS in mapping(job.get("status")):
+        made["status"] = {DETAILS: job["status"][DETAILS]}
     return made, found
 
 
@@ -60,9 +62,9 @@ def written(job: Object, spelt: list[Spelling]) -> Object:
     inner = [one for one in reversed(spelt) if one[0] != ["spec"]]
     made = dict(spelt_back(job, inner))
     order, by_type = made.pop(_ORDER, []), made.pop(_BY_TYPE, None)
-    if V1 in mapping(made.get("status")):
+    if DETAILS in mapping(made.get("status")):
         kinds = {kind: by_type[kind] for kind in _ordered(by_type, order)} if by_type else {}
-        made["status"] = {**_alpha_status(made["status"][V1], kinds), **made["status"]}
+        made["status"] = {**_alpha_status(made["status"][DETAILS], kinds), **made["status"]}
     if by_type is not None and isinstance(made.get("spec"), dict):
         made["spec"] = {**made["spec"], _REPLICAS: [by_type[kind] for kind in _ordered(by_type, order)]}
     return spelt_back(made, [one for one in spelt if one[0] == ["spec"]])
@@ -82,16 +84,20 @@ def to_v1(job: Object) -> Object:
     runtime_id = {RUNTIME_ID: spec["RuntimeId"]} if isinstance(spec.get("RuntimeId"), str) else {}
     made = {key: job[key] for key in job if key not in (_ORDER, _BY_TYPE, "spec", "status")}
     made |= {"apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), job["apiVersion"], **runtime_id)}
+    if made.get("kind") == TF_JOB:
+        made["kind"] = KIND
     if "spec" in job:
         made["spec"] = _v1_spec(spec, job.get(_BY_TYPE))
-    if V1 in mapping(job.get("status")):
-        made["status"] = job["status"][V1]
+    if DETAILS in mapping(job.get("status")):
+        made["status"] = job["status"][DETAILS]
     return made
 
 
 def from_v1(job: Object, api_version: str) -> Object:
     """What v1alpha1 says where v1 says `job`, both in their plain form."""
     made = {**job, "apiVersion": api_version, "metadata": without_origin(job.get("metadata"), api_version, RUNTIME_ID)}
+    if api_version == TENSORFLOW and made.get("kind") == KIND:
+        made["kind"] = TF_JOB
     if isinstance(spec := job.get("spec"), dict):
         made["spec"] = _alpha_spec(spec)
         if runtime_id := mapping(mapping(job.get("metadata")).get("annotations")).get(RUNTIME_ID):
@@ -101,12 +107,12 @@ def from_v1(job: Object, api_version: str) -> Object:
             made[_BY_TYPE] = {kind: _alpha_replica(kind, one) for kind, one in known.items()}
             made[_ORDER] = sorted(known)
     if "status" in job:
-        made["status"] = {V1: job["status"]}
+        made["status"] = {DETAILS: job["status"]}
     return made
 
 
 def _v1_spec(spec: Mapping[str, Any], replicas: Object | None) -> Object:
-    made: Object = {"runPolicy": {}, "terminationPolicy": {"chief": _v1_chief(spec)}}
+    made: Object = {"runPolicy": RUN_POLICY, "terminationPolicy": {"chief": _v1_chief(spec)}}
     if replicas is not None:
         scheduler = {"schedulerName": spec["schedulerName"]} if "schedulerName" in spec else {}
         made["tfReplicaSpecs"] = {kind: _v1_replica(kind, one, scheduler) for kind, one in replicas.items()}

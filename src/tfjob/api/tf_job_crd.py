@@ -11,6 +11,7 @@ from typing import Any
 from tfjob import __version__
 from tfjob.api.crd import OWNER_LABEL, RELEASE
 from tfjob.api.origin import TENSORFLOW, TF_JOB
+from tfjob.api.served_v1beta import DETAILS
 
 NAME = "tfjobs.tensorflow.org"
 SHORT_NAME = "tfja"
@@ -22,7 +23,7 @@ _COLUMNS = (
     ("RuntimeId", "string", ".spec.RuntimeId"),
     ("Age", "date", ".metadata.creationTimestamp"),
 )
-_STATUS: dict[str, Any] = {
+STATUS: dict[str, Any] = {
     "phase": {"type": "string", "description": "Creating, Running, CleanUp, Failed or Done."},
     "state": {"type": "string", "description": "Running, Succeeded or Failed."},
     "reason": {"type": "string", "description": "What the job waits for, or why it failed."},
@@ -44,8 +45,9 @@ _STATUS: dict[str, Any] = {
             },
         },
     },
-    "details": {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
+    DETAILS: {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
 }
+"""Of v1alpha1, whatever its group."""
 
 
 def tf_job_crd() -> dict[str, Any]:
@@ -95,6 +97,6 @@ def _schema() -> dict[str, Any]:
                 **_ANYTHING,
                 "description": "What is to run, as the documents have it.",
             },
-            "status": {"type": "object", "properties": _STATUS},
+            "status": {"type": "object", "properties": STATUS},
         },
     }

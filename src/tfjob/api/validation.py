@@ -18,6 +18,7 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.names import child_name, tensorboard_name
 from tfjob.api.nearest import did_you_mean
 from tfjob.api.origin import BATCH, origin
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
     at_least,
@@ -184,7 +185,7 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
     pod: dict[str, Any] = (spec.template or {}).get("spec", {})
     where = (*path, "spec")
     containers = pod.get("containers", [])
-    if not containers:
+    if not containers and not serves_by_default(job, name, spec):
         yield Problem(path_text((*where, "containers")), "must have at least one container")
         return
     yield from _container_name_problems(job, name, containers, (*where, "containers"))
@@ -204,7 +205,7 @@ def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, A
     names = [container.get("name", "") for container in containers]
     given = ", ".join(name for name in names if name)
     hint = f"rename the one that trains (found: {given})" if given else f"write name: {CONTAINER_NAME}"
-    if origin(job).api_version == BATCH or CONTAINER_NAME in names:
+    if origin(job).api_version == BATCH or CONTAINER_NAME in names or (name == PS and origin(job).is_v1alpha1):
         pass
     elif origin(job).is_v1alpha1 and name in _NAMED_BY_DOCUMENTS:
         message = f"a {name.upper()} of v1alpha1 needs a container named {CONTAINER_NAME}"

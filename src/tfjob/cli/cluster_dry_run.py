@@ -13,13 +13,14 @@ from tfjob.api.types import TFJob
 from tfjob.cli.manifest_file import hidden_secret
 from tfjob.kube.submission import Submission
 from tfjob.plan.children import Settings, pods, service
+from tfjob.plan.parameter_server import config_map, has_default_server
 from tfjob.plan.tasks import desired
 
 UID = "(given by the cluster)"
 
 
 def show(submission: Submission, output: str) -> None:
-    """Prints the manifest's objects, the jobs, and the services and pods that the operator makes of them."""
+    """Prints the manifest's objects, the jobs, and what the operator makes of them."""
     found = list(objects(submission))
     if output == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": found}
@@ -41,8 +42,10 @@ def objects(submission: Submission) -> Iterator[dict[str, Any]]:
 
 
 def children(job: TFJob) -> Iterator[dict[str, Any]]:
-    """The services and pods of the first attempt."""
+    """The services and pods of the first attempt, and the program of default parameter servers."""
     tasks = list(desired(job))
+    if has_default_server(job):
+        yield _plain(config_map(job))
     for task in tasks:
         yield _plain(service(job, task))
     for pod in pods(job, [(task, 1) for task in tasks], Settings()):

@@ -13,7 +13,13 @@ from tfjob.cli.starting import Request, jobs_of, placed, tell
 from tfjob.kube import config
 from tfjob.kube.submission import Submission, submit
 
-ONLY_HERE = {"python": "--python", "volumes": "--volume", "level": "--level", "no_limits": "--no-limits"}
+ONLY_HERE = {
+    "python": "--python",
+    "volumes": "--volume",
+    "level": "--level",
+    "no_limits": "--no-limits",
+    "cpu": "--cpu",
+}
 """What a request may say of this machine alone."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
@@ -23,6 +24,7 @@ from tfjob.local.references import brought
 from tfjob.local.store import Store
 from tfjob.local.submission import Submission
 from tfjob.plan.children import Settings, pod
+from tfjob.plan.parameter_server import config_map, has_default_server
 from tfjob.plan.tasks import Task, desired
 from tfjob.plan.tf_config import port
 
@@ -63,7 +65,8 @@ def _processes(home: Home, store: Store, submission: Submission) -> list[dict[st
     job = submission.job
     network = planned(job, submission.options.level)
     namespace = job.metadata.namespace
-    references = brought(submission.objects, namespace, kept_references(home, store, namespace))
+    made = [msgspec.to_builtins(config_map(job))] if has_default_server(job) else []
+    references = brought([*submission.objects, *made], namespace, kept_references(home, store, namespace))
     machine = machine_with(home, submission.options, references)
     shapes = []
     for task in desired(job):

@@ -17,7 +17,7 @@ from tfjob.cli.context import state
 from tfjob.cli.manifest_file import pairs, without_secrets
 from tfjob.cli.starting import Request, jobs_of, placed, tell
 from tfjob.controller.cluster import Key
-from tfjob.local import absent_programs, admission, config, machine, missing_objects, runs, submission
+from tfjob.local import absent_programs, admission, config, gpus, machine, missing_objects, runs, submission
 from tfjob.local.home import Home
 from tfjob.local.images import chosen_interpreter
 from tfjob.local.options import Options
@@ -98,6 +98,7 @@ def options_of(request: Request) -> tuple[Options, list[str]]:
         level=choice.level,
         limits=choice.limits,
         python=python,
+        cpu=request.cpu,
         volumes={name: str(Path(folder).expanduser().absolute()) for name, folder in mapped.items()},
         environ=machine.kept_environ(os.environ),
     ), choice.notes
@@ -119,6 +120,8 @@ def local_problems(manifest: Manifest, options: Options, namespace: str) -> list
         project=project,
         node=machine.node(),
         python=Path(options.python) if options.python else None,
+        cpu=options.cpu,
+        gpus=gpus.found(options.environ),
         volumes={name: Path(folder) for name, folder in options.volumes.items()},
         level=options.level,
         environ=options.environ,

@@ -109,6 +109,26 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
     help="Keep the last lines of a failed replica in the status.",
 )
 @click.option(
+    "--tf-image",
+    default="",
+    metavar="IMAGE",
+    help="Image of default parameter servers for jobs that name none.",
+)
+@click.option(
+    "--config-map",
+    default="tf-job-operator-config",
+    show_default=True,
+    metavar="NAME",
+    help="ConfigMap of the operator's namespace with its configuration: accelerators and the like.",
+)
+@click.option(
+    "--controller-config-file",
+    "--controller_config_file",
+    default="",
+    metavar="FILE",
+    help="Read the configuration from a file and from no ConfigMap.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(["json", "text"]),
     default="json",
@@ -136,6 +156,9 @@ def run(
     cluster_domain: str,
     pending_grace: timedelta,
     last_lines: bool,
+    tf_image: str,
+    config_map: str,
+    controller_config_file: str,
     log_format: str,
     log_level: str,
 ) -> int:
@@ -168,5 +191,8 @@ def run(
         cluster_domain=cluster_domain,
         pending_grace=pending_grace,
         last_lines=last_lines,
+        tf_image=tf_image,
+        config_map=config_map,
+        config_file=controller_config_file,
     )
     return process.main(access, options)

@@ -30,7 +30,7 @@ def ps(everything: bool, all_namespaces: bool, on: On, namespace: str, output: s
     rows = [
         [
             *([shape["namespace"]] if all_namespaces else []),
-            shape["id"] if everything else shape["name"],
+            shape["id"] if everything or "/" in shape["id"] else shape["name"],  # tfja/NAME is not what NAME means
             shape["state"],
             shape["ready"] or "-",
             str(shape["restarts"]),

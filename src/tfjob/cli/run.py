@@ -26,6 +26,7 @@ def _options(command: Command) -> Command:
                 help="How far replicas are separated; `tfjob doctor` shows what is possible.",
             ),
             click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
+            click.option("--cpu", is_flag=True, help="Train on the CPU, whatever GPUs the job asks for."),
             on_option,
             click.option(
                 "-n",
@@ -54,6 +55,7 @@ def run(
     volumes: tuple[str, ...],
     level: str | None,
     no_limits: bool,
+    cpu: bool,
     on: On,
     namespace: str,
     output: str,
@@ -68,7 +70,7 @@ def run(
     """
     from tfjob.cli.starting import Request, launch
 
-    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits))
+    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu))
     if dry_run:
         return jobs.show(output)
     return jobs.detach(output) if detach else jobs.attach(output)

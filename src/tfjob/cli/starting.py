@@ -31,6 +31,7 @@ class Request:
     volumes: Sequence[str] = ()
     level: str | None = None
     no_limits: bool = False
+    cpu: bool = False
 
 
 class Launch(Protocol):

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api import v1, v1alpha1
-from tfjob.api.conversion import Conversion
+from tfjob.api import v1
 from tfjob.api.defaults import with_defaults
 from tfjob.api.judgement import judge
 from tfjob.api.objects import (
@@ -30,6 +29,7 @@ from tfjob.api.objects import (
 )
 from tfjob.api.origin import TENSORFLOW, TF_JOB
 from tfjob.api.problems import Problem, errors
+from tfjob.api.served import converted
 from tfjob.api.types import API_VERSION, KIND, ORIGIN, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
 
@@ -129,6 +129,10 @@ def decode_tf_job(encoded: bytes | msgspec.Raw) -> CachedJob:
     return replace(decode_job(encoded), kind=TF_JOB)
 
 
+JOB_DECODERS = {KIND: decode_job, TF_JOB: decode_tf_job}
+"""By kind of job."""
+
+
 def decode_pod(encoded: bytes | msgspec.Raw) -> Pod:
     """A pod for the cache: of its spec only the node and the restart policy."""
     wire = _pods.decode(encoded)
@@ -204,22 +208,25 @@ def job_of(cached: CachedJob) -> TFJob:
 
 
 def _tf_job_of(cached: CachedJob) -> TFJob:
-    """A TfJob as the hub type; of its status only what we keep in `details` is read."""
-    details = msgspec.json.decode(cached.status, type=_WireTfJobStatus).details
-    metadata = cached.metadata
-    manifest = {"apiVersion": TENSORFLOW, "kind": TF_JOB, "spec": msgspec.json.decode(cached.spec)}
+    """A TfJob as the hub type; of its status only what v1 says is read."""
+    manifest = {
+        "apiVersion": TENSORFLOW,
+        "kind": TF_JOB,
+        "metadata": {"name": cached.metadata.name, "annotations": cached.metadata.annotations},
+        "spec": msgspec.json.decode(cached.spec),
+    }
+    hub = converted(manifest, API_VERSION)
+    metadata = replace(cached.metadata, annotations=hub["metadata"]["annotations"])
+    status = _status(bytes(msgspec.json.decode(cached.status, type=_WireTfJobStatus).details))
+    shell = TFJob(metadata=metadata, status=status)
     try:
-        conversion = v1alpha1.to_hub(manifest)
+        job = with_defaults(replace(shell, spec=msgspec.convert(hub.get("spec"), TFJobSpec)))
     except (msgspec.ValidationError, AttributeError, TypeError) as error:
-        conversion = Conversion(TFJob(), [Problem("spec", str(error))])
-    notes = {**metadata.annotations, ORIGIN: TENSORFLOW, **conversion.job.metadata.annotations}
-    job = replace(conversion.job, metadata=replace(metadata, annotations=notes), status=_status(bytes(details)))
-    if problems := errors(conversion.problems):
-        raise InvalidJob(replace(job, spec=TFJobSpec()), problems)
-    if job.status.attempt == 0 and (problems := errors(judge({**manifest, "metadata": {"name": metadata.name}}))):
+        raise InvalidJob(shell, errors(judge(manifest)) or [Problem("spec", str(error))]) from None
+    if status.attempt == 0 and (problems := errors(judge(manifest))):
         # The plan would find the same, and name the fields of v1.
         raise InvalidJob(job, problems)
-    return with_defaults(job)
+    return job
 
 
 def _of_kubeflow(metadata: ObjectMeta) -> ObjectMeta:

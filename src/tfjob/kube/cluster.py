@@ -13,14 +13,23 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.names import JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL, child_name
+from tfjob.api.names import (
+    FIRST_LABEL,
+    JOB_NAME_LABEL,
+    OPERATOR_NAME,
+    OPERATOR_NAME_LABEL,
+    TF_JOB_NAME_LABEL,
+    child_name,
+    name_label,
+)
 from tfjob.api.objects import AnyChild, Deployment, Job, Pod, PodGroup
 from tfjob.api.older_status import v1alpha1_status
 from tfjob.api.origin import TF_JOB, origin
+from tfjob.api.served_v1beta import DETAILS
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.kube import errors, tf_jobs
-from tfjob.kube.cached import DECODERS, CachedJob, Node, decode_job, decode_node, decode_tf_job, job_of
+from tfjob.kube.cached import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, job_of
 from tfjob.kube.client import Client
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.own_writes import OwnWrites
@@ -29,13 +38,12 @@ from tfjob.kube.refusal import refused
 from tfjob.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
+    JOB_KINDS,
     JOBS,
     NODES,
     PODGROUPS,
     PODS,
     SERVICES,
-    TF_JOBS,
-    TFJOBS,
     Resource,
 )
 from tfjob.kube.store import Store
@@ -44,8 +52,6 @@ from tfjob.plan.actions import News
 from tfjob.plan.plan import is_finished
 from tfjob.plan.tasks import members
 
-JOB_KINDS = {KIND: TFJOBS, TF_JOB: TF_JOBS}
-JOB_DECODERS = {KIND: decode_job, TF_JOB: decode_tf_job}
 WATCHED = {"Pod": PODS, "Service": SERVICES, "ConfigMap": CONFIG_MAPS, "Deployment": DEPLOYMENTS}
 """The kinds of children that are followed by our label; pod groups, which need an addition to Kubernetes, are not."""
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
@@ -72,6 +78,7 @@ class KubeCluster:
     ) -> None:
         self.client = client
         self.event_log = event_log
+        self.tf_image = ""
         watched = {**WATCHED, **({"Job": JOBS} if TF_JOB in kinds else {})}
         self._resources = {**JOB_KINDS, **watched, "PodGroup": pod_groups or PODGROUPS}
         self._writes = OwnWrites()
@@ -135,7 +142,7 @@ class KubeCluster:
             raise Conflict(metadata.name)
         others = (one for one in self.jobs[TF_JOB].all() if one.metadata.namespace == metadata.namespace)
         try:
-            return await tf_jobs.complete(self.client, job, cached, others)
+            return await tf_jobs.complete(self.client, job, cached, others, self.tf_image)
         except (errors.Conflict, errors.NotFound) as error:
             raise Conflict(str(error)) from None
         except errors.ApiError as error:
@@ -205,7 +212,7 @@ class KubeCluster:
                 "uid": metadata.uid,
                 "resourceVersion": metadata.resource_version,
             },
-            "status": {**v1alpha1_status(job), "details": job.status} if kind == TF_JOB else job.status,
+            "status": {**v1alpha1_status(job), DETAILS: job.status} if kind == TF_JOB else job.status,
         }
         try:
             answer = await self.client.update_status(JOB_KINDS[kind], metadata.namespace, metadata.name, body)
@@ -235,7 +242,7 @@ class KubeCluster:
     async def _asked(self, job: TFJob, missing: Set[str]) -> list[Any]:
         """Pods that a job had and no cache shows, asked of the server: a watch may be dead without knowing it."""
         kind = "Job" if origin(job).is_first else "Pod"
-        selector, resource = f"{OURS},{JOB_NAME_LABEL}={job.metadata.name}", self._resources[kind]
+        selector, resource = f"{OURS},{name_label(job)}={job.metadata.name}", self._resources[kind]
         listing = await self.client.list(resource, job.metadata.namespace, label_selector=selector, type=msgspec.Raw)
         found = []
         for child in map(DECODERS[kind], listing.items):
@@ -256,15 +263,14 @@ class KubeCluster:
         known = after or before
         assert known is not None
         self._writes.seen(_owner(known) or "", before, after)
-        if before is None or after is None or _differ(before, after):
-            # By name and not by owner: the end of an earlier job's child is what the next of that name waits for.
-            name = known.metadata.labels.get(JOB_NAME_LABEL) or _owner_name(known)
-            if name:
-                key = Key(known.metadata.namespace, name, _job_kind(known))
-                if _has_just_started(before, after):
-                    self._touch_soon(key)
-                else:
-                    self._touch(key)
+        # By name and not by owner: the end of an earlier job's child is what the next of that name waits for.
+        key = _job_key(known)
+        if key is None or (before is not None and after is not None and not _differ(before, after)):
+            return
+        if _has_just_started(before, after):
+            self._touch_soon(key)
+        else:
+            self._touch(key)
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is not None and after is not None and before.ready == after.ready:
@@ -275,9 +281,8 @@ class KubeCluster:
         lost = self._lost_nodes - {name}
         self._lost_nodes = lost | {name} if after is not None and not after.ready else lost
         for pod in self.pods.all():
-            if pod.spec.get("nodeName") == name:
-                name = pod.metadata.labels.get(JOB_NAME_LABEL, "")
-                self._touch(Key(pod.metadata.namespace, name, _job_kind(pod)))
+            if pod.spec.get("nodeName") == name and (key := _job_key(pod)):
+                self._touch(key)
 
     def _touch(self, key: Key) -> None:
         if timer := self._soon.pop(key, None):
@@ -353,13 +358,15 @@ def _owner(child: AnyChild) -> str | None:
     return next((owner.uid for owner in child.metadata.owner_references if owner.controller), None)
 
 
-def _owner_name(child: AnyChild) -> str | None:
-    return next((owner.name for owner in child.metadata.owner_references if owner.kind in JOB_KINDS), None)
-
-
-def _job_kind(child: AnyChild) -> str:
-    """The kind of job that a child, or a child's child, belongs to."""
-    return TF_JOB if "tensorflow.org" in child.metadata.labels else KIND
+def _job_key(child: AnyChild) -> Key | None:
+    """The job that a child, or the pod of a child, belongs to by its labels, else by its owner."""
+    namespace, labels = child.metadata.namespace, child.metadata.labels
+    if FIRST_LABEL in labels:
+        return Key(namespace, labels.get(TF_JOB_NAME_LABEL, ""), TF_JOB)
+    if name := labels.get(JOB_NAME_LABEL):
+        return Key(namespace, name)
+    owners = (owner for owner in child.metadata.owner_references if owner.kind in JOB_KINDS)
+    return next((Key(namespace, owner.name, owner.kind) for owner in owners), None)
 
 
 def _is_of_tf_job(child: AnyChild) -> bool:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from tfjob.api.origin import origin
+from tfjob.api.tf_job_crd import SHORT_NAME
 from tfjob.api.types import TFJob
 from tfjob.controller import finding
 from tfjob.controller.console import Board, Event, Line, LogQuery, NotFound, Record, Replica
@@ -24,7 +27,7 @@ from tfjob.kube.config import Access
 from tfjob.kube.containers import containers_of, pods_of, selector
 from tfjob.kube.job_events import events_of
 from tfjob.kube.job_records import JobRecord, JobRecords, short_id
-from tfjob.kube.resources import PODS, TFJOBS
+from tfjob.kube.resources import PODS
 from tfjob.kube.server_version import server_version
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import is_finished
@@ -91,6 +94,8 @@ class KubeConsole:
         present = {job.metadata.uid for job in found}
         gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
         records = [self.record(job) for job in found]
+        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_first}
+        records = [_told_apart(record, taken) for record in records]
         return sorted([*map(self._gone, gone if everything else ()), *records], key=lambda record: record.created)
 
     def find(self, name: str) -> Record:
@@ -110,7 +115,7 @@ class KubeConsole:
         """The same job, by its uid."""
         if not record.current:
             return record
-        job = self.run(jobs.get(self.client, record.job.metadata.namespace, record.name))
+        job = self.run(jobs.again(self.client, record.job))
         return self.record(job) if job is not None and job.metadata.uid == record.uid else None
 
     def pause(self, record: Record, seconds: float) -> None:
@@ -170,7 +175,7 @@ class KubeConsole:
         job = record.job
         if not record.current:
             return {"job.yaml": msgspec.to_builtins(job)}
-        found = self.run(self.client.get(TFJOBS, job.metadata.namespace, job.metadata.name))
+        found = self.run(self.client.get(jobs.resource_of(job), job.metadata.namespace, job.metadata.name))
         pods = self.run(self.client.list(PODS, job.metadata.namespace, label_selector=selector(job)))
         version = self.run(server_version(self.client))
         return {"job.yaml": found, "pods.yaml": pods.items, "cluster.yaml": {"version": str(version)}}
@@ -210,7 +215,8 @@ class KubeConsole:
     def _delete_job(self, record: Record) -> None:
         namespace, name = record.job.metadata.namespace, record.name
         try:
-            self.run(self.client.delete(TFJOBS, namespace, name, uid=record.uid, propagation="Background"))
+            resource = jobs.resource_of(record.job)
+            self.run(self.client.delete(resource, namespace, name, uid=record.uid, propagation="Background"))
         except (errors.NotFound, errors.Conflict):
             return  # somebody was faster
         present = self.again(record)
@@ -250,6 +256,13 @@ class KubeConsole:
         if not record.current:
             raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
         self.run(show(self.client, record.job, port, ready))
+
+
+def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
+    """A TfJob whose name a TFJob has too is called in its own way."""
+    if not origin(record.job).is_first or (record.job.metadata.namespace, record.name) not in taken:
+        return record
+    return replace(record, id=f"{SHORT_NAME}/{record.name}")
 
 
 async def _closed(batches: AsyncGenerator[list[Line], None]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tfjob.api.names import JOB_NAME_LABEL
+from tfjob.api.names import RUNTIME_ID_LABEL, name_label
 from tfjob.api.objects import ContainerStatus, Pod
+from tfjob.api.origin import origin
 from tfjob.api.types import TFJob
 from tfjob.controller.log_labels import container_labels
 from tfjob.kube.client import Client
@@ -59,7 +60,7 @@ class Container:
 
 def selector(job: TFJob) -> str:
     """The label selector of a job's pods; those of an earlier job of its name answer to it too."""
-    return f"{JOB_NAME_LABEL}={job.metadata.name}"
+    return f"{name_label(job)}={job.metadata.name}"
 
 
 async def pods_of(client: Client, job: TFJob) -> list[Pod]:
@@ -70,6 +71,8 @@ async def pods_of(client: Client, job: TFJob) -> list[Pod]:
 
 def belongs(pod: Pod, job: TFJob) -> bool:
     """Whether a pod is of this very job."""
+    if origin(job).is_first:  # its Job's
+        return pod.metadata.labels.get(RUNTIME_ID_LABEL) == job.status.runtime_id != ""
     return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
 
 

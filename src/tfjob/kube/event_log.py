@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tfjob.api.objects import ConfigMap, Pod
 from tfjob.api.origin import origin
 from tfjob.api.types import TFJob
 from tfjob.kube.client import Client
@@ -32,15 +33,17 @@ WRITERS = 1
 QUEUE_LIMIT, MEMORY_LIMIT = 10_000, 4_096
 MESSAGE_LENGTH = 1000
 
+Subject = TFJob | ConfigMap | Pod
+"""What news are about: a job, the operator's configuration, or the operator itself."""
 Group = tuple[str, str, str]
-"""Job uid, reason, and the text or its common beginning: what news have in common that become one Event."""
+"""The subject's uid, reason, and the text or its common beginning: what news have in common that become one Event."""
 
 
 @dataclass
 class _Pending:
     """News that wait to be written; `subjects` are what their messages name after a common beginning."""
 
-    job: TFJob
+    about: Subject
     news: News
     subjects: list[str]
     first: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -74,10 +77,10 @@ class EventLog:
         self._written: OrderedDict[Group, _Written] = OrderedDict()
         self._wake = asyncio.Event()
 
-    def add(self, job: TFJob, news: News) -> None:
+    def add(self, about: Subject, news: News) -> None:
         """Takes news; never waits and never fails."""
         beginning, subject = _parts(news)
-        group = (job.metadata.uid, news.reason, beginning)
+        group = (about.metadata.uid, news.reason, beginning)
         waiting = self._pending.get(group)
         if waiting is not None and subject:
             waiting.subjects.append(subject)
@@ -86,7 +89,7 @@ class EventLog:
         elif len(self._pending) >= QUEUE_LIMIT:
             self.dropped += 1
         else:
-            self._pending[group] = _Pending(job, news, [subject] if subject else [])
+            self._pending[group] = _Pending(about, news, [subject] if subject else [])
             self._wake.set()
 
     async def run(self) -> None:
@@ -108,24 +111,24 @@ class EventLog:
                     await self._write(pending)
                 except KubeError as error:
                     self.dropped += 1
-                    logger.debug("an event about %s was not written: %s", pending.job.metadata.name, error)
+                    logger.debug("an event about %s was not written: %s", pending.about.metadata.name, error)
 
         await asyncio.gather(*(write_some() for _ in range(min(WRITERS, len(gathered)))))
 
     async def _write(self, pending: _Pending) -> None:
-        group = (pending.job.metadata.uid, pending.news.reason, pending.message)
+        group = (pending.about.metadata.uid, pending.news.reason, pending.message)
         before = self._written.get(group)
         if before is not None:
             before.count += pending.count
             try:
-                await self._raise_count(pending.job.metadata.namespace, before)
+                await self._raise_count(pending.about.metadata.namespace, before)
             except NotFound:  # Events live for an hour
                 del self._written[group]
             else:
                 return
-        name = f"{pending.job.metadata.name}.{uuid.uuid4().hex[:16]}"
-        body = event(pending.job, pending.news, pending.message, name, pending.first, pending.count, self.instance)
-        await self.client.create(CORE_EVENTS, pending.job.metadata.namespace, body)
+        name = f"{pending.about.metadata.name}.{uuid.uuid4().hex[:16]}"
+        body = event(pending.about, pending.news, pending.message, name, pending.first, pending.count, self.instance)
+        await self.client.create(CORE_EVENTS, pending.about.metadata.namespace, body)
         self._written[group] = _Written(name, pending.count)
         if len(self._written) > MEMORY_LIMIT:
             self._written.popitem(last=False)
@@ -144,21 +147,21 @@ def _parts(news: News) -> tuple[str, str]:
 
 
 def event(
-    job: TFJob, news: News, message: str, name: str, first: datetime, count: int, instance: str
+    about: Subject, news: News, message: str, name: str, first: datetime, count: int, instance: str
 ) -> dict[str, Any]:
     """The Event as kubectl, dashboards and training-operator's users know it."""
-    api_version, kind = origin(job).owner
+    api_version, kind = origin(about).owner if isinstance(about, TFJob) else (about.api_version, about.kind)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": job.metadata.namespace},
+        "metadata": {"name": name, "namespace": about.metadata.namespace},
         "involvedObject": {
             "apiVersion": api_version,
             "kind": kind,
-            "namespace": job.metadata.namespace,
-            "name": job.metadata.name,
-            "uid": job.metadata.uid,
-            "resourceVersion": job.metadata.resource_version,
+            "namespace": about.metadata.namespace,
+            "name": about.metadata.name,
+            "uid": about.metadata.uid,
+            "resourceVersion": about.metadata.resource_version,
         },
         "reason": news.reason,
         "message": message,

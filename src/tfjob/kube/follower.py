@@ -18,15 +18,15 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.console import Line, LogQuery
 from tfjob.kube.backoff import Backoff
-from tfjob.kube.cached import CachedJob, decode_job
+from tfjob.kube.cached import JOB_DECODERS, CachedJob
 from tfjob.kube.client import Client
 from tfjob.kube.containers import Container, belongs, containers_of, selector
 from tfjob.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
-from tfjob.kube.jobs import readable
+from tfjob.kube.jobs import readable, resource_of
 from tfjob.kube.log_lines import LogLines
 from tfjob.kube.log_read import parameters, since_time
 from tfjob.kube.reflector import Reflector
-from tfjob.kube.resources import PODS, TFJOBS
+from tfjob.kube.resources import PODS
 from tfjob.kube.store import Store
 from tfjob.plan.conditions import SUSPENDED
 from tfjob.plan.plan import is_finished
@@ -68,9 +68,11 @@ class Follower:
         self._jobs: Store[CachedJob] = Store(on_change=self._job_changed)
         self._pods: Store[Pod] = Store(on_change=self._pod_changed)
         self._known: dict[Key, Container] | None = None
-        namespace = job.metadata.namespace
+        namespace, resource = job.metadata.namespace, resource_of(job)
         name = f"metadata.name={job.metadata.name}"
-        self._job_reflector = Reflector(client, TFJOBS, decode_job, self._jobs, namespace, field_selector=name)
+        self._job_reflector = Reflector(
+            client, resource, JOB_DECODERS[resource.kind], self._jobs, namespace, field_selector=name
+        )
         self._pod_reflector = Reflector(client, PODS, _decode_pod, self._pods, namespace, selector(job))
         self._lines: asyncio.Queue[Followed] = asyncio.Queue(QUEUED_LINES)
         self._readers: dict[Key, asyncio.Task[None]] = {}

@@ -6,10 +6,11 @@ from datetime import datetime
 
 from tfjob.api.names import child_name
 from tfjob.api.objects import Model, ObjectMeta
-from tfjob.api.types import KIND, TFJob
+from tfjob.api.origin import origin
+from tfjob.api.types import TFJob
 from tfjob.controller.console import Event
 from tfjob.kube.client import Client
-from tfjob.kube.resources import CORE_EVENTS
+from tfjob.kube.resources import CORE_EVENTS, JOB_KINDS
 from tfjob.plan.tasks import desired
 
 
@@ -67,12 +68,17 @@ def story(job: TFJob, events: list[KubeEvent]) -> list[Event]:
         first, about = event.first, event.involved_object
         if first is None:
             continue
-        if about.kind == KIND and about.uid == job.metadata.uid:
+        if about.kind in JOB_KINDS and about.uid == job.metadata.uid:
             told.append(_told(event, first))
-        elif about.kind == "Pod" and about.name in tasks and _later(event, job):
+        elif about.kind in ("Pod", "Job") and (name := tasks.get(_own_name(about.name, job))) and _later(event, job):
             # By name and time: the pods that matter most are those that are gone.
-            told.append(_told(event, first, f"{tasks[about.name]}: "))
+            told.append(_told(event, first, f"{name}: "))
     return sorted(told, key=lambda event: event.time)
+
+
+def _own_name(name: str, job: TFJob) -> str:
+    """The name without what a Job adds to its pods': `master-76no-0` of `master-76no-0-x7k2p`."""
+    return "-".join(name.split("-")[:3]) if origin(job).is_first else name
 
 
 def _told(event: KubeEvent, first: datetime, who: str = "") -> Event:

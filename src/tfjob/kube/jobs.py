@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from tfjob.api.types import TFJob
+from tfjob.api.origin import TF_JOB, origin
+from tfjob.api.served import converted
+from tfjob.api.tf_job_crd import SHORT_NAME
+from tfjob.api.types import API_VERSION, TFJob
 from tfjob.controller.cluster import InvalidJob
-from tfjob.kube.cached import CachedJob, decode_job, job_of
+from tfjob.kube.cached import JOB_DECODERS, CachedJob, job_of
 from tfjob.kube.client import Client
-from tfjob.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from tfjob.kube.resources import TFJOBS
+from tfjob.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
+from tfjob.kube.resources import JOB_KINDS, TF_JOBS, Resource
 
 EDIT_TRIES = 5
 RETRY_SECONDS = 1.0
@@ -37,25 +40,74 @@ def where(client: Client) -> str:
     return f"of context {access.context}" if access.context else f"at {access.server}"
 
 
+def resource_of(job: TFJob) -> Resource:
+    """Where an API server keeps a job that was read from it."""
+    return JOB_KINDS[origin(job).owner[1]]
+
+
 async def get(client: Client, namespace: str, name: str) -> TFJob | None:
-    """The job of that name, with its defaults; None when there is none. Raises NoTFJobs."""
+    """The job of that name, with its defaults; None when there is none. Raises NoTFJobs.
+
+    A TFJob goes before a TfJob of the same name, which `tfja/NAME` means alone.
+    """
+    prefix, _, bare = name.rpartition("/")
+    wanted = bare if prefix == SHORT_NAME else name
+    kinds = {TF_JOB: TF_JOBS} if prefix == SHORT_NAME else JOB_KINDS
+    failures: list[ApiError] = []
+    for kind, resource in kinds.items():
+        try:
+            answer = await client.request("GET", resource.object_path(namespace, wanted))
+        except (NotFound, Forbidden) as error:
+            if error.details.name != wanted or isinstance(error, Forbidden):
+                failures.append(error)
+        else:
+            return readable(JOB_DECODERS[kind](answer))
+    _raise_if_all(failures, len(kinds), client)
+    return None
+
+
+async def again(client: Client, job: TFJob) -> TFJob | None:
+    """The job of the same kind and name as it is now."""
+    resource = resource_of(job)
     try:
-        answer = await client.request("GET", TFJOBS.object_path(namespace, name))
-    except NotFound as error:
-        if error.details.name != name:
-            raise NoTFJobs(client) from None
+        answer = await client.request("GET", resource.object_path(job.metadata.namespace, job.metadata.name))
+    except NotFound:
         return None
-    return readable(decode_job(answer))
+    return readable(JOB_DECODERS[resource.kind](answer))
 
 
 async def every(client: Client, namespace: str = "") -> list[TFJob]:
     """The jobs of a namespace or, without one, of all; the newest last. Raises NoTFJobs."""
-    try:
-        found = await client.list(TFJOBS, namespace, type=msgspec.Raw)
-    except NotFound:
-        raise NoTFJobs(client) from None
-    jobs = [readable(decode_job(item)) for item in found.items]
+    jobs: list[TFJob] = []
+    failures: list[ApiError] = []
+    for kind, resource in JOB_KINDS.items():
+        try:
+            found = await client.list(resource, namespace, type=msgspec.Raw)
+        except (NotFound, Forbidden) as error:
+            failures.append(error)
+        else:
+            jobs += [readable(JOB_DECODERS[kind](item)) for item in found.items]
+    _raise_if_all(failures, len(JOB_KINDS), client)
     return sorted(jobs, key=lambda job: (str(job.metadata.creation_timestamp), job.metadata.name))
+
+
+def _raise_if_all(failures: Sequence[ApiError], asked: int, client: Client) -> None:
+    """Most clusters have one kind of jobs, and most users rights over one: what was found there is the answer."""
+    if len(failures) < asked:
+        return
+    for error in failures:
+        if isinstance(error, Forbidden):
+            raise error
+    raise NoTFJobs(client)
+
+
+async def has_tf_jobs(client: Client) -> bool:
+    """Whether the cluster has TfJobs of tensorflow.org."""
+    try:
+        await client.request("GET", TF_JOBS.root)
+    except NotFound:
+        return False
+    return True
 
 
 async def namespaces_with(client: Client, name: str) -> set[str]:
@@ -67,21 +119,43 @@ async def namespaces_with(client: Client, name: str) -> set[str]:
 
 async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
     """Applies `change` to the job as it is now; only what differs is sent, so that unknown fields stay."""
-    namespace, name, uid = job.metadata.namespace, job.metadata.name, job.metadata.uid
+    namespace, name, uid, resource = job.metadata.namespace, job.metadata.name, job.metadata.uid, resource_of(job)
+    decode = JOB_DECODERS[resource.kind]
     for tries in range(1, EDIT_TRIES + 1):
-        old = msgspec.json.decode(await client.request("GET", TFJOBS.object_path(namespace, name)), type=TFJob)
-        if old.metadata.uid != uid:
+        answer = await client.request("GET", resource.object_path(namespace, name))
+        stored = msgspec.json.decode(answer, type=dict[str, Any])
+        if stored["metadata"]["uid"] != uid:
             raise Conflict(409, "Conflict", f"another job has the name {name} by now")
-        patch = difference(msgspec.to_builtins(old), msgspec.to_builtins(change(old)))
+        patch = difference(stored, _edited(stored, change))
         if not patch:
-            return readable(decode_job(msgspec.json.encode(old)))
-        patch.setdefault("metadata", {})["resourceVersion"] = old.metadata.resource_version
+            return readable(decode(answer))
+        patch.setdefault("metadata", {})["resourceVersion"] = stored["metadata"]["resourceVersion"]
         try:
-            return readable(decode_job(await client.patch(TFJOBS, namespace, name, patch)))
+            return readable(decode(await client.patch(resource, namespace, name, patch)))
         except Conflict:
             if tries == EDIT_TRIES:
                 raise
     raise AssertionError("unreachable")
+
+
+def _edited(stored: dict[str, Any], change: Edit) -> dict[str, Any]:
+    """A stored job of any version as it is to be."""
+    hub = converted(stored, API_VERSION)
+    old = msgspec.convert(hub, TFJob)
+    changes = difference(msgspec.to_builtins(old), msgspec.to_builtins(change(old)))
+    return converted(_merged(hub, changes), stored["apiVersion"])
+
+
+def _merged(value: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(value)
+    for key, item in patch.items():
+        if item is None:
+            merged.pop(key, None)
+        elif isinstance(item, dict):
+            merged[key] = _merged(merged.get(key) or {}, item)
+        else:
+            merged[key] = item
+    return merged
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +182,7 @@ async def changed(client: Client, job: TFJob, seconds: float) -> None:
     try:
         async with (
             asyncio.timeout(seconds),
-            client.opened(TFJOBS.path(job.metadata.namespace), params, idle=seconds) as chunks,
+            client.opened(resource_of(job).path(job.metadata.namespace), params, idle=seconds) as chunks,
         ):
             await anext(chunks, b"")
     except TimeoutError:

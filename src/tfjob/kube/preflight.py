@@ -18,8 +18,9 @@ from tfjob.kube.client import Client
 from tfjob.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from tfjob.kube.quota import shortages
 from tfjob.kube.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
-from tfjob.kube.submission import apply, create
+from tfjob.kube.submission import apply, as_kept, create
 from tfjob.plan.children import Settings, pod, template_of
+from tfjob.plan.parameter_server import config_map, has_default_server
 from tfjob.plan.tasks import Task, replicas_of
 
 RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS, CLAIM: CLAIMS}
@@ -51,7 +52,7 @@ class Preflight:
         """The schema, the webhooks and the rights, as the API server applies them."""
         manifest, _ = to_version(self.job, API_VERSION)
         try:
-            await create(self.client, manifest, dry_run=True)
+            await create(self.client, await as_kept(self.client, manifest), dry_run=True)
         except AlreadyExists:
             return [Problem("metadata.name", "a job of that name exists on the cluster", warning=True)]
         except ApiError as error:
@@ -66,6 +67,9 @@ class Preflight:
             base: Path = ("spec", "tfReplicaSpecs", kind, "template", "spec")
             wanted += [one._replace(path=(*base, *one.path)) for one in references(spec)]
         documents = {(one["kind"], one["metadata"]["name"]): one for one in self.brought}
+        if has_default_server(self.job):
+            own = config_map(self.job)  # which the operator will make
+            documents[own.kind, own.metadata.name] = {"data": own.data}
         names = {(one.kind, one.name) for one in wanted} - documents.keys()
         looked = await asyncio.gather(*(self._look(kind, name) for kind, name in sorted(names)))
         known = {**documents, **dict(zip(sorted(names), looked, strict=True))}

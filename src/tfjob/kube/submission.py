@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.types import API_VERSION, TFJob
+from tfjob.api.origin import TENSORFLOW
+from tfjob.api.served import converted
+from tfjob.api.types import API_VERSION, ORIGIN, TFJob
 from tfjob.api.versions import to_version
 from tfjob.kube import jobs
-from tfjob.kube.cached import decode_job
+from tfjob.kube.cached import JOB_DECODERS
 from tfjob.kube.client import FIELD_MANAGER, Client
 from tfjob.kube.errors import ApiError, KubeError, NotFound
 from tfjob.kube.job_states import state_of
-from tfjob.kube.resources import CLAIMS, CONFIG_MAPS, SECRETS, SERVICES, TFJOBS
+from tfjob.kube.resources import CLAIMS, CONFIG_MAPS, JOB_KINDS, SECRETS, SERVICES
 
 BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS, SERVICES)}
 """The kinds that may stand beside a job."""
@@ -46,17 +48,18 @@ async def submit(client: Client, submission: Submission, options: str) -> list[T
     """Creates everything; raises before anything is created if a name is taken or the API server refuses a job."""
     for job in submission.jobs:
         await refuse_if_in_use(client, job, options)
-    for manifest in submission.manifests:
+    manifests = [await as_kept(client, manifest) for manifest in submission.manifests]
+    for manifest in manifests:
         await create(client, manifest, dry_run=True)
     for document in submission.objects:
         await apply(client, document, submission.namespace)
     made: list[TFJob] = []
     try:
-        for manifest in submission.manifests:
+        for manifest in manifests:
             made.append(await create(client, manifest))  # noqa: PERF401 (what was made before a refusal counts)
     except KubeError:
         for job in made:
-            await client.delete(TFJOBS, job.metadata.namespace, job.metadata.name, uid=job.metadata.uid)
+            await client.delete(jobs.resource_of(job), job.metadata.namespace, job.metadata.name, uid=job.metadata.uid)
         raise
     return made
 
@@ -74,12 +77,21 @@ async def refuse_if_in_use(client: Client, job: TFJob, options: str) -> None:
     )
 
 
+async def as_kept(client: Client, manifest: dict[str, Any]) -> dict[str, Any]:
+    """A v1 manifest as the cluster keeps such a job: a TfJob of tensorflow.org as that, where there are any."""
+    written_for = (manifest["metadata"].get("annotations") or {}).get(ORIGIN)
+    if written_for == TENSORFLOW and await jobs.has_tf_jobs(client):
+        return converted(manifest, TENSORFLOW)
+    return manifest
+
+
 async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> TFJob:
     """Creates a job; with `dry_run` the API server only says what it would say."""
     namespace = manifest["metadata"]["namespace"]
     params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
+    kind = manifest["kind"]
     try:
-        return jobs.readable(decode_job(await client.create(TFJOBS, namespace, manifest, params)))
+        return jobs.readable(JOB_DECODERS[kind](await client.create(JOB_KINDS[kind], namespace, manifest, params)))
     except NotFound as error:
         if error.details.kind == "namespaces":
             raise KubeError(

@@ -19,7 +19,7 @@ from tfjob.kube.client import Client
 from tfjob.kube.errors import NotFound
 from tfjob.kube.jobs import difference
 from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES, TF_JOBS, Resource
-from tfjob.plan.children import DEFAULT_TF_IMAGE
+from tfjob.plan.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.tasks import desired
 
 LENGTH = 4
@@ -36,10 +36,10 @@ def drawn() -> str:
     return "".join(_random.choices(RUNTIME_ALPHABET, k=LENGTH))
 
 
-async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterable[CachedJob]) -> bool:
+async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterable[CachedJob], tf_image: str) -> bool:
     """Writes what is missing over the version that was read; whether anything was.
 
-    `others` are the TfJobs of the namespace.
+    `others` are the TfJobs of the namespace, `tf_image` is the operator's for jobs that name none.
     """
     metadata = job.metadata
     runtime_id = job.status.runtime_id or metadata.annotations.get(RUNTIME_ID)
@@ -47,7 +47,7 @@ async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterab
         used = {_recorded(other) for other in others}
         runtime_id = await draw(client, job, used)
     stored = msgspec.json.decode(cached.spec, type=dict[str, Any])
-    patch = difference(stored, completed(canonical_spec(stored), runtime_id, DEFAULT_TF_IMAGE))
+    patch = difference(stored, completed(canonical_spec(stored), runtime_id, tf_image or DEFAULT_TF_IMAGE))
     if patch:
         body = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": patch}
         await client.patch(TF_JOBS, metadata.namespace, metadata.name, body)

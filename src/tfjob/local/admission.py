@@ -18,19 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfjob.api import quantity
 from tfjob.api.objects import ObjectMeta, Pod
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
-from tfjob.local import addresses, claims, images, shadows, tensorboard, volumes
+from tfjob.local import addresses, claims, images, resources, shadows, tensorboard, volumes
 from tfjob.local.config import Config
 from tfjob.local.downward import Node
 from tfjob.local.references import References
 from tfjob.local.refusal import Refusal
 
 At = tuple[str | int, ...]
-
-GPUS = ("nvidia.com/gpu", "alpha.kubernetes.io/nvidia-gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 
 OUTSIDE_SERVICES = ("LoadBalancer", "NodePort", "ExternalName")
 
@@ -80,12 +78,17 @@ NOT_ENFORCED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """What a job is judged against; `volumes` is the command line's mapping, `level` may still be undecided ("")."""
+    """What a job is judged against; `volumes` is the command line's mapping, `level` may still be undecided ("").
+
+    With `cpu` nobody gets any of the `gpus`.
+    """
 
     config: Config
     project: Path
     node: Node
     python: Path | None = None
+    cpu: bool = False
+    gpus: Sequence[str] = ()
     volumes: Mapping[str, Path] = field(default_factory=dict)
     level: str = ""
     uid: int = field(default_factory=os.getuid)
@@ -99,12 +102,12 @@ def problems(job: TFJob, host: Host) -> list[Problem]:
     for name, replica in job.spec.tf_replica_specs.items():
         if replica.replicas == 0:
             continue
-        if replica.template is None:
+        if serves_by_default(job, name, replica):
             found += _default_server_problems(name, host)
-        else:
+        if replica.template is not None:
             at: At = ("spec", "tfReplicaSpecs", name, "template", "spec")
             found += _pod_problems(replica.template.get("spec") or {}, at, host)
-    return [*found, *_total_problems(job, host)]
+    return [*found, *resources.of_job(job, host)]
 
 
 def object_problems(document: Mapping[str, Any]) -> list[Problem]:
@@ -148,7 +151,7 @@ def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
 
 
 def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
-    """A replica without a template is a TensorFlow server, so the interpreter must have TensorFlow."""
+    """The default parameter server is a TensorFlow server, so the interpreter must have TensorFlow."""
     at: At = ("spec", "tfReplicaSpecs", name)
     try:
         python = images.chosen_interpreter(host.python, host.project)
@@ -186,7 +189,7 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
     yield from _refusals(
         lambda: images.resolve(container, host.config, python=host.python, project=host.project), (*at, "image")
     )
-    yield from _resource_problems(container.get("resources") or {}, (*at, "resources"), host)
+    yield from resources.of_container(container.get("resources") or {}, (*at, "resources"), host)
     yield from _security_problems(container.get("securityContext") or {}, (*at, "securityContext"), host)
     yield from _port_problems(container.get("ports") or [], (*at, "ports"), host)
     yield from _probe_problems(container, at)
@@ -244,34 +247,6 @@ def _probe_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
         yield _warning((*at, probes[0]), "probes are not run here: a replica that hangs is not restarted")
 
 
-def _resource_problems(resources: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
-    if resources.get("claims"):
-        yield _refused((*at, "claims"), "devices cannot be claimed here")
-    seen = set()
-    for group in ("limits", "requests"):
-        for name, amount in (resources.get(group) or {}).items():
-            if name not in seen:
-                seen.add(name)
-                yield from _one_resource(name, amount, (*at, group, name), host)
-
-
-def _one_resource(name: str, amount: str | float, at: At, host: Host) -> Iterator[Problem]:
-    if name in ("cpu", "memory") or not _amount(amount):
-        return
-    if name == "ephemeral-storage":
-        yield _warning(at, "limits of disk space are not enforced here")
-    elif name in GPUS and host.config.gpu:
-        yield _warning(at, "GPUs are not set apart here: every replica sees all of this machine's")
-    elif name in GPUS:
-        yield _refused(
-            at,
-            "this machine gives out no GPUs",
-            "remove it to train on the CPU, or write gpu = true under [local] in tfjob.toml to let replicas use them",
-        )
-    else:
-        yield _refused(at, f"this machine has no resource {name}", REMOVE)
-
-
 def _security_problems(context: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
     for name, present in (("runAsUser", host.uid), ("runAsGroup", host.gid)):
         if context.get(name) is not None and context[name] != present:
@@ -320,27 +295,6 @@ def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) ->
             yield _warning((*at, index, "emptyDir", "sizeLimit"), "limits of disk space are not enforced here")
 
 
-def _total_problems(job: TFJob, host: Host) -> Iterator[Problem]:
-    """Requests that do not fit this machine; a cluster would leave replicas pending, here they share what there is."""
-    for name, has in (("cpu", host.node.cpus), ("memory", host.node.memory)):
-        asked = sum(
-            _requested(replica.template or {}, name) * (replica.replicas or 0)
-            for replica in job.spec.tf_replica_specs.values()
-        )
-        if has and asked > has:
-            message = f"all replicas together request {_shown(name, asked)}, this machine has {_shown(name, has)}"
-            yield _warning(("spec", "tfReplicaSpecs"), message)
-
-
-def _requested(template: Mapping[str, Any], name: str) -> float:
-    total = 0.0
-    for container in (template.get("spec") or {}).get("containers") or []:
-        resources = container.get("resources") or {}
-        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        total += _amount(requests.get(name, limits.get(name, 0)))
-    return total
-
-
 def _outside_service(kind: str, at: At) -> Iterator[Problem]:
     if kind in OUTSIDE_SERVICES:
         yield _refused(at, f"{kind} needs a cluster with a network of its own", "write ClusterIP, or leave it out")
@@ -378,17 +332,6 @@ def _inner(value: Mapping[str, Any], path: str) -> Any:
     for part in path.split("."):
         value = (value or {}).get(part)  # type: ignore[assignment]
     return value
-
-
-def _amount(value: str | float) -> float:
-    try:
-        return float(quantity.parse(value))
-    except ValueError:
-        return 0.0  # judged elsewhere: the manifest itself is wrong
-
-
-def _shown(name: str, amount: float) -> str:
-    return f"{amount / 1024**3:.1f} GiB of memory" if name == "memory" else f"{amount:g} CPUs"
 
 
 def _words(names: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from tfjob.api import quantity
 from tfjob.api.objects import Pod
-from tfjob.local import environment, images, mount_paths, peers, pod_spec, volumes
+from tfjob.local import environment, gpus, images, mount_paths, peers, pod_spec, volumes
 from tfjob.local.claims import Claims
 from tfjob.local.config import Config
 from tfjob.local.downward import Node
@@ -31,6 +31,7 @@ class Machine:
     limits: Literal["cgroup", "poll", "off"]
     project: Path
     python: Path | None
+    cpu: bool
     volumes: Mapping[str, Path]
     claims: Claims
     references: References
@@ -191,8 +192,13 @@ def _environment(
         node=machine.node,
         environ=machine.environ,
         path_prefix=[*([links] if links else []), *runtime.path_prefix],
-        image={**runtime.env, **_thread_limits(container, machine)},
+        image={**runtime.env, **_thread_limits(container, machine), **_devices(container, pod, machine)},
     )
+
+
+def _devices(container: Mapping[str, Any], pod: Pod, machine: Machine) -> dict[str, str]:
+    """Which GPUs a container sees."""
+    return {gpus.VISIBLE: gpus.NONE} if machine.cpu else gpus.variables(pod, container)
 
 
 def _thread_limits(container: Mapping[str, Any], machine: Machine) -> dict[str, str]:

@@ -21,8 +21,9 @@ from tfjob.api.objects import (
     Pod,
     PodStatus,
 )
-from tfjob.local import supervisor
+from tfjob.local import gpus, supervisor
 from tfjob.local.assembly import Machine, assemble
+from tfjob.local.driving import is_driven
 from tfjob.local.home import write_whole
 from tfjob.local.network import Network
 from tfjob.local.pod_folder import clean, pod_folder, sweep, was_launched
@@ -100,6 +101,12 @@ class Kubelet:
         if now.timestamp() < watched.next_try:
             return
         watched.next_try = now.timestamp() + RETRY_SECONDS
+        if self._shares_gpus():
+            available = gpus.found(self.machine.environ)
+            pod = gpus.hold(self.store, pod, available, self._is_live)
+            if gpus.HELD not in pod.metadata.annotations:
+                self._store_status(pod, gpus.waiting(pod, available), Report())
+                return
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         hosts = self.run.folder / "hosts"
         self.network.write_hosts(hosts)
@@ -120,6 +127,19 @@ class Kubelet:
             return
         watched.next_try = 0.0
         self._report(pod, folder, watched)
+
+    def _shares_gpus(self) -> bool:
+        """Whether GPUs are set apart for the replicas of this run."""
+        counted = not self.machine.cpu and not self.machine.config.gpu
+        return counted and gpus.asked_by_job(self.run.job) > 0
+
+    def _is_live(self, pod: Pod) -> bool:
+        """Whether a pod, of whatever run, has processes or is about to."""
+        run = self.store.run(pod.metadata.owner_references[0].uid)
+        if run is None or pod.status.phase in ("Succeeded", "Failed"):
+            return False
+        folder = pod_folder(run.folder, pod)
+        return supervisor.alive(folder) if was_launched(folder) else is_driven(run)
 
     def _report(self, pod: Pod, folder: Path, watched: _Watched) -> None:
         # Asked first: what a dead supervisor wrote is its last word.

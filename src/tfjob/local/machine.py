@@ -7,8 +7,9 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+from tfjob.api.objects import ConfigMap
 from tfjob.controller.cluster import Key
 from tfjob.local import config, environment, probe
 from tfjob.local.assembly import Machine
@@ -58,7 +59,13 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
 
 def machine_of(home: Home, store: Store, run: Run) -> Machine:
     """The machine as one run sees it."""
-    return machine_with(home, Options.load(run.folder), kept_references(home, store, run.job.metadata.namespace))
+    kept = kept_references(home, store, run.job.metadata.namespace)
+
+    def config_map(name: str) -> Mapping[str, Any] | None:
+        own = (one for one in store.children(ConfigMap, run.job.metadata.uid) if one.metadata.name == name)
+        return next(({"data": one.data} for one in own), None) or kept.config_map(name)
+
+    return machine_with(home, Options.load(run.folder), References(config_map, kept.secret))
 
 
 def kept_references(home: Home, store: Store, namespace: str) -> References:
@@ -79,6 +86,7 @@ def machine_with(home: Home, options: Options, references: References) -> Machin
         limits=options.limits,
         project=project,
         python=Path(options.python) if options.python else None,
+        cpu=options.cpu,
         volumes={name: Path(folder) for name, folder in options.volumes.items()},
         claims=Claims(home.claims),
         references=references,

@@ -19,6 +19,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     level: Level
     limits: Limits
     python: str = ""
+    cpu: bool = False
     volumes: dict[str, str] = {}
     environ: dict[str, str] = {}
 

@@ -215,12 +215,18 @@ class Store:
     def update_child(self, child: Pod) -> None:
         """Stores a pod's new status or deletion mark, if it is still the same pod."""
         with self.transaction() as cursor:
-            version = self._next_version(cursor)
-            metadata = replace(child.metadata, resource_version=str(version))
-            cursor.execute(
-                "update children set version = ?, data = ? where uid = ?",
-                (version, encode(replace(child, metadata=metadata)), child.metadata.uid),
-            )
+            self._write_child(cursor, child)
+
+    def change_pod(self, pod: Pod, change: Callable[[Pod, list[Pod]], Pod]) -> Pod:
+        """Applies `change` to a pod, given all pods of all jobs; nobody else changes any of them meanwhile."""
+        with self.transaction() as cursor:
+            rows = cursor.execute("select data from children where kind = 'Pod'").fetchall()
+            everyone = [msgspec.json.decode(row[0], type=Pod) for row in rows]
+            stored = next((one for one in everyone if one.metadata.uid == pod.metadata.uid), pod)
+            new = change(stored, everyone)
+            if new != stored:
+                self._write_child(cursor, new)
+        return new
 
     def remove_child(self, uid: str) -> None:
         """Removes a child that has ended."""
@@ -309,6 +315,14 @@ class Store:
             raise
         cursor.execute("commit")
         self._own_writes += 1
+
+    def _write_child(self, cursor: sqlite3.Cursor, child: Pod) -> None:
+        version = self._next_version(cursor)
+        metadata = replace(child.metadata, resource_version=str(version))
+        cursor.execute(
+            "update children set version = ?, data = ? where uid = ?",
+            (version, encode(replace(child, metadata=metadata)), child.metadata.uid),
+        )
 
     @staticmethod
     def _next_version(cursor: sqlite3.Cursor) -> int:

@@ -8,6 +8,8 @@ from datetime import timedelta
 from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
+CONFIG_MAP = "tf-job-operator-config"
+"""The operator's configuration, in its own namespace."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class Options:
     cluster_domain: str = ""
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
+    config_map: str = CONFIG_MAP
+    config_file: str = ""
+    tf_image: str = ""
 
     @property
     def settings(self) -> Settings:
@@ -62,5 +67,6 @@ class Options:
             pending_grace=self.pending_grace,
             last_lines=self.last_lines,
             gang_scheduler=self.gang_scheduler,
+            tf_image=self.tf_image,
             tensorboard_image=self.tensorboard_image,
         )

@@ -16,7 +16,9 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -29,14 +31,16 @@ from tfjob.api.crd import crd_problem
 from tfjob.api.types import KIND
 from tfjob.controller.controller import Controller
 from tfjob.kube.client import Client
-from tfjob.kube.cluster import JOB_KINDS, KubeCluster
+from tfjob.kube.cluster import KubeCluster
 from tfjob.kube.config import Access
 from tfjob.kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.lease import Lease, LeaseLost
-from tfjob.kube.resources import CRDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
+from tfjob.kube.resources import CRDS, JOB_KINDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.kube.server_version import server_version, version_problem
 from tfjob.operator import probes
+from tfjob.operator.config_watch import ConfigMapWatch, Configuration, FileWatch
+from tfjob.operator.controller_config import ControllerConfig
 from tfjob.operator.listening import serving
 from tfjob.operator.metrics import Metrics, Sampled
 from tfjob.operator.names import host_names
@@ -86,6 +90,9 @@ class Operator:
             self.lease = Lease(
                 lease_client, namespace, LEASE_NAME, options.identity or _identity(), retry=LEASE_SECONDS
             )
+        self.configuration = Configuration(self._configured, self.event_log.add)
+        self._configured(ControllerConfig(), "")
+        self.config_watch = self._watch_of_config(client, options, options.lease_namespace or access.namespace)
         self.webhook: Webhook | None = None
         if options.webhook.port:
             from tfjob.operator.webhook import Webhook  # an operator without it saves 8 MiB
@@ -95,6 +102,21 @@ class Operator:
         self._stop = asyncio.Event()
         client.observe = self.metrics.requested
         self.metrics.registry.register(Sampled(lambda: samples(self)))
+
+    def _watch_of_config(self, client: Client, options: Options, namespace: str) -> ConfigMapWatch | FileWatch:
+        if options.config_file:
+            return FileWatch(Path(options.config_file), namespace, self.configuration)
+        return ConfigMapWatch(client, namespace, options.config_map, self.configuration)
+
+    def _configured(self, config: ControllerConfig, program: str) -> None:
+        """New pods are made by this configuration."""
+        self.controller.settings = settings = replace(
+            self.options.settings,
+            accelerators=config.accelerators,
+            tf_image=config.tf_image or self.options.tf_image,
+            server_program=program,
+        )
+        self.cluster.tf_image = settings.tf_image
 
     def stop(self) -> None:
         """Asks the process to end in order."""
@@ -131,6 +153,8 @@ class Operator:
             self.metrics.leading.set(1)
             logger.info("controller starting")
             await self.cluster.synced()
+            tasks.create_task(self.config_watch.run())
+            await self.config_watch.first()
             jobs, pods = sum(map(len, self.cluster.jobs.values())), len(self.cluster.pods)
             logger.info("caches synced: %d jobs, %d pods", jobs, pods)
             # What was just read stays: the collector need not look at it again and again.

@@ -11,6 +11,7 @@ from tfjob.controller.queue import WorkQueue
 from tfjob.kube.cluster import KubeCluster
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.resources import TF_JOBS, Resource
+from tfjob.operator.config_watch import Configuration
 from tfjob.operator.metrics import CONTROLLER, counter, gauge
 
 
@@ -18,6 +19,7 @@ class Sampled(Protocol):
     """The parts of an operator that are measured."""
 
     cluster: KubeCluster
+    configuration: Configuration
     event_log: EventLog
 
     @property
@@ -43,6 +45,8 @@ def samples(operator: Sampled) -> Iterator[Metric]:
     sizes = [((_label(one.resource),), len(one.store)) for one in reflectors]
     yield gauge("tfjob_cached_objects", "Objects in the caches", ("resource",), sizes)
     yield counter("tfjob_events_dropped", "News that were not written", (), [((), operator.event_log.dropped)])
+    good = float(operator.configuration.good)
+    yield gauge("tfjob_controller_config_last_read_successful", "0 while a broken one is not used", (), [((), good)])
 
 
 def _label(resource: Resource) -> str:

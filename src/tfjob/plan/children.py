@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +11,12 @@ from tfjob import __version__
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
 from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.origin import origin
-from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
+from tfjob.api.parameter_server import serves_by_default
+from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
+from tfjob.plan import parameter_server
+from tfjob.plan.accelerators import Accelerator, equipped
 from tfjob.plan.attempts import ATTEMPT
+from tfjob.plan.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.pod_groups import pod_annotations, pod_labels, scheduler_name
 from tfjob.plan.tasks import Task, policy_of, replicas_of
 from tfjob.plan.tf_config import main_template_container, port, tf_configs
@@ -20,14 +24,6 @@ from tfjob.plan.tf_config import main_template_container, port, tf_configs
 SIZE = "tfjob/cluster-size"
 """Annotation of a pod: the size of the cluster that its TF_CONFIG describes."""
 FALLBACK = "FallbackToLogsOnError"
-
-DEFAULT_TF_IMAGE = "tensorflow/tensorflow:1.3.0"
-DEFAULT_PS_PROGRAM = (
-    "import json, os, tensorflow as tf; config = json.loads(os.environ['TF_CONFIG']); "
-    "server = getattr(tf, 'distribute', tf.train); server = getattr(server, 'Server', None) or tf.train.Server; "
-    "server(config['cluster'], job_name=config['task']['type'], task_index=config['task']['index']).join()"
-)
-"""The parameter server that v1alpha1 gives to a PS replica without a template: serve variables for ever."""
 
 TENSORBOARD_IMAGE = f"localhost/tf-job-tensorboard:{__version__}"
 """As tools/image.py makes it; an installation names the one in its registry."""
@@ -39,12 +35,17 @@ class Settings:
 
     `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case means Volcano,
     any other name one with the coscheduling plugin of scheduler-plugins, no name that there is none.
+    `accelerators` says by resource name what pods need that ask for it. Default parameter servers run in `tf_image`
+    where a job names none, and run `server_program` in place of ours if there is one.
     """
 
     cluster_domain: str = ""
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
     gang_scheduler: str = ""
+    accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
+    tf_image: str = ""
+    server_program: str = ""
     tensorboard_image: str = TENSORBOARD_IMAGE
 
 
@@ -58,7 +59,7 @@ def pods(job: TFJob, attempts: Sequence[tuple[Task, int]], settings: Settings) -
     configs = tf_configs(job, [task for task, _ in attempts], settings.cluster_domain)
     size, owner, scheduler = cluster_size(job), owner_reference(job), settings.gang_scheduler
     for (task, attempt), config in zip(attempts, configs, strict=True):
-        template = template_of(job, task.type)
+        template = template_of(job, task.type, settings.tf_image)
         metadata: dict[str, Any] = template.get("metadata") or {}
         labels = {
             **(metadata.get("labels") or {}),
@@ -119,10 +120,13 @@ def pod_restart_policy(job: TFJob, task: Task) -> str:
     return "Never" if policy == "ExitCode" or origin(job).is_first else policy
 
 
-def template_of(job: TFJob, replica_type: str) -> dict[str, Any]:
-    """The pod template of a type: the user's, or that of the default parameter server."""
-    template = job.spec.tf_replica_specs[replica_type].template
-    return template if template is not None else default_parameter_server(job)
+def template_of(job: TFJob, replica_type: str, tf_image: str = "") -> dict[str, Any]:
+    """The pod template of a type: the user's, with the default parameter server if it has none of its own."""
+    replica = job.spec.tf_replica_specs[replica_type]
+    template = replica.template or {}
+    if not serves_by_default(job, replica_type, replica):
+        return template
+    return parameter_server.with_server(job, template, job.spec.tf_image or tf_image or DEFAULT_TF_IMAGE)
 
 
 def cluster_size(job: TFJob) -> str:
@@ -134,29 +138,24 @@ def cluster_size(job: TFJob) -> str:
     return ",".join(f"{kind.lower()}={size}" for kind, size in sizes if size)
 
 
-def default_parameter_server(job: TFJob) -> dict[str, Any]:
-    """The template of a PS replica that has none."""
-    container = {
-        "name": CONTAINER_NAME,
-        "image": job.spec.tf_image or DEFAULT_TF_IMAGE,
-        "command": ["python", "-c", DEFAULT_PS_PROGRAM],
-        "ports": [{"name": PORT_NAME, "containerPort": DEFAULT_PORT}],
-    }
-    return {"spec": {"containers": [container], "restartPolicy": "OnFailure"}}
-
-
 def _pod_spec(
     job: TFJob, task: Task, template: dict[str, Any], config: str | None, settings: Settings
 ) -> dict[str, Any]:
     """The template's spec with what the operator adds; the rest is shared with the template, which nobody changes."""
-    given: dict[str, Any] = template.get("spec") or {}
-    main, everywhere = main_template_container(template), origin(job).tf_config_in_every_container
+    given, _ = equipped(template.get("spec") or {}, settings.accelerators)
+    main, everywhere = main_template_container({"spec": given}), origin(job).tf_config_in_every_container
     spec = {**given, "restartPolicy": pod_restart_policy(job, task)}
     if settings.gang_scheduler and not given.get("schedulerName"):
         spec["schedulerName"] = scheduler_name(settings.gang_scheduler)
     for kind in ("initContainers", "containers"):
         if given.get(kind) and settings.last_lines:
             spec[kind] = [{"terminationMessagePolicy": FALLBACK, **container} for container in given[kind]]
+    if serves_by_default(job, task.type, job.spec.tf_replica_specs[task.type]):
+        words = [*main["command"], *parameter_server.flags(job, task, settings.cluster_domain)]
+        spec["containers"] = [
+            {**made, "command": words} if own is main else made
+            for own, made in zip(given["containers"], spec["containers"], strict=True)
+        ]
     if config is not None:
         variable = {"name": "TF_CONFIG", "value": config}
         spec["containers"] = [

@@ -17,9 +17,9 @@ from tfjob.api.origin import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
-from tfjob.plan import conditions, in_place, limits, memory, pod_groups, success, summary, tensorboard
+from tfjob.plan import accelerators, conditions, in_place, limits, memory, pod_groups, success, summary, tensorboard
 from tfjob.plan.actions import Action, DeleteJob, News
-from tfjob.plan.children import Settings
+from tfjob.plan.children import Settings, template_of
 from tfjob.plan.cleanup import cleanup, everything
 from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 from tfjob.plan.restarts import Again, Fail, Settle, decide
@@ -294,7 +294,12 @@ def _first_news(this: Pass) -> list[News]:
         if (own := ((replica.template or {}).get("spec") or {}).get("restartPolicy"))
         and replica.restart_policy not in (None, "", own)
     )
-    return [*overruled, *pod_groups.scheduler_news(job, this.settings.gang_scheduler)]
+    equipped = (
+        news
+        for kind in job.spec.tf_replica_specs
+        for news in accelerators.news(kind, template_of(job, kind, this.settings.tf_image), this.settings.accelerators)
+    )
+    return [*overruled, *equipped, *pod_groups.scheduler_news(job, this.settings.gang_scheduler)]
 
 
 def _restart_news(this: Pass, again: Again) -> News:

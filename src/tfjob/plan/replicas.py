@@ -7,11 +7,12 @@ from datetime import datetime
 from itertools import islice
 
 from tfjob.api.objects import Pod
-from tfjob.api.types import PARALLELISM, TFJob, TFJobStatus
+from tfjob.api.types import PARALLELISM, PS, TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.attempts import attempts_due, is_stale
 from tfjob.plan.children import SIZE, Settings, cluster_size, pods, service
 from tfjob.plan.gangs import gang_types
+from tfjob.plan.parameter_server import config_map, lacks_program
 from tfjob.plan.pod_groups import Step
 from tfjob.plan.restarts import runs_again
 from tfjob.plan.tasks import Observed, desired, members, task_of
@@ -33,6 +34,8 @@ def reconcile(
 ) -> list[Action]:
     """Removals of what is stale or surplus first, then what is missing, a pod group before its pods.
 
+    Parameter servers of ours wait for the ConfigMap with their program, and so never start with somebody else's.
+
     No pod of a gang is made while one of an older attempt exists: two generations would talk to each other.
     """
     first: list[Action] = [
@@ -46,8 +49,11 @@ def reconcile(
     ]
     if group.hold:
         return first
-    missing = islice(_missing(job, status, views, observed, stale, now), PODS_A_PASS)
-    made = pods(job, [(view.task, view.attempt) for view in missing], settings)
+    missing = _missing(job, status, views, observed, stale, now)
+    if lacks_program(job, observed):
+        first.append(Create(config_map(job, settings.server_program)))
+        missing = (view for view in missing if view.task.type != PS)
+    made = pods(job, [(view.task, view.attempt) for view in islice(missing, PODS_A_PASS)], settings)
     return [*first, *(Create(child) for child in made), *_missing_services(job, views, observed)]
 
 

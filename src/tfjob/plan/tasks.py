@@ -13,6 +13,7 @@ from tfjob.api import indexes
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
 from tfjob.api.origin import origin
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, TFJob
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
@@ -68,7 +69,7 @@ def replicas_of(job: TFJob, replica_type: str) -> int:
 def policy_of(job: TFJob, task: Task) -> str:
     """The restart policy of a task: the replica's, else its template's own, else Never.
 
-    The default parameter server, which has no template, is restarted in place: it has nothing of its own to fail of.
+    The default parameter server is restarted in place whenever it ends, unless its template says otherwise.
     In a TfJob of the first operator the task itself decides: the end of the chief is judged by its exit code, a
     parameter server always runs, and anyone else runs until it exits 0.
     """
@@ -77,10 +78,8 @@ def policy_of(job: TFJob, task: Task) -> str:
     replica = job.spec.tf_replica_specs[task.type]
     if replica.restart_policy:
         return replica.restart_policy
-    if replica.template is None:
-        return "OnFailure"
-    own: str | None = (replica.template.get("spec") or {}).get("restartPolicy")
-    return own or "Never"
+    own: str | None = ((replica.template or {}).get("spec") or {}).get("restartPolicy")
+    return own or ("Always" if serves_by_default(job, task.type, replica) else "Never")
 
 
 def chief_of(job: TFJob) -> Task | None:

@@ -36,7 +36,7 @@ def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> I
             continue
         evaluates = task.type == EVALUATOR
         if evaluates not in shared:
-            shared[evaluates] = _compact(_cluster(job, cluster_domain, evaluates))
+            shared[evaluates] = _compact(cluster(job, cluster_domain, with_evaluator=evaluates))
         yield f'{{"cluster":{shared[evaluates]},"task":{identity},"environment":"cloud"}}'
 
 
@@ -67,7 +67,8 @@ def main_template_container(template: dict[str, Any]) -> dict[str, Any]:
     return next(named, containers[0] if containers else {})
 
 
-def _cluster(job: TFJob, cluster_domain: str, with_evaluator: bool) -> dict[str, list[str]]:
+def cluster(job: TFJob, cluster_domain: str = "", *, with_evaluator: bool = False) -> dict[str, list[str]]:
+    """The addresses of all tasks by type."""
     return {
         replica_type.lower(): [
             address(job, Task(replica_type, index), cluster_domain) for index in range(replicas_of(job, replica_type))

@@ -104,7 +104,7 @@ def _refused(job: TFJob, views: Sequence[View], observed: Observed, grace: timed
         return
     tasks = {child_name(job, view.task.type, view.task.index): view.task.name for view in views}
     for (kind, name), refusal in observed.refusals.items():
-        if kind == "PodGroup":
+        if kind in ("ConfigMap", "PodGroup"):
             yield _wait("", refusal.reason, refusal.message, refusal.since, grace)
         elif name in tasks:
             yield _wait(tasks[name], refusal.reason, refusal.message, refusal.since, grace)

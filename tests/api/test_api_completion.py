@@ -1,0 +1,57 @@
+"""What is written back into a TfJob's spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfjob.api.completion import completed, is_default_server
+from tfjob.api.v1alpha1 import canonical_spec, to_hub
+
+TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
+SIDECAR = {"spec": {"containers": [{"name": "exporter", "image": "example.com/exporter:1"}]}}
+
+
+def filled(*replicas: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return completed({"replicaSpecs": list(replicas), **spec}, "76no", "example.com/tf:2")
+
+
+def test_every_default_is_written_and_what_is_given_stays() -> None:
+    given = {"replicas": 3, "tfPort": 4444, "tfReplicaType": "WORKER", "template": TEMPLATE}
+    spec = filled({"template": TEMPLATE}, given, tensorboard={"logDir": "/logs"})
+    assert spec == {
+        "RuntimeId": "76no",
+        "replicaSpecs": [
+            {"IsDefaultPS": False, "replicas": 1, "template": TEMPLATE, "tfPort": 2222, "tfReplicaType": "MASTER"},
+            {**given, "IsDefaultPS": False},
+        ],
+        "tensorboard": {"logDir": "/logs", "serviceType": "ClusterIP"},
+        "tfImage": "example.com/tf:2",
+    }
+
+
+def test_an_id_and_an_image_of_the_users_own_stay() -> None:
+    spec = filled(RuntimeId="mine", tfImage="example.com/own:1")
+    assert (spec["RuntimeId"], spec["tfImage"]) == ("mine", "example.com/own:1")
+
+
+def test_a_parameter_server_without_a_template_gets_the_one_that_stands_for_the_default_server() -> None:
+    (server,) = filled({"tfReplicaType": "PS", "replicas": 2}, tfImage="example.com/own:1")["replicaSpecs"]
+    assert server["template"]["spec"]["containers"][0]["image"] == "example.com/own:1"
+    assert is_default_server(server)
+    manifest = {"apiVersion": "tensorflow.org/v1alpha1", "kind": "TfJob", "spec": {"replicaSpecs": [server]}}
+    assert to_hub(manifest).job.spec.tf_replica_specs["PS"].template is None
+
+
+def test_a_parameter_server_that_brings_only_a_sidecar_keeps_its_template() -> None:
+    (server,) = filled({"tfReplicaType": "PS", "template": SIDECAR})["replicaSpecs"]
+    assert (server["IsDefaultPS"], server["template"]) == (True, SIDECAR)
+
+
+def test_what_is_complete_stays_as_it_is() -> None:
+    once = filled({"template": TEMPLATE}, {"tfReplicaType": "PS"}, tensorboard={"logDir": "/logs"})
+    assert completed(once, "other", "example.com/other:1") == once
+
+
+def test_the_spellings_of_the_documents_become_one() -> None:
+    spec = canonical_spec({"replica_specs": [{"tf_replica_type": "PS", "isdefaultps": True}], "runtimeId": "ab12"})
+    assert spec == {"replicaSpecs": [{"tfReplicaType": "PS", "IsDefaultPS": True}], "RuntimeId": "ab12"}

@@ -1,0 +1,85 @@
+"""A pod of a TfJob on its way into a Job and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from msgspec.structs import replace
+
+from plan.builders import T0, at, begun, job, pod
+from tfjob.api.objects import Job, JobStatus, ObjectMeta, Pod, PodCondition, PodStatus
+from tfjob.api.origin import TENSORFLOW
+from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy, TFJob
+from tfjob.kube.wrapped_pods import unwrapped, wrapper
+from tfjob.plan.tasks import Observed
+from tfjob.plan.views import POD_DELETED, survey
+
+TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def owner() -> TFJob:
+    policy = TerminationPolicy(chief=ChiefReference())
+    return begun(job(origin=TENSORFLOW, annotations={RUNTIME_ID: "76no"}, master=1, termination_policy=policy))
+
+
+def made(*conditions: str) -> Job:
+    """The Job of the master as a cluster has it, with conditions that hold."""
+    held = [PodCondition(type=name, status="True", last_transition_time=TIME) for name in conditions]
+    one = wrapper(pod(owner(), "master-0").pod)
+    return replace(one, metadata=replace(one.metadata, uid="job-of-master"), status=JobStatus(conditions=held))
+
+
+def of_job(name: str, second: int = 0, **status: object) -> Pod:
+    """A pod that the Job controller made."""
+    return Pod(metadata=ObjectMeta(name=name, creation_timestamp=at(second)), status=PodStatus(**status))  # type: ignore[arg-type]
+
+
+def test_a_job_runs_its_pod_once_and_never_another() -> None:
+    planned = pod(owner(), "master-0").pod
+    made = wrapper(planned)
+    assert made.metadata.name == "master-76no-0"
+    once = {"backoffLimit": 0, "completions": 1, "parallelism": 1, "podReplacementPolicy": "Failed"}
+    assert once.items() <= made.spec.items()
+    template = made.spec["template"]
+    assert template["spec"] is planned.spec
+    assert template["metadata"]["labels"] == planned.metadata.labels == made.metadata.labels
+    assert template["metadata"]["annotations"] == made.metadata.annotations
+
+
+def test_the_plan_sees_the_pod_under_the_name_and_uid_of_its_job() -> None:
+    seen = unwrapped(made(), [of_job("master-76no-0-abcde", phase="Running")])
+    assert (seen.metadata.name, seen.metadata.uid, seen.status.phase) == ("master-76no-0", "job-of-master", "Running")
+
+
+def test_of_several_pods_the_newest_counts() -> None:
+    pods = [of_job("b", 9, phase="Running"), of_job("a", 1, phase="Failed")]
+    assert unwrapped(made(), pods).status.phase == "Running"
+
+
+def test_a_pod_that_is_deleted_is_no_failed_pod_whoever_deletes_it() -> None:
+    leaving = of_job("x", phase="Running")
+    leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=T0))
+    for seen in (unwrapped(made(), [leaving]), unwrapped(_deleted(made()), [of_job("x", phase="Running")])):
+        assert seen.metadata.deletion_timestamp == T0
+        (view,) = survey(owner(), owner().status, Observed(pods=[seen]), at(5))
+        assert view.end is not None
+        assert (view.end.reason, view.end.infrastructure) == (POD_DELETED, True)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ends", "infrastructure"), [((), None, None), (("Complete",), 0, False), (("Failed",), None, True)]
+)
+def test_a_job_without_a_pod_tells_what_became_of_it(
+    conditions: tuple[str, ...], ends: int | None, infrastructure: bool | None
+) -> None:
+    """It is still to come, was removed after its end, or was deleted before it."""
+    seen = unwrapped(made(*conditions), [])
+    (view,) = survey(owner(), owner().status, Observed(pods=[seen]), at(5))
+    assert (view.end is None) == (not conditions)
+    if view.end:
+        assert (view.end.exit_code, view.end.infrastructure) == (ends, infrastructure)
+
+
+def _deleted(one: Job) -> Job:
+    return replace(one, metadata=replace(one.metadata, deletion_timestamp=T0))
