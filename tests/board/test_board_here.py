@@ -96,10 +96,15 @@ def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_after
     assert not processes_of(home)
 
 
-def test_it_ends_with_the_run_even_if_that_is_killed(tool: Installed, tmp_path: Path) -> None:
+def test_it_is_started_again_if_it_ends_and_ends_with_the_run_even_if_that_is_killed(
+    tool: Installed, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     run = Running(tool, home, manifest(tmp_path, "sleep", "100"))
     url_of(run)
+    (server,) = (pid for pid in processes_of(home) if b"tensorboard.main" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(server, signal.SIGKILL)
+    run.wait_for("TensorBoard at http://", count=2)
     os.kill(run.process.pid, signal.SIGKILL)
     run.finish()
     wait_until(lambda: not processes_of(home), 30, lambda: f"left behind: {processes_of(home)}")
