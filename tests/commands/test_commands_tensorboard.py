@@ -117,7 +117,8 @@ def test_the_scalar_of_a_job_is_on_the_page_both_ways_and_stays_until_the_job_is
         assert shows_scalar(page, TAG)
 
     on_nodes("delete", "curves", "--yes")
-    wait_until(lambda: not left(node_cluster, nodes_namespace), 30, lambda: left(node_cluster, nodes_namespace))
+    # A garbage collector learns of a new kind of owner within half a minute.
+    wait_until(lambda: not left(node_cluster, nodes_namespace), 60, lambda: left(node_cluster, nodes_namespace))
 
 
 def left(client: Client, namespace: str) -> str:
