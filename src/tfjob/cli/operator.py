@@ -225,6 +225,7 @@ def _settings(
 ) -> Settings:
     """The choices of a command line; an image must be among them."""
     from tfjob.api.image_reference import image_fault
+    from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.manifests import Settings
 
     if not image:

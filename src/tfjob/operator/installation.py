@@ -18,6 +18,7 @@ from tfjob.api.tf_job_crd import NAME as TF_JOB_CRD_NAME
 from tfjob.kube import resources
 from tfjob.kube.client import Client
 from tfjob.kube.errors import Forbidden, KubeError, NotFound
+from tfjob.kube.jobs import has_tf_jobs
 from tfjob.kube.resources import CRDS, DEPLOYMENTS, JOB_KINDS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.server_version import server_version, version_problem
 from tfjob.operator import handover, rbac
@@ -140,7 +141,7 @@ class Installation:
 
     async def _need_crd(self) -> None:
         """Only an administrator of the cluster can make it, so it must be there."""
-        if "TFJob" not in await self._served_kinds():
+        if "TFJob" not in await self._served_kinds() and not await has_tf_jobs(self.client):
             raise Refused(
                 "the cluster does not know TFJob, and an operator of one namespace cannot make its CRD",
                 "Ask an administrator to run: tfjob operator manifests --crd-only | kubectl apply -f -",
