@@ -83,10 +83,13 @@ def shown(log_dir: str, env: dict[str, str], volume: Path) -> dict[str, dict[str
             return any(tags.values())
 
         wait_until(loaded, 20, lambda: f"{log_dir}: no scalars")
+        with urlopen(url, timeout=5) as page:
+            assert page.headers.get_content_type() == "text/html"
+            assert page.headers.get("Content-Encoding") is None
         return tags
 
 
-def test_a_volume(event_file: Path) -> None:
+def test_a_volume_and_a_page_that_passes_the_proxy_of_an_api_server(event_file: Path) -> None:
     assert list(shown("/tmp/volume", {}, event_file.parents[1])["train"]) == [TAG]
 
 
