@@ -23,7 +23,7 @@ _COLUMNS = (
     ("RuntimeId", "string", ".spec.RuntimeId"),
     ("Age", "date", ".metadata.creationTimestamp"),
 )
-_STATUS: dict[str, Any] = {
+STATUS: dict[str, Any] = {
     "phase": {"type": "string", "description": "Creating, Running, CleanUp, Failed or Done."},
     "state": {"type": "string", "description": "Running, Succeeded or Failed."},
     "reason": {"type": "string", "description": "What the job waits for, or why it failed."},
@@ -47,6 +47,7 @@ _STATUS: dict[str, Any] = {
     },
     V1: {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
 }
+"""What the operator says of a TfJob."""
 
 
 def tf_job_crd() -> dict[str, Any]:
@@ -96,6 +97,6 @@ def _schema() -> dict[str, Any]:
                 **_ANYTHING,
                 "description": "What is to run, as the documents have it.",
             },
-            "status": {"type": "object", "properties": _STATUS},
+            "status": {"type": "object", "properties": STATUS},
         },
     }
