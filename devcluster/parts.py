@@ -49,7 +49,21 @@ ETCD = Part("etcd", versions.ETCD, "go.etcd.io/etcd/server/v3", package="go.etcd
 COREDNS = Part("coredns", versions.COREDNS, "github.com/coredns/coredns", duration="1 to 2 minutes")
 PAUSE = Part("pause", versions.PAUSE, duration="seconds")
 
-HELM = Part("helm", versions.HELM, "helm.sh/helm/v3", package="helm.sh/helm/v3/cmd/helm", duration="1 to 2 minutes")
+HELM = Part(
+    name="helm",
+    version=versions.HELM,
+    module="helm.sh/helm/v3",
+    package="helm.sh/helm/v3/cmd/helm",
+    # A helm that does not know which Kubernetes it is of renders for v1.20, which charts of today refuse.
+    stamps=(
+        f"helm.sh/helm/v3/internal/version.version=v{versions.HELM}",
+        f"helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor={_MAJOR}",
+        f"helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={_MINOR}",
+        f"helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor={_MAJOR}",
+        f"helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor={_MINOR}",
+    ),
+    duration="1 to 2 minutes",
+)
 KWOK = Part("kwok", versions.KWOK, "sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok")
 COSCHEDULING = Part(
     name="coscheduling",

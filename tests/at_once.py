@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-SHARED = ("installed_wheel", "built", "finished", "running")
+SHARED = ("installed_wheel", "released", "finished", "running")
 """Fixtures that take seconds to make, once in a process: the tests of each stay together."""
 INDEPENDENT = ("cli", "docs", "documents", "faults", "local", "training")
 """Rooms whose other tests go wherever there is room; elsewhere those of a file stay together."""

@@ -31,6 +31,8 @@ from devcluster.client import Client
 from devcluster.cluster import CONTROL_PLANE, NODE, Shape
 
 NODES = 3
+NEED_PROGRAMS = {"control_plane", "own_cluster", "helm"}
+"""Fixtures without nodes that are built from Go modules."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,20 +45,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cluster: runs on a real Kubernetes, which it starts (added by its fixtures)")
-    config.addinivalue_line("markers", "node: of those, what needs nodes that run pods (added by its fixtures)")
+    config.addinivalue_line("markers", "node: of those, what needs nodes that run pods (added by node_cluster)")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))
-        on_nodes = "node_cluster" in asked or item.path.stem == "test_operator_image"
-        if item.path.parent.name == "development":
-            item.add_marker(pytest.mark.alone)  # it compares the machine before and after
-            on_nodes = item.path.stem == "test_devcluster_nodes"
-        if on_nodes:
+        if "node_cluster" in asked:
             item.add_marker(pytest.mark.node)
-        if on_nodes or {"control_plane", "own_cluster"} & asked or item.path.parent.name == "development":
+        if item.get_closest_marker("node") or asked & NEED_PROGRAMS:
             item.add_marker(pytest.mark.cluster)
 
 
@@ -72,6 +70,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         cluster.prepare(Shape.of(NODE, NODES))
     elif "control_plane" in wanted:
         cluster.prepare(Shape())
+    if "helm" in wanted:
+        build.binaries(parts.HELM)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
-from tfjob.api.older_status import v1alpha1_status, v1beta_status
+from tfjob.api.older_status import v1alpha1_status
 from tfjob.api.types import (
     MASTER,
     WORKER,
@@ -17,8 +14,6 @@ from tfjob.api.types import (
     TFJobSpec,
     TFJobStatus,
 )
-
-TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def seen(status: TFJobStatus, **replicas: int) -> TFJob:
@@ -172,22 +167,3 @@ def test_replicas_come_in_the_order_of_the_spec_and_a_chief_is_called_master() -
 
 def test_a_job_that_nobody_looked_at_has_no_status() -> None:
     assert v1alpha1_status(seen(TFJobStatus(), Master=1)) == {}
-    assert v1beta_status(seen(TFJobStatus(), Master=1)) == {}
-
-
-@pytest.mark.parametrize(("alpha2", "name"), [(False, "replicaStatuses"), (True, "tfReplicaStatuses")])
-def test_the_versions_between_have_conditions_counts_and_times(alpha2: bool, name: str) -> None:
-    status = TFJobStatus(
-        state="Running",
-        attempt=1,
-        ready="1/1",
-        conditions=[Condition(type="Running", status="True", reason="TFJobRunning")],
-        replica_statuses=counts(Master=(1, 0, 0)),
-        start_time=TIME,
-    )
-    shown: dict[str, Any] = v1beta_status(seen(status, Master=1), alpha2=alpha2)
-    assert shown == {
-        "conditions": [{"type": "Running", "status": "True", "reason": "TFJobRunning"}],
-        name: {"Master": {"active": 1}},
-        "startTime": "2026-01-02T03:04:05Z",
-    }

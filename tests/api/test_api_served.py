@@ -184,11 +184,11 @@ def test_each_version_has_the_status_in_its_own_shape() -> None:
     stored_job = job(API_VERSION, {"tfReplicaSpecs": {"Worker": {}}}, status=status)
     unsaid = {"state": "Running", "attempt": 1, "ready": "1/1"}
     shapes = {
-        BETA1: {"conditions": status["conditions"], "replicaStatuses": status["replicaStatuses"], "v1": unsaid},
+        BETA1: {"conditions": status["conditions"], "replicaStatuses": status["replicaStatuses"], "details": unsaid},
         "kubeflow.org/v1alpha2": {
             "conditions": status["conditions"],
             "tfReplicaStatuses": status["replicaStatuses"],
-            "v1": unsaid,
+            "details": unsaid,
         },
         ALPHA1: {
             "phase": "Running",
@@ -197,7 +197,7 @@ def test_each_version_has_the_status_in_its_own_shape() -> None:
             "conditions": None,
             "controlPaused": False,
             "replicaStatuses": [{"tf_replica_type": "WORKER", "state": "Running", "ReplicasStates": {"Running": 1}}],
-            "v1": status,
+            "details": status,
         },
     }
     assert {version: through(stored_job, version)["status"] for version in shapes} == shapes

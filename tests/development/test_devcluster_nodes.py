@@ -25,7 +25,8 @@ from devcluster.state import Folder
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.timeout(300)
+# It compares the machine before and after.
+pytestmark = [pytest.mark.node, pytest.mark.alone, pytest.mark.timeout(300)]
 
 
 def pod(name: str, *command: str, **spec: Any) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from devcluster.errors import Refused
 from devcluster.pki import Authority
 from devcluster.state import MARK, Folder
 
+pytestmark = [pytest.mark.cluster, pytest.mark.alone]
+
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

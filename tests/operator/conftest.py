@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
-from devcluster import cluster
+from devcluster import build, cluster, parts
 from devcluster.client import Client
-from devcluster.cluster import Shape
+from devcluster.cluster import NODE, Shape
+from helm_line import Helm
 from operating import operating
+from releasing import release
 from room import Room, room
 from served import serve_tfjobs
+from tfjob import __version__
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +26,31 @@ def own_cluster(request: pytest.FixtureRequest) -> Iterator[Client]:
 
     A cluster that somebody uses is not the place for such tests.
     """
+    with _own(request, request.module.__name__.rpartition("_")[2], Shape()) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of these sources."""
+    folder = tmp_path_factory.mktemp("release")
+    release(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def image_node(released: Path, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A cluster of one node that has the operator's image, and no operator yet; tests of several files take turns."""
+    with _own(request, "image", Shape.of(NODE, 1)) as client:
+        client.load_image(released / f"tf-job-operator-image-{__version__}.tar")
+        yield client
+
+
+def _own(request: pytest.FixtureRequest, name: str, shape: Shape) -> AbstractContextManager[Client]:
     if request.config.getoption("kubeconfig"):
         pytest.skip("changes the whole cluster")
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))[:12]
-    with cluster.shared(f"tests-{request.module.__name__.rpartition('_')[2]}-{run}", Shape()) as client:
-        yield client
+    return cluster.shared(f"tests-{name}-{run}", shape)
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +68,9 @@ def team(control_plane: Client, quiet_room: Room) -> Iterator[Room]:
     """A namespace of this module's own, and an operator that looks after it."""
     with operating(control_plane.kubeconfig, f"--namespace={quiet_room.namespace}"):
         yield quiet_room
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """helm without a cluster."""
+    return Helm(build.binaries(parts.HELM) / "helm", tmp_path_factory.mktemp("helm"))

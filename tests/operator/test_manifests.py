@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tfjob import __version__
+from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.manifests import Settings, arguments, manifests, webhook
 from tfjob.operator.names import NAME
 
@@ -41,7 +42,12 @@ def test_no_rule_has_a_wildcard_a_secret_a_log_or_an_exec(settings: Settings) ->
 
 def test_jobs_are_only_changed_through_their_status() -> None:
     (own,) = (one for one in of_kind(WHOLE, "ClusterRole") if one["metadata"]["name"] == NAME)
-    verbs = {name: rule["verbs"] for rule in own["rules"] for name in rule["resources"]}
+    verbs = {
+        name: rule["verbs"]
+        for rule in own["rules"]
+        for name in rule["resources"]
+        if rule["apiGroups"] == ["kubeflow.org"]
+    }
     assert verbs["tfjobs"] == ["get", "list", "watch", "delete"]
     assert verbs["tfjobs/status"] == ["update"]
 
@@ -93,7 +99,7 @@ def test_a_namespace_that_others_use_too_is_not_made_or_labelled() -> None:
 
 
 def test_the_webhook_blocks_nothing_while_the_operator_is_away() -> None:
-    (entry,) = webhook("kubeflow")["webhooks"]
+    (entry,) = webhook("kubeflow", ApiVersions())["webhooks"]
     assert entry["failurePolicy"] == "Ignore"
     assert entry["timeoutSeconds"] <= 5
     assert entry["sideEffects"] == "None"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
-import os
 import re
 import stat
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,18 +16,16 @@ from typing import Any
 
 import pytest
 
-from devcluster import cluster, nodes
 from devcluster.client import Client, KubectlFailed
-from devcluster.cluster import NODE, Shape
 from devcluster.images import BUSYBOX
-from devcluster.state import Folder
-from installed import Installed
+from installed import Installed, open_parents
 from running import wait_until
+from served import served
 from tfjob import __version__
 from tfjob.operator.manifests import USER_ID
 from tfjob.operator.names import NAME, NAMESPACE
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 IMAGE = f"localhost/tf-job-operator:{__version__}"
@@ -36,18 +33,21 @@ MODULES = "tfjob.operator.webhook, tfjob.operator.metrics, tfjob.kube.cluster, t
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("image")
-    command = [sys.executable, str(ROOT / "tools" / "image.py"), "--output", str(folder)]
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
-    return folder
+def blobs(released: Path) -> dict[str, bytes]:
+    """The files of the archive."""
+    with tarfile.open(released / f"tf-job-operator-image-{__version__}.tar") as archive:
+        return {name: content.read() for name in archive.getnames() if (content := archive.extractfile(name))}
 
 
 @pytest.fixture(scope="module")
-def blobs(built: Path) -> dict[str, bytes]:
-    """The files of the archive."""
-    with tarfile.open(built / "tf-job-operator.tar") as archive:
-        return {name: content.read() for name in archive.getnames() if (content := archive.extractfile(name))}
+def root(blobs: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root file system of a container."""
+    folder = tmp_path_factory.mktemp("image") / "rootfs"
+    (layer,) = image_manifest(blobs)["layers"]
+    with tarfile.open(fileobj=io.BytesIO(blob(blobs, layer))) as tar:
+        tar.extractall(folder, filter="tar")
+    open_parents(folder)
+    return folder
 
 
 def blob(blobs: dict[str, bytes], described: dict[str, Any]) -> Any:
@@ -58,12 +58,12 @@ def blob(blobs: dict[str, bytes], described: dict[str, Any]) -> Any:
 
 @pytest.mark.root
 def test_the_operator_starts_with_nothing_but_the_image_as_the_user_of_the_image(
-    built: Path, blobs: dict[str, bytes]
+    root: Path, blobs: dict[str, bytes]
 ) -> None:
     config = image_config(blobs)
     environ = dict(line.split("=", 1) for line in config["Env"])
 
-    chroot = ["/usr/sbin/chroot", f"--userspec={config['User']}", "--groups=", str(built / "rootfs")]
+    chroot = ["/usr/sbin/chroot", f"--userspec={config['User']}", "--groups=", str(root)]
 
     def run(*words: str) -> str:
         command = [*chroot, config["Entrypoint"][0], *words]
@@ -81,8 +81,7 @@ def test_the_archive_is_an_oci_layout_whose_digests_hold(blobs: dict[str, bytes]
             assert hashlib.sha256(content).hexdigest() == name.rpartition("/")[2]
     (entry,) = json.loads(blobs["index.json"])["manifests"]
     assert entry["annotations"]["io.containerd.image.name"] == IMAGE
-    manifest = blob(blobs, entry)
-    (layer,) = manifest["layers"]
+    (layer,) = image_manifest(blobs)["layers"]
     assert blob(blobs, layer)
 
 
@@ -96,8 +95,7 @@ def test_the_dockerfile_gives_the_same_image(blobs: dict[str, bytes]) -> None:
     assert json.loads(said["ENTRYPOINT"]) == config["Entrypoint"]
 
 
-def test_nothing_in_it_is_setuid_a_shell_or_a_path_of_the_build_machine(built: Path) -> None:
-    root = built / "rootfs"
+def test_nothing_in_it_is_setuid_a_shell_or_a_path_of_the_build_machine(root: Path) -> None:
     for path in root.rglob("*"):
         assert not path.is_symlink(), path
         assert not path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID), path
@@ -106,30 +104,29 @@ def test_nothing_in_it_is_setuid_a_shell_or_a_path_of_the_build_machine(built: P
     assert not any(root.rglob("direct_url.json"))
 
 
-def image_config(blobs: dict[str, bytes]) -> dict[str, Any]:
+def image_manifest(blobs: dict[str, bytes]) -> dict[str, Any]:
     (entry,) = json.loads(blobs["index.json"])["manifests"]
-    config: dict[str, Any] = blob(blobs, blob(blobs, entry)["config"])["config"]
+    manifest: dict[str, Any] = blob(blobs, entry)
+    return manifest
+
+
+def image_config(blobs: dict[str, bytes]) -> dict[str, Any]:
+    config: dict[str, Any] = blob(blobs, image_manifest(blobs)["config"])["config"]
     return config
 
 
 @pytest.fixture(scope="module")
-def installed(
-    built: Path, tool: Installed, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Client]:
+def installed(image_node: Client, tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A cluster of one node on which the operator runs from the image."""
-    if request.config.getoption("kubeconfig"):
-        pytest.skip("changes the whole cluster")
-    name = f"tests-image-{os.environ.get('PYTEST_XDIST_TESTRUNUID', str(os.getpid()))[:12]}"
-    with cluster.shared(name, Shape.of(NODE, 1)) as client:
-        nodes.load_image(Folder(name), built / "tf-job-operator.tar")
-        done = subprocess.run(
-            [*tool.command, "operator", "install", "--image", IMAGE, "--replicas", "2", "--timeout", "90s"],
-            env={**tool.environment(tmp_path_factory.mktemp("home")), "KUBECONFIG": str(client.kubeconfig)},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr + described(client)
-        yield client
+    there = Installed(tool.command, {"KUBECONFIG": str(image_node.kubeconfig)})
+    home = tmp_path_factory.mktemp("home")
+    words = ("operator", "install", "--image", IMAGE, "--replicas", "2", "--timeout", "90s")
+    done = there.tfjob(home, *words, timeout=150)
+    assert done.returncode == 0, done.stdout + done.stderr + described(image_node)
+    yield image_node
+    done = there.tfjob(home, "operator", "uninstall", "--purge", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_until(lambda: not served(image_node), 60)
 
 
 def described(client: Client) -> str:

@@ -17,6 +17,7 @@ from running import wait_until
 from served import serve_tfjobs
 from tfjob.kube.resources import PODS, TFJOBS
 from tfjob.operator import rbac
+from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.manifests import Settings, own_namespace, service_account, webhook
 from tfjob.operator.names import NAME, NAMESPACE
 
@@ -47,7 +48,7 @@ def test_a_role_is_enough_for_one_namespace_and_others_are_not_seen(
 ) -> None:
     namespace = server.namespace()
     settings = Settings(image="", namespace=namespace, one_namespace=True)
-    server.apply(service_account(settings), *rbac.for_namespace(namespace))
+    server.apply(service_account(settings), *rbac.for_namespace(namespace, ApiVersions()))
     elsewhere.create(job("unseen", worker=1))
     with (
         room(server.kubeconfig, namespace) as team,
@@ -80,7 +81,7 @@ def troubles(operator: OperatorProcess) -> list[Object]:
 @pytest.fixture(scope="module")
 def whole_cluster(server: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The rights of an installation for all namespaces, as a kubeconfig."""
-    server.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE))
+    server.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE, ApiVersions()))
     return access(server, NAMESPACE, tmp_path_factory.mktemp("whole"))
 
 
@@ -121,7 +122,7 @@ def test_its_webhook_refuses_an_invalid_job_and_blocks_nothing_when_it_is_gone(
     server: Client, whole_cluster: Path
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
-    server.apply(webhook(NAMESPACE, url=f"https://{address}/validate"))
+    server.apply(webhook(NAMESPACE, ApiVersions(), url=f"https://{address}/validate"))
     bad = job("bad", worker={"replicas": -1, "restartPolicy": "Sometimes"})
     with operating(whole_cluster, f"--webhook-bind-address={address}") as operator:
         wait_until(lambda: operator.ask("/readyz/webhook")[0] == 200, 60)

@@ -148,12 +148,12 @@ def test_a_lost_worker_and_a_server_that_exits_are_started_again_and_nothing_els
     team.ends(before["worker-0"]["metadata"]["name"], 1)
     wait_until(lambda: _is_new(team, "again", "worker-0", before), 90)
     team.runs(pods(team, "again")["worker-0"]["metadata"]["name"])
-    wait_until(lambda: until(team, "again", phase="Running").get("v1", {}).get("state") == "Running", 90)
+    wait_until(lambda: until(team, "again", phase="Running").get("details", {}).get("state") == "Running", 90)
     team.ends(before["ps-0"]["metadata"]["name"], 0)
     wait_until(lambda: _is_new(team, "again", "ps-0", before), 90)
     after = pods(team, "again")
     assert after["master-0"]["metadata"]["uid"] == before["master-0"]["metadata"]["uid"]
-    details = team.get(TF_JOBS, "again")["status"]["v1"]
+    details = team.get(TF_JOBS, "again")["status"]["details"]
     assert details["taskRestarts"] == {"ps-0": 1, "worker-0": 1}
     assert {one["metadata"]["name"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")} == {
         f"{task}-{runtime_id}-0" for task in ("master", "worker", "ps")

@@ -9,6 +9,7 @@ import pytest
 
 from devcluster.client import Client
 from tfjob.operator import rbac
+from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.manifests import Settings, own_namespace, service_account
 from tfjob.operator.names import NAME, NAMESPACE
 
@@ -50,9 +51,9 @@ MAY_NOT = [
 
 @pytest.fixture(scope="module")
 def server(own_cluster: Client) -> Client:
-    own_cluster.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE))
+    own_cluster.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE, ApiVersions()))
     own_cluster.kubectl("create", "namespace", "team")
-    own_cluster.apply(*rbac.for_namespace("team"))
+    own_cluster.apply(*rbac.for_namespace("team", ApiVersions()))
     return own_cluster
 
 

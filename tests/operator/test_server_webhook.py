@@ -18,6 +18,7 @@ from served import serve_tfjobs
 from tfjob.kube import config
 from tfjob.kube.client import Client
 from tfjob.operator import rbac
+from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.certificates import LIFETIME, RENEW_BEFORE
 from tfjob.operator.manifests import Settings, own_namespace, service_account, webhook
 from tfjob.operator.names import NAME, NAMESPACE
@@ -33,7 +34,7 @@ OPERATOR = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 def server(own_cluster: Kubernetes) -> Kubernetes:
     """An API server with the CRD and the operator's rights."""
     serve_tfjobs(own_cluster)
-    own_cluster.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE))
+    own_cluster.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE, ApiVersions()))
     return own_cluster
 
 
@@ -52,7 +53,7 @@ def job(name: str, **worker: Any) -> str:
 
 def configured(server: Kubernetes, port: int, *, required: bool = True) -> None:
     """The webhook at a port of this machine. `required` shows whether it was really asked and believed."""
-    configuration = webhook(NAMESPACE, url=f"https://127.0.0.1:{port}/validate")
+    configuration = webhook(NAMESPACE, ApiVersions(), url=f"https://127.0.0.1:{port}/validate")
     if required:
         configuration["webhooks"][0]["failurePolicy"] = "Fail"
     server.kubectl("delete", "validatingwebhookconfiguration", NAME, "--ignore-not-found")

@@ -9,7 +9,7 @@ server drops it.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -28,10 +28,12 @@ OWNER_LABEL = ("app.kubernetes.io/part-of", "tfjob")
 RELEASE = "tfjob/release"
 """Annotation: the release of tfjob that the CRD is of."""
 
-_Node = dict[str, Any]
+Node = dict[str, Any]
+Column = tuple[str, str, str]
+"""Title, type and path of a column of a list."""
 
-_ANYTHING: _Node = {"x-kubernetes-preserve-unknown-fields": True}
-_SCALARS: dict[str, _Node] = {
+_ANYTHING: Node = {"x-kubernetes-preserve-unknown-fields": True}
+_SCALARS: dict[str, Node] = {
     "string": {"type": "string"},
     "int": {"type": "integer"},
     "number": {"type": "number"},
@@ -41,13 +43,13 @@ _SCALARS: dict[str, _Node] = {
     "quantity": _ANYTHING,
     "any": _ANYTHING,
 }
-_PYTHON_SCALARS: dict[Any, _Node] = {
+_PYTHON_SCALARS: dict[Any, Node] = {
     str: {"type": "string"},
     int: {"type": "integer", "format": "int64"},
     bool: {"type": "boolean"},
     datetime: {"type": "string", "format": "date-time"},
 }
-_SPECIAL: dict[str, _Node] = {
+_SPECIAL: dict[str, Node] = {
     "spec.tfReplicaSpecs.TYPE.replicas": {"format": "int32", "maximum": MOST_REPLICAS},
     "spec.runPolicy.ttlSecondsAfterFinished": {"format": "int32"},
     "spec.runPolicy.activeDeadlineSeconds": {"format": "int64"},
@@ -62,19 +64,20 @@ _SPECIAL: dict[str, _Node] = {
     },
 }
 """As v1.9 has it: clients in other languages read the formats, and Kueue relies on the queue."""
-_STATUS_DEFAULTS: dict[str, _Node] = {"status.restarts": {"default": 0}}
+_STATUS_DEFAULTS: dict[str, Node] = {"status.restarts": {"default": 0}}
 """A column would be empty otherwise: a count of none is left out of what we write."""
-_LEFT_OVER: dict[str, dict[str, _Node]] = {
+_LEFT_OVER: dict[str, dict[str, Node]] = {
     "status.replicaStatuses.TYPE": {"labelSelector": _ANYTHING, "selector": {"type": "string"}}
 }
 """Fields that v1.9's status has and ours does not write; a manifest that was read from a cluster may hold them."""
 
-_COLUMNS = (
+AGE: Column = ("Age", "date", ".metadata.creationTimestamp")
+_COLUMNS: tuple[Column, ...] = (
     ("State", "string", ".status.state"),
     ("Ready", "string", ".status.ready"),
     ("Restarts", "integer", ".status.restarts"),
     ("Reason", "string", ".status.reason"),
-    ("Age", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 
@@ -97,7 +100,7 @@ def crd() -> dict[str, Any]:
                 # With it, `kubectl get all` shows the job beside the pods that belong to it.
                 "categories": ["all"],
             },
-            "versions": [_version("v1", v1_schema(), stored=True)],
+            "versions": [version("v1", v1_schema(), _COLUMNS, stored=True)],
         },
     }
 
@@ -123,7 +126,7 @@ def crd_problem(found: Mapping[str, Any]) -> str | None:
 def _dropped(schema: Mapping[str, Any]) -> list[str]:
     """Fields of ours that a schema does not have, a few of them."""
     given = schema.get("properties", {})
-    wanted = {"status": _type_node(TFJobStatus, "status")["properties"], "spec": v1.DEFINITIONS["TFJobSpec"]}
+    wanted = {"status": status_node()["properties"], "spec": v1.DEFINITIONS["TFJobSpec"]}
     dropped = [
         f"{part}.{name}"
         for part in wanted
@@ -135,6 +138,12 @@ def _dropped(schema: Mapping[str, Any]) -> list[str]:
 
 def v1_schema() -> dict[str, Any]:
     """The structural schema of `kubeflow.org/v1`."""
+    spec = SpecNodes({**pod_definitions(), **v1.DEFINITIONS}).node("TFJobSpec", "spec")
+    return job_schema({**spec, "required": ["tfReplicaSpecs"]}, status_node())
+
+
+def job_schema(spec: Node, status: Node) -> dict[str, Any]:
+    """The schema of a version with such a spec and such a status."""
     return {
         "type": "object",
         "description": "A TensorFlow training job: replicas of a few types that work together.",
@@ -142,38 +151,45 @@ def v1_schema() -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": {
-                **_Spec({**pod_definitions(), **v1.DEFINITIONS}).node("TFJobSpec", "spec"),
-                "description": "What should run.",
-                "required": ["tfReplicaSpecs"],
-            },
-            "status": {**_type_node(TFJobStatus, "status"), "description": "What happened."},
+            "spec": {**spec, "description": "What should run."},
+            "status": {**status, "description": "What happened."},
         },
     }
 
 
-def _version(name: str, schema: _Node, *, stored: bool) -> dict[str, Any]:
+def status_node() -> Node:
+    """The node of v1's status."""
+    return _type_node(TFJobStatus, "status")
+
+
+def version(name: str, schema: Node, columns: Iterable[Column], *, stored: bool) -> dict[str, Any]:
+    """One version of a CRD, with the columns that a list has."""
     return {
         "name": name,
         "served": True,
         "storage": stored,
         "subresources": {"status": {}},
-        "additionalPrinterColumns": [{"name": title, "type": kind, "jsonPath": path} for title, kind, path in _COLUMNS],
+        "additionalPrinterColumns": [{"name": title, "type": kind, "jsonPath": path} for title, kind, path in columns],
         "schema": {"openAPIV3Schema": schema},
     }
 
 
-class _Spec:
-    """Writes types of the definitions' language as nodes of a structural schema."""
+class SpecNodes:
+    """Writes types of the definitions' language as nodes of a structural schema.
 
-    def __init__(self, definitions: Mapping[str, Definition]) -> None:
+    `moved` says where v1 has what another version has at a path: what is known of a field is known by its path in v1.
+    """
+
+    def __init__(self, definitions: Mapping[str, Definition], moved: Mapping[str, str] | None = None) -> None:
         self.definitions = definitions
+        self.moved = moved or {}
 
-    def node(self, kind: str, path: str, *, lenient: bool = False) -> _Node:
-        """The node of a type at a path of the TFJob; below a lenient one unknown fields are kept."""
+    def node(self, kind: str, path: str, *, lenient: bool = False) -> Node:
+        """The node of a type at a path of v1's TFJob; below a lenient one unknown fields are kept."""
+        path = self.moved.get(path, path)
         return {**self._plain(kind, path, lenient), **_described(path), **_SPECIAL.get(path, {})}
 
-    def _plain(self, kind: str, path: str, lenient: bool) -> _Node:
+    def _plain(self, kind: str, path: str, lenient: bool) -> Node:
         if kind.startswith("["):
             return {"type": "array", "items": self.node(kind[1:-1], f"{path}[]", lenient=lenient)}
         if kind.startswith("{"):
@@ -182,9 +198,9 @@ class _Spec:
             return self._fields(kind, path, lenient or kind in LENIENT)
         return dict(_SCALARS[kind])
 
-    def _fields(self, kind: str, path: str, lenient: bool) -> _Node:
+    def _fields(self, kind: str, path: str, lenient: bool) -> Node:
         fields = self.definitions[kind]
-        node: _Node = {
+        node: Node = {
             "type": "object",
             "properties": {
                 name: self.node(written.removesuffix("!"), f"{path}.{name}", lenient=lenient)
@@ -196,14 +212,14 @@ class _Spec:
         return {**node, **_ANYTHING} if lenient else node
 
 
-def _type_node(hint: Any, path: str) -> _Node:
+def _type_node(hint: Any, path: str) -> Node:
     """The node of a Python type: a struct, a list, a map or a scalar, or one of these or None."""
     arguments = [argument for argument in get_args(hint) if argument is not type(None)]
     if get_origin(hint) in (Union, types.UnionType):
         return _type_node(arguments[0], path)
     if get_origin(hint) is list:
         items = _type_node(arguments[0], path)
-        node: _Node = {"type": "array", "items": {key: value for key, value in items.items() if key != "description"}}
+        node: Node = {"type": "array", "items": {key: value for key, value in items.items() if key != "description"}}
     elif get_origin(hint) is dict:
         node = {"type": "object", "additionalProperties": _type_node(arguments[1], f"{path}.TYPE")}
     elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
@@ -213,18 +229,18 @@ def _type_node(hint: Any, path: str) -> _Node:
     return {**node, **_described(path), **_STATUS_DEFAULTS.get(path, {})}
 
 
-def _struct_node(struct: type[msgspec.Struct], path: str) -> _Node:
+def _struct_node(struct: type[msgspec.Struct], path: str) -> Node:
     hints = get_type_hints(struct)
     fields = msgspec.structs.fields(struct)
     properties = {field.encode_name: _type_node(hints[field.name], f"{path}.{field.encode_name}") for field in fields}
     properties |= _LEFT_OVER.get(path, {})
-    node: _Node = {"type": "object", "properties": properties}
+    node: Node = {"type": "object", "properties": properties}
     if required := [field.encode_name for field in fields if field.required]:
         node["required"] = required
     return node
 
 
-def _described(path: str) -> _Node:
+def _described(path: str) -> Node:
     """The sentence about a field of ours, for `kubectl explain`."""
     words = FIELDS.get(path, "").replace("`", "")
     return {"description": f"{words[0].upper()}{words[1:]}."} if words else {}

@@ -1,10 +1,8 @@
-"""The status of a job as the older API versions wrote it: `phase` and `state` of v1alpha1, conditions of the others."""
+"""The status of a job as the older API versions wrote it: phase and state in v1alpha1, less of v1's in the others."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import msgspec
 
 from tfjob.api import indexes
 from tfjob.api.types import CHIEF, MASTER, ReplicaStatus, TFJob, TFJobStatus
@@ -39,13 +37,6 @@ def v1alpha1_status(job: TFJob) -> dict[str, Any]:
             _replica_status(kind, job) for kind in job.spec.tf_replica_specs if kind in status.replica_statuses
         ],
     }
-
-
-def v1beta_status(job: TFJob, *, alpha2: bool = False) -> dict[str, Any]:
-    """The status as v1beta2 and v1beta1 had it, or v1alpha2."""
-    status = msgspec.to_builtins(job.status)
-    names = ALPHA2_NAMES if alpha2 else {}
-    return {names.get(name, name): status[name] for name in BETA_FIELDS if name in status}
 
 
 def _stage(status: TFJobStatus) -> str:

@@ -17,7 +17,7 @@ from tfjob.api.completion import is_default_server
 from tfjob.api.conversion import canonical_type
 from tfjob.api.older_status import v1alpha1_status
 from tfjob.api.origin import TENSORFLOW, TF_JOB
-from tfjob.api.served_v1beta import V1, Object, mapping, with_origin, without_origin
+from tfjob.api.served_v1beta import DETAILS, RUN_POLICY, Object, mapping, with_origin, without_origin
 from tfjob.api.spelling import Spelling, respelt, spelt_back
 from tfjob.api.types import (
     API_VERSION,
@@ -51,8 +51,8 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
         if replicas is not None:
             del spec[_REPLICAS]
             made |= {_BY_TYPE: replicas, _ORDER: list(replicas)}
-    if V1 in mapping(job.get("status")):
-        made["status"] = {V1: job["status"][V1]}
+    if DETAILS in mapping(job.get("status")):
+        made["status"] = {DETAILS: job["status"][DETAILS]}
     return made, found
 
 
@@ -62,9 +62,9 @@ def written(job: Object, spelt: list[Spelling]) -> Object:
     inner = [one for one in reversed(spelt) if one[0] != ["spec"]]
     made = dict(spelt_back(job, inner))
     order, by_type = made.pop(_ORDER, []), made.pop(_BY_TYPE, None)
-    if V1 in mapping(made.get("status")):
+    if DETAILS in mapping(made.get("status")):
         kinds = {kind: by_type[kind] for kind in _ordered(by_type, order)} if by_type else {}
-        made["status"] = {**_alpha_status(made["status"][V1], kinds), **made["status"]}
+        made["status"] = {**_alpha_status(made["status"][DETAILS], kinds), **made["status"]}
     if by_type is not None and isinstance(made.get("spec"), dict):
         made["spec"] = {**made["spec"], _REPLICAS: [by_type[kind] for kind in _ordered(by_type, order)]}
     return spelt_back(made, [one for one in spelt if one[0] == ["spec"]])
@@ -88,8 +88,8 @@ def to_v1(job: Object) -> Object:
         made["kind"] = KIND
     if "spec" in job:
         made["spec"] = _v1_spec(spec, job.get(_BY_TYPE))
-    if V1 in mapping(job.get("status")):
-        made["status"] = job["status"][V1]
+    if DETAILS in mapping(job.get("status")):
+        made["status"] = job["status"][DETAILS]
     return made
 
 
@@ -107,12 +107,12 @@ def from_v1(job: Object, api_version: str) -> Object:
             made[_BY_TYPE] = {kind: _alpha_replica(kind, one) for kind, one in known.items()}
             made[_ORDER] = sorted(known)
     if "status" in job:
-        made["status"] = {V1: job["status"]}
+        made["status"] = {DETAILS: job["status"]}
     return made
 
 
 def _v1_spec(spec: Mapping[str, Any], replicas: Object | None) -> Object:
-    made: Object = {"runPolicy": {}, "terminationPolicy": {"chief": _v1_chief(spec)}}
+    made: Object = {"runPolicy": RUN_POLICY, "terminationPolicy": {"chief": _v1_chief(spec)}}
     if replicas is not None:
         scheduler = {"schedulerName": spec["schedulerName"]} if "schedulerName" in spec else {}
         made["tfReplicaSpecs"] = {kind: _v1_replica(kind, one, scheduler) for kind, one in replicas.items()}

@@ -16,12 +16,14 @@ from tfjob.api.v1beta import POLICIES, current_name
 
 Object = dict[str, Any]
 
-V1 = "v1"
+DETAILS = "details"
 """The field of an older status that holds what only v1 says.
 
 It is part of the status, and not of the annotation with the rest, because the operator remembers by it: the API server
 keeps the status of an object that somebody replaces, but not its annotations.
 """
+RUN_POLICY: Object = {"suspend": False}
+"""v1's policies where nothing is said of them: what the API server makes of an empty one."""
 _REPLICAS = "tfReplicaSpecs"
 
 
@@ -50,13 +52,13 @@ def to_v1(job: Object) -> Object:
     api_version = job["apiVersion"]
     made = {**job, "apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), api_version)}
     if isinstance(spec := job.get("spec"), dict):
-        policy = {name: spec[name] for name in POLICIES if name in spec}
+        policy = {**RUN_POLICY, **{name: spec[name] for name in POLICIES if name in spec}}
         replicas = {_REPLICAS: spec[_REPLICAS]} if _REPLICAS in spec else {}
         made["spec"] = {**replicas, "runPolicy": policy}
     if isinstance(status := job.get("status"), dict):
-        names = _status_names(api_version)
+        names = status_names(api_version)
         said = {name: status[own] for name, own in names.items() if own in status}
-        made["status"] = {**said, **mapping(status.get(V1))}
+        made["status"] = {**said, **mapping(status.get(DETAILS))}
     return made
 
 
@@ -69,10 +71,10 @@ def from_v1(job: Object, api_version: str) -> Object:
         if _REPLICAS in spec:
             made["spec"][_REPLICAS] = spec[_REPLICAS]
     if isinstance(status := job.get("status"), dict):
-        names = _status_names(api_version)
+        names = status_names(api_version)
         said = {own: status[name] for name, own in names.items() if name in status}
         unsaid = {name: value for name, value in status.items() if name not in names}
-        made["status"] = {**said, V1: unsaid} if unsaid else said
+        made["status"] = {**said, DETAILS: unsaid} if unsaid else said
     return made
 
 
@@ -98,6 +100,7 @@ def without_origin(metadata: Any, api_version: str, *dropped: str) -> Object:
     return {**others, "annotations": kept} if kept else others
 
 
-def _status_names(api_version: str) -> dict[str, str]:
+def status_names(api_version: str) -> dict[str, str]:
+    """What one of these versions says of a status: its name there, by its name in v1."""
     names = ALPHA2_NAMES if api_version == "kubeflow.org/v1alpha2" else {}
     return {name: names.get(name, name) for name in BETA_FIELDS}

@@ -11,7 +11,7 @@ from typing import Any
 from tfjob import __version__
 from tfjob.api.crd import OWNER_LABEL, RELEASE
 from tfjob.api.origin import TENSORFLOW, TF_JOB
-from tfjob.api.served_v1beta import V1
+from tfjob.api.served_v1beta import DETAILS
 
 NAME = "tfjobs.tensorflow.org"
 SHORT_NAME = "tfja"
@@ -45,9 +45,9 @@ STATUS: dict[str, Any] = {
             },
         },
     },
-    V1: {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
+    DETAILS: {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
 }
-"""What the operator says of a TfJob."""
+"""Of v1alpha1, whatever its group."""
 
 
 def tf_job_crd() -> dict[str, Any]:

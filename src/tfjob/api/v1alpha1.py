@@ -26,7 +26,7 @@ KINDS = (
 
 TYPES = (MASTER, PS, WORKER)
 
-_DEFINITIONS: dict[str, Definition] = {
+DEFINITIONS: dict[str, Definition] = {
     "TFJob": v1.DEFINITIONS["TFJob"],
     "Metadata": v1.DEFINITIONS["Metadata"],
     "TFJobSpec": {
@@ -58,10 +58,10 @@ def schema() -> Schema:
         ("ReplicaSpec", "restartPolicy"): "in this version it stands in template.spec",
     }
     newer = v1.DEFINITIONS["TFJobSpec"].keys() | {"cleanPodPolicy"}
-    for name in newer - _DEFINITIONS["TFJobSpec"].keys():
+    for name in newer - DEFINITIONS["TFJobSpec"].keys():
         hints.setdefault(("TFJobSpec", name), f"it needs apiVersion: {API_VERSION}")
     return Schema(
-        {**pod_definitions(), **_DEFINITIONS},
+        {**pod_definitions(), **DEFINITIONS},
         folded=frozenset({"TFJobSpec", "ReplicaSpec", "TensorBoard", "TerminationPolicy", "Chief"}),
         aliases={"replica_specs": "replicaSpecs", "tf_replica_type": "tfReplicaType", "tf_port": "tfPort"},
         hints=hints,

@@ -24,6 +24,7 @@ POLICIES: Definition = {
     "backoffLimit": "int",
 }
 """The fields that v1 has under `spec.runPolicy`."""
+SPEC: Definition = {"tfReplicaSpecs": "{ReplicaSpec}", **POLICIES}
 
 _LATER_POLICIES = ("activeDeadlineSeconds", "backoffLimit")
 _EVALUATOR_AT_FIRST = "Eval"
@@ -35,7 +36,7 @@ def schema() -> Schema:
     definitions: dict[str, Definition] = {
         "TFJob": v1.DEFINITIONS["TFJob"],
         "Metadata": v1.DEFINITIONS["Metadata"],
-        "TFJobSpec": {"tfReplicaSpecs": "{ReplicaSpec}", **POLICIES},
+        "TFJobSpec": SPEC,
         "ReplicaSpec": v1.REPLICA_SPEC,
     }
     newer = v1.DEFINITIONS["TFJobSpec"].keys() - definitions["TFJobSpec"].keys()

@@ -13,8 +13,10 @@ from tfjob.cli import outcome
 from tfjob.cli.context import valid_namespace
 from tfjob.cli.durations import time_span
 from tfjob.cli.operator_run import run
+from tfjob.cli.operator_self_test import self_test
 
 if TYPE_CHECKING:
+    from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.installation import Installation
     from tfjob.operator.manifests import Settings
 
@@ -27,6 +29,16 @@ def operator() -> None:
 
 
 operator.add_command(run)
+operator.add_command(self_test)
+
+
+def _api_versions(ctx: click.Context, param: click.Parameter, value: str) -> ApiVersions | None:
+    from tfjob.operator.api_versions import ApiVersions
+
+    try:
+        return ApiVersions.read(value) if value else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 _PLACE = (
@@ -45,9 +57,18 @@ _PLACE = (
         help="Look after that namespace alone: a Role instead of a ClusterRole, no webhook, no CRD.",
     ),
 )
+_API_VERSIONS = click.option(
+    "--api-versions",
+    default="",
+    metavar="LIST",
+    callback=_api_versions,
+    help="Versions to serve, with commas between them: v1, v1beta2, v1beta1, v1alpha2, v1alpha1 of kubeflow.org, and "
+    "tensorflow.org/v1alpha1; unset: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
+)
 _SETTINGS = (
     click.option("--image", default="", metavar="IMAGE", help="The operator's image; none is published yet."),
     *_PLACE,
+    _API_VERSIONS,
     click.option(
         "--replicas",
         type=click.IntRange(1, 5),
@@ -92,7 +113,7 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 
 
 @operator.command()
-@click.option("--crd-only", is_flag=True, help="Only the CustomResourceDefinition.")
+@click.option("--crd-only", is_flag=True, help="Only the CustomResourceDefinitions.")
 @_with(*_SETTINGS)
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
@@ -100,24 +121,18 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 def manifests(crd_only: bool, output: str, **options: Any) -> None:
     """Print everything that an installation consists of, for `kubectl apply -f -`."""
     import msgspec
-    import yaml
 
-    from tfjob.api.crd import crd
-    from tfjob.operator.manifests import manifests as all_manifests
+    from tfjob.operator import manifests as made
+    from tfjob.operator.api_versions import ApiVersions
+    from tfjob.operator.yaml_text import yaml_text
 
-    objects = [crd()] if crd_only else all_manifests(_settings(**options))
+    crds = made.crds(options["namespace"], options["api_versions"] or ApiVersions())
+    objects = crds if crd_only else made.manifests(_settings(**options))
     if output == "json":
-        whole = objects[0] if crd_only else {"apiVersion": "v1", "kind": "List", "items": objects}
+        whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
         click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
         return
-
-    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        """Writes what two places of the schema share twice, not as an anchor and an alias."""
-
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    click.echo(yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=120), nl=False)
+    click.echo(yaml_text(objects), nl=False)
 
 
 @operator.command()
@@ -165,7 +180,7 @@ def uninstall(context: str | None, purge: bool, yes: bool, namespace: str, names
 
 
 def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) -> None:
-    names = [f"{one['kind']} {one['metadata']['name']}" for one in objects] + [f"TFJob {job}" for job in jobs]
+    names = [f"{one['kind']} {one['metadata']['name']}" for one in objects] + jobs
     click.echo("\n  ".join(("--purge also deletes, with everything in them:", *names)) if names else "nothing to purge")
     if not names or yes:
         return
@@ -206,9 +221,11 @@ def _settings(
     pull_secret: str,
     gang_scheduler_name: str,
     tensorboard_image: str,
+    api_versions: ApiVersions | None,
 ) -> Settings:
     """The choices of a command line; an image must be among them."""
     from tfjob.api.image_reference import image_fault
+    from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.manifests import Settings
 
     if not image:
@@ -220,6 +237,12 @@ def _settings(
     for option, name in (("--image", image), ("--tensorboard-image", tensorboard_image)):
         if name and any(fault := image_fault(name)):
             raise outcome.Stop(outcome.BAD_INPUT, f"{option} {name}: {fault[0]}", fault[1])
+    if namespace_only and api_versions and api_versions.older:
+        raise outcome.Stop(
+            outcome.BAD_INPUT,
+            f"--api-versions: {', '.join(api_versions.older)} cannot be served with --namespace-only",
+            "They are converted by a webhook, which belongs to the whole cluster: leave out one of the two options.",
+        )
     return Settings(
         image=image,
         namespace=namespace,
@@ -229,4 +252,5 @@ def _settings(
         pull_secret=pull_secret,
         gang_scheduler=gang_scheduler_name,
         tensorboard_image=tensorboard_image,
+        api_versions=api_versions or (ApiVersions().stored if namespace_only else ApiVersions()),
     )

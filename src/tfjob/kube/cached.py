@@ -65,7 +65,7 @@ class _WireJob(Model, frozen=True):
 
 
 class _WireTfJobStatus(Model, frozen=True):
-    v1: msgspec.Raw = msgspec.Raw(b"{}")
+    details: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _WirePodSpec(Model, frozen=True):
@@ -217,7 +217,7 @@ def _tf_job_of(cached: CachedJob) -> TFJob:
     }
     hub = converted(manifest, API_VERSION)
     metadata = replace(cached.metadata, annotations=hub["metadata"]["annotations"])
-    status = _status(bytes(msgspec.json.decode(cached.status, type=_WireTfJobStatus).v1))
+    status = _status(bytes(msgspec.json.decode(cached.status, type=_WireTfJobStatus).details))
     shell = TFJob(metadata=metadata, status=status)
     try:
         job = with_defaults(replace(shell, spec=msgspec.convert(hub.get("spec"), TFJobSpec)))

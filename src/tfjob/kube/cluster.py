@@ -25,7 +25,7 @@ from tfjob.api.names import (
 from tfjob.api.objects import AnyChild, Deployment, Job, Pod, PodGroup
 from tfjob.api.older_status import v1alpha1_status
 from tfjob.api.origin import TF_JOB, origin
-from tfjob.api.served_v1beta import V1
+from tfjob.api.served_v1beta import DETAILS
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.kube import errors, tf_jobs
@@ -212,7 +212,7 @@ class KubeCluster:
                 "uid": metadata.uid,
                 "resourceVersion": metadata.resource_version,
             },
-            "status": {**v1alpha1_status(job), V1: job.status} if kind == TF_JOB else job.status,
+            "status": {**v1alpha1_status(job), DETAILS: job.status} if kind == TF_JOB else job.status,
         }
         try:
             answer = await self.client.update_status(JOB_KINDS[kind], metadata.namespace, metadata.name, body)

@@ -11,6 +11,8 @@ from typing import Any
 
 from tfjob.api.judgement import judge
 from tfjob.api.problems import Problem, errors
+from tfjob.api.served import OLDER, converted
+from tfjob.api.types import API_VERSION
 
 Object = Mapping[str, Any]
 
@@ -32,7 +34,7 @@ def problems_of(request: Object) -> list[Problem]:
     old: Object = request.get("oldObject") or {}
     if request.get("operation") not in ("CREATE", "UPDATE") or _metadata(new).get("deletionTimestamp"):
         return []
-    if old and old.get("spec") == new.get("spec"):
+    if old and _v1_spec(old) == _v1_spec(new):
         return []
     found = judge(_named(new))
     if old:
@@ -81,8 +83,14 @@ def _changed_manager(old: Object, new: Object) -> list[Problem]:
 
 
 def _manager(job: Object) -> str:
-    policy = (job.get("spec") or {}).get("runPolicy") or {}
+    policy = (_v1_spec(job) or {}).get("runPolicy") or {}
     return str(policy.get("managedBy") or "")
+
+
+def _v1_spec(job: Object) -> Any:
+    """The spec that is stored: what an older version has no field for is found there too."""
+    served = job.get("apiVersion") in OLDER
+    return (converted(dict(job), API_VERSION) if served else job).get("spec")
 
 
 def _named(job: Object) -> Object:

@@ -16,7 +16,7 @@ from tfjob.api.crd import RELEASE, crd_problem
 from tfjob.api.types import GROUP
 from tfjob.kube.client import Client
 from tfjob.kube.errors import Forbidden, NotFound
-from tfjob.kube.jobs import where
+from tfjob.kube.jobs import has_tf_jobs, where
 from tfjob.kube.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
 from tfjob.kube.server_version import OLDEST, ServerVersion, server_version, version_problem
 from tfjob.operator.names import NAME, NAMESPACE, labels
@@ -108,6 +108,8 @@ async def _crd(client: Client) -> list[Finding]:
     try:
         found = await client.get(CRDS, "", CRD_NAME)
     except NotFound:
+        if await has_tf_jobs(client):
+            return [Finding("it knows TfJobs of tensorflow.org", True)]
         return [Finding(title, False, f"there is no CRD {CRD_NAME}", "Install the operator: tfjob operator install")]
     except Forbidden:
         return []  # users need no right to look at CRDs; the commands work without

@@ -14,10 +14,12 @@ import msgspec
 
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.crd import OWNER_LABEL
+from tfjob.api.tf_job_crd import NAME as TF_JOB_CRD_NAME
 from tfjob.kube import resources
 from tfjob.kube.client import Client
 from tfjob.kube.errors import Forbidden, KubeError, NotFound
-from tfjob.kube.resources import DEPLOYMENTS, LEASES, NAMESPACES, TFJOBS, VALIDATING_WEBHOOKS, Resource
+from tfjob.kube.jobs import has_tf_jobs
+from tfjob.kube.resources import CRDS, DEPLOYMENTS, JOB_KINDS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.server_version import server_version, version_problem
 from tfjob.operator import handover, rbac
 from tfjob.operator.handover import Step
@@ -65,10 +67,13 @@ class Installation:
             await self._need_crd()
         await self._hand_over(await self._others(), allowed=take_over)
         await self._ensure_namespace()
+        if not self.settings.api_versions.older and not self.settings.one_namespace:
+            await self._serve_v1_alone()
         for one in manifests(self.settings):
             await self._apply(one)
             if one["kind"] == "CustomResourceDefinition":
-                await until(established(self.client, CRD_NAME), f"the CRD {CRD_NAME} is not served", CRD_SECONDS)
+                name = one["metadata"]["name"]
+                await until(established(self.client, name), f"the CRD {name} is not served", CRD_SECONDS)
 
     async def wait_until_ready(self, seconds: float) -> None:
         """Raises NotReady with the reason if the operator does not come up in time."""
@@ -82,6 +87,8 @@ class Installation:
         for one in reversed(manifests(self.settings)):
             if _said(one) not in kept:
                 await self._delete(one)
+        if not self.settings.one_namespace:
+            await self._serve_v1_alone()
         await self._delete_lease()
 
     async def purged(self) -> tuple[list[Object], list[str]]:
@@ -89,8 +96,11 @@ class Installation:
         found = [one for one in self._last_to_go() if await self._ours(one) is not None]
         if not any(one["kind"] == "CustomResourceDefinition" for one in found):
             return found, []
-        jobs = (await self.client.list(TFJOBS)).items
-        return found, [f"{job['metadata']['namespace']}/{job['metadata']['name']}" for job in jobs]
+        return found, [
+            f"{kind} {job['metadata']['namespace']}/{job['metadata']['name']}"
+            for kind, resource in JOB_KINDS.items()
+            for job in await self._every(resource)
+        ]
 
     async def purge(self, objects: Iterable[Object]) -> None:
         """Deletes what `purged` found."""
@@ -101,12 +111,37 @@ class Installation:
         """What jobs and their users need without an operator too. Nothing of it belongs to one namespace."""
         if self.settings.one_namespace:
             return []
-        crd = {"kind": "CustomResourceDefinition", "metadata": {"name": CRD_NAME}}
-        return [crd, *rbac.for_users(), *([own_namespace()] if self.settings.namespace == NAMESPACE else [])]
+        crds = [{"kind": CRDS.kind, "metadata": {"name": name}} for name in (CRD_NAME, TF_JOB_CRD_NAME)]
+        users = rbac.for_users(self.settings.api_versions.groups)
+        return [*crds, *users, *([own_namespace()] if self.settings.namespace == NAMESPACE else [])]
+
+    async def _every(self, resource: Resource) -> list[Object]:
+        try:
+            return (await self.client.list(resource)).items
+        except NotFound:
+            return []
+
+    async def _serve_v1_alone(self) -> None:
+        """Takes the older versions out of the CRD, where nobody converts them: the jobs are stored as v1.
+
+        Applying it does not do that: the certificate in it is the operator's, and would be left without a webhook.
+        """
+        try:
+            found = await self.client.get(CRDS, "", CRD_NAME)
+        except NotFound:
+            return
+        key, value = OWNER_LABEL
+        ours = (found["metadata"].get("labels") or {}).get(key) == value
+        if not ours or (found["spec"].get("conversion") or {}).get("strategy") != "Webhook":
+            return
+        versions = [one for one in found["spec"]["versions"] if one["storage"]]
+        body = {"spec": {"versions": versions, "conversion": {"strategy": "None", "webhook": None}}}
+        await self.client.patch(CRDS, "", CRD_NAME, body)
+        self.say(f"left CustomResourceDefinition {CRD_NAME} with v1 alone")
 
     async def _need_crd(self) -> None:
         """Only an administrator of the cluster can make it, so it must be there."""
-        if "TFJob" not in await self._served_kinds():
+        if "TFJob" not in await self._served_kinds() and not await has_tf_jobs(self.client):
             raise Refused(
                 "the cluster does not know TFJob, and an operator of one namespace cannot make its CRD",
                 "Ask an administrator to run: tfjob operator manifests --crd-only | kubectl apply -f -",

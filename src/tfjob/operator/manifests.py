@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfjob import __version__
-from tfjob.api.crd import crd
+from tfjob.api.older_crd import crd_with
+from tfjob.api.origin import TENSORFLOW
+from tfjob.api.tf_job_crd import tf_job_crd
 from tfjob.operator import rbac
+from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.names import (
+    CONVERSION_PATH,
     HEALTH_PORT,
     METRICS_PORT,
     NAME,
@@ -29,7 +33,10 @@ WEBHOOK_SECONDS = 3
 
 @dataclass(frozen=True)
 class Settings:
-    """What an installation may choose; with `one_namespace` the operator sees no other namespace and has no webhook."""
+    """What an installation may choose; with `one_namespace` the operator sees no other namespace and has no webhook.
+
+    Versions of kubeflow.org beside v1 need the webhook, so there they are none.
+    """
 
     image: str
     namespace: str = NAMESPACE
@@ -39,6 +46,7 @@ class Settings:
     pull_secret: str = ""
     gang_scheduler: str = ""
     tensorboard_image: str = ""
+    api_versions: ApiVersions = field(default_factory=ApiVersions)
 
 
 def manifests(settings: Settings) -> list[Object]:
@@ -46,19 +54,25 @@ def manifests(settings: Settings) -> list[Object]:
     if settings.one_namespace:
         return [
             service_account(settings),
-            *rbac.for_namespace(settings.namespace),
+            *rbac.for_namespace(settings.namespace, settings.api_versions),
             service(settings),
             deployment(settings),
         ]
     return [
-        crd(),
+        *crds(settings.namespace, settings.api_versions),
         *([own_namespace()] if settings.namespace == NAMESPACE else []),
         service_account(settings),
-        *rbac.for_cluster(settings.namespace),
+        *rbac.for_cluster(settings.namespace, settings.api_versions),
         service(settings),
         deployment(settings),
-        webhook(settings.namespace),
+        webhook(settings.namespace, settings.api_versions),
     ]
+
+
+def crds(namespace: str, versions: ApiVersions, *, url: str = "") -> list[Object]:
+    """The CRDs; the operator in `namespace` converts the older versions. It adds its certificate itself."""
+    kubeflow = [crd_with(versions.older, _client_config(namespace, CONVERSION_PATH, url))] if versions.kubeflow else []
+    return [*kubeflow, *([tf_job_crd()] if versions.tensorflow else [])]
 
 
 def own_namespace() -> Object:
@@ -124,12 +138,11 @@ def deployment(settings: Settings) -> Object:
     }
 
 
-def webhook(namespace: str, *, url: str = "") -> Object:
-    """Judges jobs before they are stored. While the operator is away, nothing is blocked: it judges them again.
+def webhook(namespace: str, versions: ApiVersions, *, url: str = "") -> Object:
+    """Judges jobs before they are stored, each in the version of its user, whose paths a refusal names.
 
-    The operator adds its certificate itself. `url` takes the place of the Service where the API server cannot reach it.
+    While the operator is away, nothing is blocked: it judges them again. It adds its certificate itself.
     """
-    where: Object = {"service": {"name": NAME, "namespace": namespace, "path": WEBHOOK_PATH, "port": 443}}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
@@ -137,15 +150,10 @@ def webhook(namespace: str, *, url: str = "") -> Object:
         "webhooks": [
             {
                 "name": WEBHOOK,
-                "clientConfig": {"url": url} if url else where,
+                "clientConfig": _client_config(namespace, WEBHOOK_PATH, url),
                 "rules": [
-                    {
-                        "apiGroups": ["kubeflow.org"],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": ["tfjobs"],
-                        "scope": "Namespaced",
-                    }
+                    *([_judged("kubeflow.org", *versions.kubeflow)] if versions.kubeflow else []),
+                    *([_judged(*TENSORFLOW.split("/"))] if versions.tensorflow else []),
                 ],
                 "failurePolicy": "Ignore",
                 "matchPolicy": "Equivalent",
@@ -155,6 +163,24 @@ def webhook(namespace: str, *, url: str = "") -> Object:
             }
         ],
     }
+
+
+def _judged(group: str, *versions: str) -> Object:
+    """The rule for the jobs of one group."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": list(versions),
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["tfjobs"],
+        "scope": "Namespaced",
+    }
+
+
+def _client_config(namespace: str, path: str, url: str) -> Object:
+    """How the API server reaches the operator; `url` takes the place of the Service where it cannot reach that."""
+    if url:
+        return {"url": url}
+    return {"service": {"name": NAME, "namespace": namespace, "path": path, "port": 443}}
 
 
 def arguments(settings: Settings) -> list[str]:

@@ -10,7 +10,7 @@ NAMESPACE = "tf-job-operator"
 """Where it is installed unless somebody says otherwise."""
 WEBHOOK = "validate.tfjobs.kubeflow.org"
 """The one entry of the webhook configuration."""
-WEBHOOK_PATH = "/validate"
+WEBHOOK_PATH, CONVERSION_PATH = "/validate", "/convert"
 
 METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT = 8080, 8081, 9443
 

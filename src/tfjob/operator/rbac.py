@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfjob.api.crd import NAME as CRD_NAME
+from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.names import NAME, labels
 from tfjob.operator.options import LEASE_NAME
 
@@ -14,11 +15,24 @@ Object = dict[str, Any]
 API = "rbac.authorization.k8s.io/v1"
 READ = ["get", "list", "watch"]
 
-JOB_RULES: list[Rule] = [
+TFJOB_RULES: list[Rule] = [
     {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": [*READ, "delete"]},
     {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/status"], "verbs": ["update"]},
     # Owner references that block the deletion of their owner need it where that admission plugin is on (OpenShift).
     {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/finalizers"], "verbs": ["update"]},
+]
+"""For TFJobs of kubeflow.org."""
+
+TF_JOB_RULES: list[Rule] = [
+    # Their random id and defaults are written into the spec.
+    {"apiGroups": ["tensorflow.org"], "resources": ["tfjobs"], "verbs": [*READ, "patch", "delete"]},
+    {"apiGroups": ["tensorflow.org"], "resources": ["tfjobs/status"], "verbs": ["update"]},
+    {"apiGroups": ["tensorflow.org"], "resources": ["tfjobs/finalizers"], "verbs": ["update"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*READ, "create", "delete"]},
+]
+"""For TfJobs of tensorflow.org, whose pods are in Jobs."""
+
+JOB_RULES: list[Rule] = [
     {"apiGroups": [""], "resources": ["pods", "services"], "verbs": [*READ, "create", "delete"]},
     # The files of default parameter servers, and TensorBoards.
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*READ, "create", "delete"]},
@@ -61,33 +75,62 @@ LEASE_RULES: list[Rule] = [
 ]
 """In the operator's own namespace."""
 
+TEST_RULES: list[Rule] = [
+    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get", "create", "delete"]},
+    {"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"]},
+]
+"""What the test of an installation needs, in the namespace of its job."""
 
-def for_cluster(namespace: str) -> list[Object]:
+
+CONVERSION_RULES: list[Rule] = [
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "resourceNames": [CRD_NAME],
+        "verbs": ["patch"],
+    }
+]
+"""Of an operator that serves older versions: the CRD holds the certificate by which it is believed."""
+
+
+def for_cluster(namespace: str, versions: ApiVersions) -> list[Object]:
     """The rights of an operator that looks after all namespaces and runs in `namespace`."""
     return [
-        _role("ClusterRole", "", [*JOB_RULES, *CLUSTER_RULES]),
+        _role("ClusterRole", "", [*job_rules(versions), *CLUSTER_RULES, *conversion_rules(versions)]),
         _binding("ClusterRole", "", namespace),
         _role("Role", namespace, LEASE_RULES),
         _binding("Role", namespace, namespace),
-        *for_users(),
+        *for_users(versions.groups),
     ]
 
 
-def for_namespace(namespace: str) -> list[Object]:
+def job_rules(versions: ApiVersions) -> list[Rule]:
+    """What the operator needs wherever there are jobs."""
+    tfjobs = TFJOB_RULES if versions.kubeflow else []
+    return [*tfjobs, *(TF_JOB_RULES if versions.tensorflow else []), *JOB_RULES]
+
+
+def conversion_rules(versions: ApiVersions) -> list[Rule]:
+    """What it needs to convert."""
+    return CONVERSION_RULES if versions.older else []
+
+
+def for_namespace(namespace: str, versions: ApiVersions) -> list[Object]:
     """The rights of an operator that looks after the namespace that it runs in, and nothing else."""
-    return [_role("Role", namespace, [*JOB_RULES, *LEASE_RULES]), _binding("Role", namespace, namespace)]
+    return [_role("Role", namespace, [*job_rules(versions), *LEASE_RULES]), _binding("Role", namespace, namespace)]
 
 
-def for_users() -> list[Object]:
+def for_users(groups: list[str]) -> list[Object]:
     """Roles that add jobs to what `edit` and `view` mean, Kubernetes' own and Kubeflow's."""
     change = [*READ, "create", "update", "patch", "delete", "deletecollection"]
     return [
-        _user_role("edit", change, ("admin", "edit")),
-        _user_role("view", READ, ("view",)),
+        _user_role("edit", groups, change, ("admin", "edit")),
+        _user_role("view", groups, READ, ("view",)),
     ]
 
 
-def _user_role(name: str, verbs: list[str], targets: tuple[str, ...]) -> Object:
+def _user_role(name: str, groups: list[str], verbs: list[str], targets: tuple[str, ...]) -> Object:
     to = {f"rbac.authorization.k8s.io/aggregate-to-{target}": "true" for target in targets}
     to |= {f"rbac.authorization.kubeflow.org/aggregate-to-kubeflow-{target}": "true" for target in targets}
     return {
@@ -95,8 +138,8 @@ def _user_role(name: str, verbs: list[str], targets: tuple[str, ...]) -> Object:
         "kind": "ClusterRole",
         "metadata": {"name": f"{NAME}-{name}", "labels": {**labels(), **to}},
         "rules": [
-            {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": verbs},
-            {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/status"], "verbs": ["get"]},
+            {"apiGroups": groups, "resources": ["tfjobs"], "verbs": verbs},
+            {"apiGroups": groups, "resources": ["tfjobs/status"], "verbs": ["get"]},
         ],
     }
 

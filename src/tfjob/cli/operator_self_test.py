@@ -1,0 +1,81 @@
+"""`tfjob operator self-test`: whether an installation runs a job, for `helm test` and for people."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+
+from tfjob.cli.context import valid_namespace
+from tfjob.cli.durations import time_span
+
+
+@click.command("self-test")
+@click.option("--image", required=True, metavar="IMAGE", help="The operator's image.")
+@click.option(
+    "--test-image",
+    default="",
+    metavar="IMAGE",
+    help="An image whose program trains; unset: the operator's, with which the replicas only meet each other.",
+)
+@click.option("--tensorboard", is_flag=True, help="The job also has a TensorBoard, which must answer.")
+@click.option(
+    "-n", "--namespace", default="", metavar="NAME", callback=valid_namespace, help="Where the job runs; unset: here."
+)
+@click.option(
+    "--pull-policy",
+    type=click.Choice(["IfNotPresent", "Always", "Never"]),
+    default="IfNotPresent",
+    show_default=True,
+    help="When the images are pulled.",
+)
+@click.option("--pull-secret", default="", metavar="NAME", help="The Secret to pull the images with.")
+@click.option("--context", default=None, metavar="NAME", help="The context of the kubeconfig; none is needed in a pod.")
+@click.option(
+    "--timeout", default="3m", show_default=True, metavar="SPAN", callback=time_span, help="How long the job may take."
+)
+def self_test(
+    image: str,
+    test_image: str,
+    tensorboard: bool,
+    namespace: str,
+    pull_policy: str,
+    pull_secret: str,
+    context: str | None,
+    timeout: timedelta,
+) -> None:
+    """Run a job with a master, a worker and a parameter server to its end, remove it, and say PASSED.
+
+    The exit code is 1 if the job fails, and 4 if it does not end in time.
+    """
+    import asyncio
+    import secrets
+
+    from tfjob.cli import outcome
+    from tfjob.kube import config
+    from tfjob.kube.client import Client
+    from tfjob.operator.rollout import NotReady
+    from tfjob.operator.self_test import Failed, SelfTest, Trial
+
+    access = config.load(context)
+    trial = Trial(
+        name=f"tfjob-test-{secrets.token_hex(3)}",
+        namespace=namespace or access.namespace,
+        image=image,
+        test_image=test_image,
+        pull_policy=pull_policy,
+        pull_secret=pull_secret,
+        tensorboard=tensorboard,
+    )
+
+    async def connected() -> None:
+        async with Client(access) as client:
+            await SelfTest(client, trial, click.echo).run(int(timeout.total_seconds()))
+
+    try:
+        asyncio.run(connected())
+    except Failed as error:
+        raise outcome.Stop(outcome.FAILED, error.message) from None
+    except NotReady as error:
+        raise outcome.Stop(outcome.TIMEOUT, error.message, "Is the operator running? tfjob doctor --on k8s") from None
+    click.echo("PASSED")

@@ -1,0 +1,52 @@
+"""Which versions of the API an installation serves: one setting for both groups.
+
+ApiVersions.read("v1,v1beta1,tensorflow.org/v1alpha1")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfjob.api.older_crd import NAMES
+from tfjob.api.origin import TENSORFLOW
+
+V1 = "v1"
+KNOWN = (V1, *NAMES, TENSORFLOW)
+DEFAULT = (V1, "v1beta1", "v1alpha1", TENSORFLOW)
+"""All that the manifests of the last operators and of the documents are written in."""
+
+
+@dataclass(frozen=True)
+class ApiVersions:
+    """Versions of kubeflow.org, of which v1 is the one that is stored, and whether there is tensorflow.org."""
+
+    kubeflow: tuple[str, ...] = tuple(name for name in DEFAULT if name != TENSORFLOW)
+    tensorflow: bool = True
+
+    @classmethod
+    def read(cls, text: str) -> ApiVersions:
+        """From a list with commas. Raises ValueError with what is wrong."""
+        given = [word.strip() for word in text.split(",")]
+        for name in given:
+            if name not in KNOWN:
+                said = name or "an empty name"
+                raise ValueError(f"{said} is no version that can be served, known are {', '.join(KNOWN)}")
+        kubeflow = tuple(name for name in (V1, *NAMES) if name in given)
+        if kubeflow and V1 not in kubeflow:
+            raise ValueError(f"with {kubeflow[0]}, v1 must be among them: jobs are stored in it")
+        return cls(kubeflow, TENSORFLOW in given)
+
+    @property
+    def older(self) -> tuple[str, ...]:
+        """Those beside v1, which need somebody who converts."""
+        return tuple(name for name in self.kubeflow if name != V1)
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups, as rules of a role name them."""
+        return [*(["kubeflow.org"] if self.kubeflow else []), *([TENSORFLOW.split("/")[0]] if self.tensorflow else [])]
+
+    @property
+    def stored(self) -> ApiVersions:
+        """The same groups without what needs to be converted."""
+        return ApiVersions(self.kubeflow[:1], self.tensorflow)

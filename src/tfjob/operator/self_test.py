@@ -1,0 +1,144 @@
+"""The test of an installation: one small job from its creation to its end, and nothing left of it afterwards.
+
+    await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(120)
+
+It takes the documents' TfJob where the cluster has that kind, with a parameter server that brings no template, and a
+TFJob of kubeflow.org/v1 elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tfjob.api.names import JOB_NAME_LABEL
+from tfjob.kube.client import Client
+from tfjob.kube.errors import ApiError, KubeError, NotFound
+from tfjob.kube.resources import PODS, SERVICES, TFJOBS, Resource
+from tfjob.operator.rollout import until
+
+Object = dict[str, Any]
+
+FIRST_TFJOBS = Resource("tensorflow.org", "v1alpha1", "tfjobs", "TfJob")
+MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.meeting"]
+"""What a task runs in the operator's own image, where no other one is given."""
+LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
+GONE_SECONDS = 60
+
+
+class Failed(KubeError):
+    """The installation did not do what it should."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The job of a test: `test_image` brings its own program; without it the tasks of the job meet each other."""
+
+    name: str
+    namespace: str
+    image: str
+    test_image: str = ""
+    pull_policy: str = "IfNotPresent"
+    pull_secret: str = ""
+    tensorboard: bool = False
+
+    def manifest(self, resource: Resource, seconds: int) -> Object:
+        """The job for one of both kinds."""
+        spec = self._first() if resource == FIRST_TFJOBS else self._current(seconds)
+        metadata = {"name": self.name, "namespace": self.namespace}
+        return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+
+    def _current(self, seconds: int) -> Object:
+        replicas = {kind: {"replicas": 1, "template": self._template()} for kind in ("Master", "Worker", "PS")}
+        board = {"tensorBoard": {"logDir": LOG_FOLDER}} if self.tensorboard else {}
+        return {"runPolicy": {"activeDeadlineSeconds": seconds}, "tfReplicaSpecs": replicas, **board}
+
+    def _first(self) -> Object:
+        own = [{"tfReplicaType": kind, "template": self._template("OnFailure")} for kind in ("MASTER", "WORKER")]
+        board = {"tensorboard": {"logDir": LOG_FOLDER}} if self.tensorboard else {}
+        return {"replicaSpecs": [*own, {"tfReplicaType": "PS"}], **board}
+
+    def _template(self, policy: str = "") -> Object:
+        container: Object = {
+            "name": "tensorflow",
+            "image": self.test_image or self.image,
+            "imagePullPolicy": self.pull_policy,
+        }
+        pod: Object = {"containers": [container]}
+        if not self.test_image:
+            container |= {
+                "command": MEETING,
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            }
+            pod["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        if self.pull_secret:
+            pod["imagePullSecrets"] = [{"name": self.pull_secret}]
+        return {"spec": {**pod, **({"restartPolicy": policy} if policy else {})}}
+
+
+class SelfTest:
+    """One run of the test; `say` is told each step."""
+
+    def __init__(self, client: Client, trial: Trial, say: Callable[[str], None]) -> None:
+        self.client = client
+        self.trial = trial
+        self.say = say
+        self._last = ""
+
+    async def run(self, seconds: int) -> None:
+        """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time."""
+        resource = await self._resource()
+        name, namespace = self.trial.name, self.trial.namespace
+        self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
+        await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
+        try:
+            await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", seconds)
+            if self.trial.tensorboard:
+                await until(self._unseen, f"the TensorBoard of {resource.kind} {name} does not answer", seconds)
+                self.say("its TensorBoard answers")
+        finally:
+            await self.client.delete(resource, namespace, name, propagation="Background")
+        await until(self._left, f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
+        self.say("deleted it, and its pods and services are gone")
+
+    async def _resource(self) -> Resource:
+        try:
+            await self.client.request("GET", FIRST_TFJOBS.root)
+        except NotFound:
+            return TFJOBS
+        return FIRST_TFJOBS
+
+    async def _ended(self, resource: Resource) -> str | None:
+        found = await self.client.get(resource, self.trial.namespace, self.trial.name)
+        status = found.get("status", {})
+        state, reason = status.get("state", ""), status.get("message") or status.get("reason", "")
+        if f"{state}{reason}" != self._last:
+            self._last = f"{state}{reason}"
+            self.say(f"{state}: {reason}" if reason else state)
+        if state == "Failed":
+            raise Failed(f"{resource.kind} {self.trial.name} failed: {reason}")
+        return None if state == "Succeeded" else f"{state or 'no operator looks after it'}: {reason}"
+
+    async def _unseen(self) -> str | None:
+        """What keeps the TensorBoard from being seen, as `kubectl proxy` would show it."""
+        namespace = self.trial.namespace
+        selector = f"app=tensorboard,{JOB_NAME_LABEL}={self.trial.name}"
+        found = (await self.client.list(SERVICES, namespace, label_selector=selector)).items
+        if not found:
+            return "it has no Service"
+        path = SERVICES.object_path(namespace, f"{found[0]['metadata']['name']}:80", "proxy")
+        try:
+            await self.client.request("GET", f"{path}/")
+        except ApiError as error:
+            return error.message
+        return None
+
+    async def _left(self) -> str | None:
+        selector = f"{JOB_NAME_LABEL}={self.trial.name}"
+        found = [
+            f"{kind.kind} {one['metadata']['name']}"
+            for kind in (PODS, SERVICES)
+            for one in (await self.client.list(kind, self.trial.namespace, label_selector=selector)).items
+        ]
+        return ", ".join(found) or None

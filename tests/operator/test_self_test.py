@@ -1,0 +1,111 @@
+"""`tfjob operator self-test` says PASSED only if the operator runs a job, and removes what it made in any case."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from signal import SIGTERM
+
+import pytest
+import yaml
+
+from devcluster.client import Client
+from installed import Installed
+from operating import free_port
+from room import Room
+from running import wait_until
+from tfjob.api.manifest import load
+from tfjob.kube.resources import TFJOBS, Resource
+from tfjob.operator.self_test import FIRST_TFJOBS, Trial
+
+TRIAL = Trial("trial", "default", image="registry.example/tf-job-operator:1", pull_secret="key", tensorboard=True)
+
+
+@pytest.mark.parametrize("resource", [TFJOBS, FIRST_TFJOBS], ids=lambda one: one.api_version)
+@pytest.mark.parametrize("test_image", ["", "registry.example/sample:1"])
+def test_the_job_is_a_valid_one_of_either_kind(resource: Resource, test_image: str) -> None:
+    trial = Trial(**{**TRIAL.__dict__, "test_image": test_image})
+    manifest = load(yaml.safe_dump(trial.manifest(resource, 60)))
+    manifest.raise_for_errors()
+    (entry,) = manifest.entries
+    replicas = entry.written.spec.tf_replica_specs
+    assert set(replicas) == {"Master", "Worker", "PS"}
+    assert entry.written.spec.tensor_board is not None
+    assert (replicas["PS"].template is None) == (resource == FIRST_TFJOBS)
+
+
+def test_the_chief_of_a_meeting_ends_when_it_has_reached_all_and_the_others_when_they_are_told() -> None:
+    addresses = {kind: [f"127.0.0.1:{free_port()}"] for kind in ("master", "worker", "ps")}
+
+    def start(kind: str) -> subprocess.Popen[str]:
+        config = {"cluster": addresses, "task": {"type": kind, "index": 0}}
+        command = [sys.executable, "-m", "tfjob.operator.meeting"]
+        return subprocess.Popen(command, env={"TF_CONFIG": json.dumps(config)}, stdout=subprocess.PIPE, text=True)
+
+    master = start("master")
+    others = [start(kind) for kind in ("worker", "ps")]
+    said, _ = master.communicate(timeout=30)
+    assert master.returncode == 0
+    assert said.splitlines()[0] == "REPLICA_TYPE=master,REPLICA_INDEX=0"
+    assert sorted(said.splitlines()[1:]) == sorted(f"reached {addresses[kind][0]}" for kind in ("worker", "ps"))
+    for other in others:
+        assert other.poll() is None
+        other.send_signal(SIGTERM)
+        other.communicate(timeout=30)
+        assert other.returncode == 128 + SIGTERM
+
+
+class Run:
+    """A self-test at work in a namespace."""
+
+    def __init__(self, tool: Installed, client: Client, room: Room, home: Path, *words: str) -> None:
+        self.room = room
+        there = Installed(tool.command, {"KUBECONFIG": str(client.kubeconfig)})
+        self.process = there.start(home, "operator", "self-test", "--image=x", f"--namespace={room.namespace}", *words)
+
+    def job(self) -> str:
+        """The name of the job, once it is there."""
+        wait_until(lambda: bool(self.room.objects(TFJOBS)) or self.process.poll() is not None, 60)
+        assert self.process.poll() is None, self.process.communicate()
+        name: str = self.room.objects(TFJOBS)[0]["metadata"]["name"]
+        return name
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code, and what it said."""
+        said, _ = self.process.communicate(timeout=90)
+        assert not self.room.objects(TFJOBS)
+        return self.process.returncode, said
+
+
+def test_a_job_that_succeeds_passes(tool: Installed, control_plane: Client, team: Room, tmp_path: Path) -> None:
+    run = Run(tool, control_plane, team, tmp_path)
+    job = run.job()
+    team.all_run(job, "master-0", "worker-0", "ps-0")
+    team.ends(f"{job}-master-0")
+    code, said = run.end()
+    assert (code, said.splitlines()[-1]) == (0, "PASSED")
+
+
+def test_a_job_that_fails_does_not_pass(tool: Installed, control_plane: Client, team: Room, tmp_path: Path) -> None:
+    run = Run(tool, control_plane, team, tmp_path)
+    job = run.job()
+    team.all_run(job, "master-0", "worker-0", "ps-0")
+    team.ends(f"{job}-master-0", 3)
+    code, said = run.end()
+    assert code == 1
+    assert f"error: TFJob {job} failed: " in said
+    assert "PASSED" not in said
+
+
+def test_without_an_operator_it_says_so(
+    tool: Installed, control_plane: Client, control_plane_namespace: str, quiet_room: Room, tmp_path: Path
+) -> None:
+    """In a namespace that no operator looks after."""
+    there = Installed(tool.command, {"KUBECONFIG": str(control_plane.kubeconfig)})
+    words = ("operator", "self-test", "--image=x", f"--namespace={control_plane_namespace}", "--timeout=2s")
+    done = there.tfjob(tmp_path, *words)
+    assert done.returncode == 4
+    assert "does not end after 2 s: no operator looks after it" in done.stderr
+    assert not control_plane.get("tfjobs", "-n", control_plane_namespace)["items"]

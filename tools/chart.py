@@ -1,0 +1,65 @@
+"""Writes the parts of charts/tf-job-operator that the code knows: CRDs, rights, webhooks, presets and the version.
+
+    uv run python tools/chart.py           write
+    uv run python tools/chart.py --check   say whether the files are up to date
+
+The rest of the chart is written by hand; tests/operator/test_chart_templates.py compares what both make with what
+`tfjob operator manifests` prints.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from tfjob import __version__
+from tfjob.api.crd import crd
+from tfjob.operator import rbac
+from tfjob.operator.manifests import webhook
+from tfjob.operator.yaml_text import yaml_text
+
+CHART = Path(__file__).parent.parent / "charts" / "tf-job-operator"
+NOTE = "# Written by tools/chart.py from the code; change that, not this.\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the files, or compares them."""
+    stale = []
+    for name, text in files(CHART).items():
+        target = CHART / name
+        if not target.exists() or target.read_text() != text:
+            stale.append(name)
+            if "--check" not in arguments:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text)
+    if "--check" in arguments and stale:
+        print(f"not up to date: {', '.join(stale)}; run tools/chart.py")
+        return 1
+    return 0
+
+
+def files(chart: Path) -> dict[str, str]:
+    """File of the chart -> its text."""
+    rules = {
+        "jobs": rbac.JOB_RULES,
+        "cluster": rbac.CLUSTER_RULES,
+        "lease": rbac.LEASE_RULES,
+        "test": rbac.TEST_RULES,
+    }
+    definition = crd()
+    return {
+        "Chart.yaml": _with_version((chart / "Chart.yaml").read_text()),
+        f"files/crds/{definition['metadata']['name']}.yaml": NOTE + yaml_text([definition]),
+        "files/rules.yaml": NOTE + yaml_text([rules]),
+        "files/user-roles.yaml": NOTE + yaml_text(rbac.for_users()),
+        "files/webhook.yaml": NOTE + yaml_text([webhook("")]),
+    }
+
+
+def _with_version(text: str) -> str:
+    return re.sub(r"^(version|appVersion): .*$", rf"\1: {__version__}", text, flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,135 @@
+"""Makes everything that a release consists of, all of one version, into one folder.
+
+    uv run python tools/release.py --output dist/release --registry registry.example/team
+
+    tf-job-operator-chart-VERSION.tgz   the chart, whose default image is the one below; a copy is -latest.tgz
+    index.yaml                          makes the folder a repository of charts; versions that are there stay
+    tfjob-VERSION-py3-none-any.whl      the command
+    tf-job-operator-image-VERSION.tar   REGISTRY/tf-job-operator:VERSION as an OCI archive
+    SHA256SUMS                          of all these
+
+The same sources, interpreter and packages give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import chart
+import image
+import yaml
+
+from devcluster import images
+from tfjob import __version__
+
+PROJECT = Path(__file__).parent.parent
+NAME = "tf-job-operator"
+SUMS = "SHA256SUMS"
+EPOCH = "315532800"
+"""1980, the oldest time that the entries of a wheel can have."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes the folder; 1 if the sources are not of one version."""
+    parser = argparse.ArgumentParser(description="Make a release of the sources in this folder.")
+    parser.add_argument("--output", type=Path, default=PROJECT / "dist" / "release", help="the folder to write into")
+    parser.add_argument("--registry", default="localhost", help="where the image will be pushed (%(default)s)")
+    parser.add_argument("--no-image", action="store_true", help="leave the image out, which takes most of the time")
+    options = parser.parse_args(arguments)
+    if faults := problems():
+        print("\n".join(faults), file=sys.stderr)
+        return 1
+    folder: Path = options.output
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{options.registry}/{NAME}:{__version__}"
+    write_chart(folder, name)
+    write_wheel(folder)
+    if not options.no_image:
+        write_image(folder / f"{NAME}-image-{__version__}.tar", name)
+    write_sums(folder)
+    print((folder / SUMS).read_text(), end="")
+    return 0
+
+
+def problems() -> list[str]:
+    """Why the sources cannot be released: two versions, or a chart that is not of this code."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+    found = [] if project == __version__ else [f"pyproject.toml is {project}, tfjob.__version__ is {__version__}"]
+    stale = [name for name, text in chart.files(chart.CHART).items() if (chart.CHART / name).read_text() != text]
+    return found + [f"charts/{NAME}/{name} is not up to date; run tools/chart.py" for name in stale]
+
+
+def write_chart(folder: Path, image_name: str) -> None:
+    """The chart, its copy, and the index."""
+    archive = folder / f"{NAME}-chart-{__version__}.tgz"
+    archive.write_bytes(packed_chart(image_name))
+    shutil.copyfile(archive, folder / f"{NAME}-chart-latest.tgz")
+    index = folder / "index.yaml"
+    entries = yaml.safe_load(index.read_text())["entries"][NAME] if index.exists() else []
+    about: dict[str, Any] = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
+    entry = {**about, "urls": [archive.name], "digest": hashlib.sha256(archive.read_bytes()).hexdigest()}
+    others = [one for one in entries if one["version"] != __version__]
+    whole = {"apiVersion": "v1", "entries": {NAME: [entry, *others]}}
+    index.write_text(yaml.safe_dump(whole, sort_keys=False))
+
+
+def packed_chart(image_name: str) -> bytes:
+    """The chart as helm packs it, with its own release's image as the default."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for path in sorted(path for path in chart.CHART.rglob("*") if path.is_file()):
+            content = path.read_bytes()
+            if path == chart.CHART / "values.yaml":
+                content = with_image(content.decode(), image_name).encode()
+            entry = tarfile.TarInfo(f"{NAME}/{path.relative_to(chart.CHART)}")
+            entry.size, entry.mode = len(content), 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    return gzip.compress(plain.getvalue(), mtime=0)
+
+
+def with_image(values: str, image_name: str) -> str:
+    """The chart's values with a default image."""
+    text, count = re.subn(r'^image: ""$', f"image: {image_name}", values, flags=re.MULTILINE)
+    assert count == 1, "values.yaml has no empty image"
+    return text
+
+
+def write_wheel(folder: Path) -> None:
+    """The wheel."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder.absolute())]
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", EPOCH)}
+    done = subprocess.run(command, cwd=PROJECT, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"the wheel is not built: {done.stderr.strip()}")
+
+
+def write_image(archive: Path, name: str) -> None:
+    """The operator's image."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) / "rootfs"
+        image.root_file_system(root)
+        images.write_layer(archive, name, images.layer_of(root), image.CONFIG)
+
+
+def write_sums(folder: Path) -> None:
+    """What `sha256sum --check` reads."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != SUMS)
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    (folder / SUMS).write_text("".join(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
