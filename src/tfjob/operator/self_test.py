@@ -1,21 +1,19 @@
 """The test of an installation: one small job from its creation to its end, and nothing left of it afterwards.
 
-    await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(120)
-
-It takes the documents' TfJob where the cluster has that kind, and a TFJob of kubeflow.org/v1 elsewhere.
+await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, 120)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from tfjob.api.names import JOB_NAME_LABEL
 from tfjob.kube.client import Client
-from tfjob.kube.errors import ApiError, KubeError
-from tfjob.kube.jobs import has_tf_jobs
-from tfjob.kube.resources import CONFIG_MAPS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
+from tfjob.kube.errors import ApiError, KubeError, NotFound
+from tfjob.kube.resources import CONFIG_MAPS, PODS, SERVICES, TF_JOBS, Resource
 from tfjob.operator.rollout import until
 
 Object = dict[str, Any]
@@ -90,9 +88,8 @@ class SelfTest:
         self.say = say
         self._last = ""
 
-    async def run(self, seconds: int) -> None:
+    async def run(self, resource: Resource, seconds: int) -> None:
         """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time."""
-        resource = TF_JOBS if await has_tf_jobs(self.client) else TFJOBS
         name, namespace = self.trial.name, self.trial.namespace
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
         await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
@@ -101,7 +98,8 @@ class SelfTest:
             await until(self._unseen, f"the TensorBoard of {resource.kind} {name} does not answer", seconds)
             self.say("its TensorBoard answers")
         finally:
-            await self.client.delete(resource, namespace, name, propagation="Background")
+            with suppress(NotFound):
+                await self.client.delete(resource, namespace, name, propagation="Background")
         await until(self._left, f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
         self.say("deleted it, and its pods and services are gone")
 
