@@ -87,7 +87,22 @@ TRAINING_OPERATOR = Part(
     package="github.com/kubeflow/training-operator/cmd/training-operator.v1",
     duration="about 2 minutes",
 )
+S3_SERVER = Part(
+    name="gofakes3",
+    version=versions.S3_SERVER,
+    module="github.com/johannesboyne/gofakes3",
+    package="github.com/johannesboyne/gofakes3/cmd/gofakes3",
+)
+GCS_SERVER = Part(
+    name="fake-gcs-server",
+    version=versions.GCS_SERVER,
+    module="github.com/fsouza/fake-gcs-server",
+    package="github.com/fsouza/fake-gcs-server",
+    duration="about 2 minutes",
+)
+OBJECT_STORES = (S3_SERVER, GCS_SERVER)
+"""What speaks the languages of S3 and of Google Cloud Storage, on one machine."""
 
 CONTROL_PLANE = (KUBE, ETCD)
 NODE = (*CONTROL_PLANE, COREDNS, PAUSE)
-ALL = {part.name: part for part in (*NODE, HELM, KWOK, COSCHEDULING, KUEUE, TRAINING_OPERATOR)}
+ALL = {part.name: part for part in (*NODE, HELM, KWOK, COSCHEDULING, KUEUE, TRAINING_OPERATOR, *OBJECT_STORES)}

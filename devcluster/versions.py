@@ -12,6 +12,9 @@ SCHEDULER_PLUGINS = "0.32.7"
 KUEUE = "0.14.0"
 TRAINING_OPERATOR = "1.9.0"
 
+S3_SERVER = "1.2.0"
+GCS_SERVER = "1.56.1"
+
 PAUSE = "1"
 """Our own, in go/pause.go."""
 

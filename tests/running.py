@@ -13,12 +13,12 @@ from installed import Installed
 
 
 class Running:
-    """An attached `tfjob run` in the background of a test."""
+    """An attached `tfjob run`, or another command that goes on, in the background of a test."""
 
-    def __init__(self, tool: Installed, home: Path, *words: str) -> None:
+    def __init__(self, tool: Installed, home: Path, *words: str, command: str = "run") -> None:
         self.tool = tool
         self.home = home
-        self.process = tool.start(home, "run", *words)
+        self.process = tool.start(home, command, *words)
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

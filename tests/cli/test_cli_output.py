@@ -89,6 +89,10 @@ def in_process(*words: str) -> str:
     return CliRunner().invoke(cli, words, terminal_width=100, prog_name="tfjob").output
 
 
+def test_a_job_without_a_tensorboard_says_how_to_ask_for_one(finished: CommandLine) -> None:
+    finished.golden("tensorboard-none", finished("tensorboard", "hello", code=3), exact=True)
+
+
 def test_an_attached_run_shows_states_lines_and_the_end(finished: CommandLine) -> None:
     finished.golden("run-succeeded", by_replica(finished.outputs["hello"]))
 

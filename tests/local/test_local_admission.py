@@ -225,12 +225,13 @@ def test_a_port_that_the_host_serves_is_told_where_ports_are_kept() -> None:
 
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])
-def test_a_service_for_the_outside_is_refused(kind: str) -> None:
+def test_a_service_for_the_outside_is_refused_unless_it_is_tensorboards(kind: str) -> None:
+    """TensorBoard answers to this machine, which is all that people want of it here."""
     wanted = job({}, tensor_board=TensorBoard(service_type=kind, volumes=[{"name": "v", "nfs": {}}]))
-    assert split(admission.problems(wanted, host()))[0] == [
-        "spec.tensorBoard.serviceType",
-        "spec.tensorBoard.volumes[0]",
-    ]
+    assert split(admission.problems(wanted, host())) == (
+        ["spec.tensorBoard.volumes[0]"],
+        ["spec.tensorBoard.serviceType"],
+    )
     (refused,) = admission.object_problems({"kind": "Service", "spec": {"type": kind}})
     assert refused.path == "spec.type"
     assert admission.object_problems({"kind": "Service", "spec": {"clusterIP": "None"}}) == []
@@ -266,10 +267,18 @@ def test_a_default_parameter_server_needs_an_interpreter_with_tensorflow(
         assert "pip install 'tfjob[tensorflow]'" in found[0].hint
 
 
-def test_a_tensorboard_is_told_not_to_be_started() -> None:
-    (told,) = admission.problems(job({}, tensor_board=TensorBoard(log_dir="/logs")), host())
-    assert told.warning
-    assert "tensorboard --logdir /logs" in told.message
+def test_a_tensorboard_that_is_not_installed_is_a_warning_with_the_line_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = job({}, tensor_board=TensorBoard(log_dir="/logs"))
+    assert admission.problems(wanted, host()) == [], "the interpreter of these tests has it"
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    (told,) = admission.problems(wanted, host(python=python))
+    assert (told.path, told.warning) == ("spec.tensorBoard", True)
+    assert told.hint == f"install it: {python} -m pip install 'tfjob[tensorboard]'"
 
 
 def test_the_root_is_no_place_for_a_volume() -> None:

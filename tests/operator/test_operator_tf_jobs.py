@@ -22,7 +22,7 @@ from running import wait_until
 from served import serve_tfjobs, served
 from tfjob.api.origin import TENSORFLOW
 from tfjob.api.tf_job_crd import tf_job_crd
-from tfjob.kube.resources import CONFIG_MAPS, JOBS, PODS, SERVICES, TF_JOBS
+from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS
 from tfjob.kube.tf_jobs import draw
 
 Object = dict[str, Any]
@@ -70,7 +70,7 @@ def begin(team: Room, body: Object, *names: str) -> str:
 
 def pods(team: Room, job: str) -> dict[str, Object]:
     """The pods of a TfJob by their task, such as `worker-0`, that nobody is deleting."""
-    found = team.objects(PODS, f"tf_job_name={job}")
+    found = team.objects(PODS, f"tf_job_name={job},job_type")
     return {
         f"{one['metadata']['labels']['job_type'].lower()}-{one['metadata']['labels']['task_index']}": one
         for one in found
@@ -202,12 +202,22 @@ def test_a_job_that_is_none_is_failed_with_the_place_of_the_fault(documents: Roo
     assert "spec.replicaSpecs[0].template: is missing" in status["reason"]
 
 
-def test_a_job_that_is_deleted_takes_everything_with_it(documents: Room) -> None:
-    team = documents
-    runtime_id = begin(team, tf_job("short", replica("MASTER"), {"tfReplicaType": "PS"}), "master-0", "ps-0")
-    team.delete(TF_JOBS, "short")
-    for resource in (JOBS, SERVICES, CONFIG_MAPS):
-        wait_until(lambda kind=resource: not team.objects(kind, f"runtime_id={runtime_id}"), 90)  # type: ignore[misc]
+def test_a_job_that_is_deleted_takes_everything_with_it_though_no_operator_is_there(
+    documents: Room, own_cluster: Client
+) -> None:
+    config, namespace = own_cluster.kubeconfig, own_cluster.namespace()
+    with room(config, namespace) as team:
+        with operating(config, f"--namespace={namespace}"):
+            board = {"logDir": "/logs"}
+            body = tf_job("short", replica("MASTER"), {"tfReplicaType": "PS"}, tensorboard=board)
+            runtime_id = begin(team, body, "master-0", "ps-0")
+            kinds = (JOBS, PODS, SERVICES, CONFIG_MAPS, DEPLOYMENTS)
+            wait_until(lambda: len(team.objects(PODS, f"runtime_id={runtime_id}")) == 3, 90)
+            found = {one.kind: len(team.objects(one, f"runtime_id={runtime_id}")) for one in kinds}
+        assert found == {"Job": 2, "Pod": 3, "Service": 3, "ConfigMap": 1, "Deployment": 1}
+        team.delete(TF_JOBS, "short")
+        for resource in kinds:
+            wait_until(lambda kind=resource: not team.objects(kind, f"runtime_id={runtime_id}"), 90)  # type: ignore[misc]
 
 
 def test_a_name_that_is_taken_means_another_id(documents: Room) -> None:

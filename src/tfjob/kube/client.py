@@ -313,7 +313,9 @@ class Client:
         from yarl import URL
 
         await self._authorize()
-        headers = [(name, value) for name, _, value in (line.partition(": ") for line in self._head.splitlines())]
+        lines = (line.partition(": ") for line in self._head.splitlines())
+        # A kubelet refuses to forward a port for somebody who accepts JSON alone.
+        headers = [(name, value) for name, _, value in lines if name != "Accept"]
         connector = aiohttp.TCPConnector(ssl=self._context or False)
         async with aiohttp.ClientSession(connector=connector) as session:
             try:

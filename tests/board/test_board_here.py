@@ -1,0 +1,125 @@
+"""TensorBoard on this machine in a real browser: beside a run, and after it.
+
+In the suite of the clusters, which has the time for a browser.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from browser import Browser, shows_scalar
+from installed import Installed
+from running import Running, processes_of, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+
+TAG = "epoch_loss"
+TRAINING = """
+import os, pathlib, sys, time
+begin, stop = map(pathlib.Path, sys.argv[1:])
+while not begin.exists():
+    time.sleep(0.1)
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import numpy, tensorflow as tf
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+inputs = numpy.linspace(0, 1, 64).reshape(64, 1)
+board = tf.keras.callbacks.TensorBoard("/app/tf_files/training_summaries", write_graph=False)
+model.fit(inputs, 2 * inputs, epochs=3, verbose=0, callbacks=[board])
+print("trained", flush=True)
+while not stop.exists():
+    time.sleep(0.1)
+"""
+URL = re.compile(r"http://127\.0\.0\.1:\d+/")
+
+
+def manifest(folder: Path, *command: str) -> str:
+    """The third exercise of the documents: the trainer and TensorBoard mount one volume at different paths."""
+    volumes = [{"name": "share", "persistentVolumeClaim": {"claimName": "results"}}]
+    container = {
+        "name": "tensorflow",
+        "image": "someone/trainer:cpu",
+        "command": list(command),
+        "volumeMounts": [{"name": "share", "mountPath": "/app/tf_files"}],
+    }
+    spec: dict[str, Any] = {
+        "tensorboard": {
+            "logDir": "/tmp/tensorflow/training_summaries",
+            "serviceType": "LoadBalancer",
+            "volumes": volumes,
+            "volumeMounts": [{"name": "share", "mountPath": "/tmp/tensorflow"}],
+        },
+        "replicaSpecs": [{"template": {"spec": {"volumes": volumes, "containers": [container]}}}],
+    }
+    job = {"apiVersion": "tensorflow.org/v1alpha1", "kind": "TfJob", "metadata": {"name": "board"}, "spec": spec}
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    return str(file)
+
+
+def url_of(running: Running) -> str:
+    """Where a run or a command says that TensorBoard is."""
+    wait_until(lambda: any(map(URL.search, running.lines)), 60, lambda: "\n".join(running.lines))
+    return next(found[0] for line in running.lines if (found := URL.search(line)))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.root  # paths of volumes are real only with mounts of one's own
+def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_afterwards(
+    tool: Installed, tmp_path: Path
+) -> None:
+    home, begin, stop = tmp_path / "home", tmp_path / "begin", tmp_path / "stop"
+    browser = Browser(tmp_path)
+    run = Running(tool, home, manifest(tmp_path, "python", "-c", TRAINING, str(begin), str(stop)))
+    url = url_of(run)
+    assert any("(no event files yet in" in line for line in run.lines), run.lines
+    begin.touch()
+    run.wait_for("trained")
+    wait_until(lambda: shows_scalar(browser.page(url), TAG), 30, lambda: "no scalar on the page")
+    stop.touch()
+    assert run.finish() == 0
+    wait_until(lambda: not processes_of(home), 10, lambda: "TensorBoard outlives the run")
+
+    viewer = Running(tool, home, "board", "--port", "0", command="tensorboard")
+    url = url_of(viewer)
+    assert shows_scalar(browser.page(url), TAG)
+    assert any(line.startswith("it shows ") for line in viewer.lines), viewer.lines
+    viewer.process.send_signal(signal.SIGINT)
+    assert viewer.finish() == 0
+    assert not processes_of(home)
+
+
+def test_it_is_started_again_if_it_ends_and_ends_with_the_run_even_if_that_is_killed(
+    tool: Installed, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    run = Running(tool, home, manifest(tmp_path, "sleep", "100"))
+    url_of(run)
+    (server,) = (pid for pid in processes_of(home) if b"tensorboard.main" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(server, signal.SIGKILL)
+    run.wait_for("TensorBoard at http://", count=2)
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.finish()
+    wait_until(lambda: not processes_of(home), 30, lambda: f"left behind: {processes_of(home)}")
+
+
+@pytest.mark.root
+def test_without_tensorboard_the_run_goes_on_and_the_line_that_installs_it_is_shown(
+    user_tool: Installed, tmp_path: Path
+) -> None:
+    home = user_tool.make_folder(tmp_path / "home")
+    file = manifest(tmp_path, "echo", "trained")
+    done = user_tool.tfjob(home, "run", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trained" in done.stdout
+    assert "-m pip install 'tfjob[tensorboard]'" in done.stderr
+    shown = user_tool.tfjob(home, "tensorboard", "board")
+    assert shown.returncode == 2
+    assert "-m pip install 'tfjob[tensorboard]'" in shown.stderr

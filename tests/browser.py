@@ -1,0 +1,47 @@
+"""A real browser without a window: Chromium, as Debian packages it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 60
+SETTLING = 10_000
+"""Milliseconds of the page's own clock, which runs ahead while the page waits for nothing."""
+
+
+class Browser:
+    """Opens pages; what it keeps between two of them, it keeps below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        found = next(filter(None, map(shutil.which, PROGRAMS)), None)
+        if found is None:
+            pytest.skip("needs Chromium: apt-get install chromium")
+        self._program = found
+        self._folder = folder
+
+    def page(self, url: str) -> str:
+        """The page as it stands when it has come to rest: its elements after its scripts have run."""
+        words = ["--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+        if os.geteuid() == 0:
+            words.append("--no-sandbox")
+        done = subprocess.run(
+            [self._program, *words, f"--virtual-time-budget={SETTLING}", "--dump-dom", url],
+            env={"PATH": os.environ["PATH"], "HOME": str(self._folder), "TMPDIR": str(self._folder)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+        return done.stdout
+
+
+def shows_scalar(page: str, tag: str) -> bool:
+    """Whether a page of TensorBoard has the card of a scalar."""
+    return "<scalar-card-component" in page and 'class="tag" _nghost' in page and f'title="{tag}"' in page

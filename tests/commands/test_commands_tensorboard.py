@@ -1,0 +1,128 @@
+"""TensorBoard on a cluster whose pods run, in a real browser: by `tfjob tensorboard`, and through `kubectl proxy`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tensorboard_image
+from browser import Browser, shows_scalar
+from command_line import CommandLine
+from devcluster.client import Client
+from devcluster.images import BUSYBOX
+from event_files import write_scalar
+from running import Running, wait_until
+from training.pods import storage_for
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+TAG, NAME = "cross_entropy", "curves-tensorboard"
+RESTRICTED = {
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@pytest.fixture
+def board(on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp_path: Path) -> Iterator[Path]:
+    """A job that waits for the file `stop`, with event files on its claim; `restricted` holds in its namespace."""
+    node_cluster.load_image(tensorboard_image.image() / "tf-job-tensorboard.tar")
+    node_cluster.kubectl("label", "namespace", nodes_namespace, "pod-security.kubernetes.io/enforce=restricted")
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "results", "namespace": nodes_namespace},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    with storage_for(node_cluster, nodes_namespace, "results", tmp_path / "volume") as volume:
+        write_scalar(volume / "training_summaries", TAG, [2.0, 1.0, 0.5])
+        node_cluster.apply(claim)
+        node_cluster.apply(job(nodes_namespace))
+        yield volume
+    node_cluster.kubectl("label", "namespace", nodes_namespace, "pod-security.kubernetes.io/enforce-")
+
+
+def job(namespace: str) -> dict[str, Any]:
+    volumes = [{"name": "share", "persistentVolumeClaim": {"claimName": "results"}}]
+    container = {
+        "name": "tensorflow",
+        "image": BUSYBOX,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", "while [ ! -e /app/tf_files/stop ]; do sleep 0.2; done"],
+        "volumeMounts": [{"name": "share", "mountPath": "/app/tf_files"}],
+        "securityContext": RESTRICTED,
+    }
+    spec = {
+        "tensorBoard": {
+            "logDir": "/tmp/tensorflow/training_summaries",
+            "volumes": volumes,
+            "volumeMounts": [{"name": "share", "mountPath": "/tmp/tensorflow"}],
+        },
+        "tfReplicaSpecs": {"Worker": {"template": {"spec": {"volumes": volumes, "containers": [container]}}}},
+    }
+    metadata = {"name": "curves", "namespace": namespace}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}
+
+
+@contextmanager
+def kubectl_proxy(client: Client) -> Iterator[str]:
+    """Where `kubectl proxy` listens."""
+    process = subprocess.Popen(
+        ["kubectl", "proxy", "--port=0"], env=client.environment(), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"127\.0\.0\.1:\d+", process.stdout.readline())
+        assert found is not None
+        yield f"http://{found[0]}"
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def test_the_scalar_of_a_job_is_on_the_page_both_ways_and_stays_until_the_job_is_deleted(
+    board: Path, on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp_path: Path
+) -> None:
+    browser = Browser(tmp_path)
+    viewer = Running(on_nodes.tool, on_nodes.home, "curves", "--port", "0", "--no-browser", command="tensorboard")
+    try:
+        viewer.wait_for("Press Ctrl-C to end.", 120)
+        told = dict(line.split(": ", 1) for line in viewer.lines if line.startswith("TensorBoard of"))
+        assert "it shows /tmp/tensorflow/training_summaries" in viewer.lines, viewer.lines
+        assert len(viewer.lines) == 3, viewer.lines
+        page = browser.page(told["TensorBoard of curves"])
+        assert shows_scalar(page, TAG)
+    finally:
+        viewer.process.send_signal(signal.SIGINT)
+    assert viewer.finish() == 0
+
+    (board / "stop").touch()
+    on_nodes("wait", "curves", "--timeout", "60s")
+    with kubectl_proxy(node_cluster) as proxy:
+        page = browser.page(f"{proxy}/api/v1/namespaces/{nodes_namespace}/services/{NAME}:80/proxy/")
+        assert shows_scalar(page, TAG)
+
+    on_nodes("delete", "curves", "--yes")
+    # A garbage collector learns of a new kind of owner within half a minute.
+    wait_until(lambda: not left(node_cluster, nodes_namespace), 60, lambda: left(node_cluster, nodes_namespace))
+
+
+def left(client: Client, namespace: str) -> str:
+    """What there still is of the TensorBoard."""
+    return client.kubectl(
+        "get", "deployments,replicasets,services,pods", "-n", namespace, "-l", "app=tensorboard", "-o", "name"
+    )

@@ -1,0 +1,25 @@
+"""The image of TensorBoard as tools/image.py makes it, made once for each state of what it holds."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+from devcluster.cache import built
+
+ROOT = Path(__file__).parents[1]
+SOURCES = [ROOT / "tools" / "image.py", ROOT / "tools" / "tensorboard_program.py", ROOT / "uv.lock"]
+
+
+def image() -> Path:
+    """The folder with the archive `tf-job-tensorboard.tar` and the root file system `rootfs`."""
+    sources = b"".join(path.read_bytes() for path in SOURCES)
+    key = hashlib.sha256(sources + sys.version.encode()).hexdigest()[:8]
+    return built(f"tensorboard-{key}", _make)
+
+
+def _make(place: Path) -> None:
+    command = [sys.executable, str(SOURCES[0]), "--tensorboard", "--output", str(place)]
+    subprocess.run(command, check=True)
