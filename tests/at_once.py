@@ -13,7 +13,7 @@ import pytest
 
 SHARED = ("installed_wheel", "released", "finished", "running")
 """Fixtures that take seconds to make, once in a process: the tests of each stay together."""
-INDEPENDENT = ("cli", "docs", "faults", "local", "training")
+INDEPENDENT = ("cli", "docs", "documents", "faults", "local", "training")
 """Rooms whose other tests go wherever there is room; elsewhere those of a file stay together."""
 
 _LOCK = pytest.StashKey[Any]()

@@ -21,6 +21,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
+import reference_versions as versions
 import reference_words as words
 
 from tfjob.api import types as api
@@ -36,6 +37,7 @@ from tfjob.local.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
 from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_TASKS, STREAK_RESET, TF_JOB_TABLE, WAITS
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+SPEC = ["field", "type", "default", ""]
 NOTE = "<!-- Written by tools/reference.py from the code; change that, not this. -->\n"
 
 
@@ -162,7 +164,7 @@ def seconds(span: Any) -> str:
 
 
 def tfjob() -> str:
-    """Every field of spec and status, from the types."""
+    """Every field of spec and status, of each version, from the types."""
     text = (
         f"# TFJob\n\n`apiVersion: {api.API_VERSION}`, `kind: {api.KIND}`. These versions are read and run:\n\n"
         + "".join(f"- `{version}`\n" for version in ORIGINS)
@@ -171,11 +173,28 @@ def tfjob() -> str:
     )
     bare = api.TFJob(spec=api.TFJobSpec(tf_replica_specs={"Worker": api.ReplicaSpec(template={"spec": {}})}))
     filled = with_defaults(bare).spec
-    text += table(["field", "type", "default", ""], list(field_rows(api.TFJobSpec, "spec", filled)))
+    text += table(SPEC, list(field_rows(api.TFJobSpec, "spec", filled)))
     text += "\n## status\n\n" + table(
         ["field", "type", ""], [[a, b, d] for a, b, _, d in field_rows(api.TFJobStatus, "status")]
     )
-    return text
+    return text + older_versions()
+
+
+def older_versions() -> str:
+    """The fields of the other versions, each where that version has it."""
+    title, spec, status = versions.beta(said)
+    text = (
+        f"\n## {title}\n\nThe run policy's fields stand directly under `spec`. v1alpha2 of the first days calls the"
+        f" evaluator `Eval`.\n\n{table(SPEC, spec)}\n{table(['field', 'in v1alpha2', ''], status)}"
+    )
+    title, spec, status = versions.alpha1(said)
+    text += (
+        f"\n## {title}\n\nNames of fields are understood in any case. Into a TfJob of tensorflow.org on a cluster the"
+        " operator writes every default, and for standard parameter servers their template; a TFJob of kubeflow.org"
+        f" keeps the spec that it was given.\n\n{table(SPEC, spec)}\n{table(['field', 'type', ''], status)}"
+    )
+    title, spec, _ = versions.batch_job(said)
+    return text + f"\n## {title}\n\nEach completion is a worker of a TFJob.\n\n{table(SPEC, spec)}"
 
 
 def field_rows(struct: type, path: str, filled: Any = None) -> Iterator[list[str]]:

@@ -39,3 +39,41 @@ ENVIRONMENT = {
     "XDG_CONFIG_HOME": "where `tfjob/config.toml`, your own configuration, is; default `~/.config`",
     "TFJOB_DEBUG": "`1`: a fault in tfjob itself shows its traceback",
 }
+
+RANDOM_ID = "4 random letters and digits"
+
+ALPHA1_FIELDS = {
+    "spec.RuntimeId": "part of the names of everything that the job makes; `runtimeId` too",
+    "spec.replicaSpecs": "the replicas; `replica_specs` too",
+    "spec.replicaSpecs[].IsDefaultPS": "written by the operator: whether these are standard parameter servers",
+    "spec.replicaSpecs[].replicas": "how many; of a MASTER one",
+    "spec.replicaSpecs[].template": "a pod template with a container named `tensorflow`; PS without one are standard"
+    " parameter servers",
+    "spec.replicaSpecs[].tfPort": "the port of their Services, and of the addresses in TF_CONFIG",
+    "spec.replicaSpecs[].tfReplicaType": "`MASTER`, `WORKER` or `PS`",
+    "spec.tensorboard": "a TensorBoard beside the job, from its start until it is deleted",
+    "spec.tensorboard.logDir": "where it looks for event files; required",
+    "spec.tensorboard.serviceType": "type of its Service: `ClusterIP`, `LoadBalancer` or `NodePort`",
+    "spec.tensorboard.volumes": "its volumes",
+    "spec.tensorboard.volumeMounts": "where they are mounted",
+    "spec.terminationPolicy": "whose end is the job's end",
+    "spec.terminationPolicy.chief": "that replica",
+    "spec.terminationPolicy.chief.replicaName": "its type",
+    "spec.terminationPolicy.chief.replicaIndex": "its index",
+    "spec.tfImage": "the image of standard parameter servers",
+    "spec.schedulerName": "the scheduler of the pods",
+}
+
+BATCH_FIELDS = {
+    "spec.activeDeadlineSeconds": "fail the job when it runs longer than so many seconds",
+    "spec.backoffLimit": "how many failures are tried again",
+    "spec.completionMode": "`NonIndexed`, or `Indexed`: each pod finds its number in `JOB_COMPLETION_INDEX`",
+    "spec.completions": "how many pods must succeed; unset: as many as `parallelism`",
+    "spec.managedBy": "not read",
+    "spec.parallelism": "how many pods run at once",
+    "spec.podReplacementPolicy": "not read",
+    "spec.selector": "written by Kubernetes; not read",
+    "spec.suspend": "end all pods and make none until it is false again",
+    "spec.template": "a pod template, with restartPolicy `Never` or `OnFailure`",
+    "spec.ttlSecondsAfterFinished": "remove the job so many seconds after its end; a local record stays",
+}

@@ -19,21 +19,24 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is impor
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+DATA = Path(__file__).parents[1] / "mnist" / "data"
+
 tf.logging.set_verbosity(tf.logging.ERROR)
 tf.disable_eager_execution()
 
 
 def main():
     parser = argparse.ArgumentParser(description="Train a linear digit reader.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the MNIST files")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder with the MNIST files")
     parser.add_argument("--output", type=Path, help="folder for checkpoints that all processes share")
+    parser.add_argument("--log_dir", help="folder for curves that TensorBoard shows; s3:// and gs:// too")
     parser.add_argument("--steps", type=int, default=2000, help="steps of all workers together")
     args = parser.parse_args()
 
     config = json.loads(os.environ["TF_CONFIG"])
     cluster = tf.train.ClusterSpec(config["cluster"])
     task, index = config["task"]["type"], config["task"]["index"]
-    print(f"{task} {index} with TensorFlow {tf.__version__}", flush=True)
+    print(f"REPLICA_TYPE={task},REPLICA_INDEX={index}", flush=True)  # a log collector finds the replica by it
 
     server = tf.distribute.Server(cluster, job_name=task, task_index=index)
     if task == "ps":
@@ -62,6 +65,7 @@ def train(args, cluster, target, device, is_chief):
 
     if not is_chief:
         wait_for_variables(target)
+    curves = tf.summary.FileWriter(args.log_dir) if args.log_dir and is_chief else None
     x, y = load(args.data, "train")
     session = tf.train.MonitoredTrainingSession(
         target,
@@ -80,14 +84,24 @@ def train(args, cluster, target, device, is_chief):
             done, value, _ = session.run([step, loss, train_op], {images: x[batch], labels: y[batch]})
             if done >= next_report:
                 print(f"step {done}/{args.steps} loss {value:.4f}", flush=True)
+                write_scalar(curves, done, "loss", value)
                 next_report += 400
         if is_chief:
             x, y = load(args.data, "t10k")
-            print(f"test accuracy {session.run(accuracy, {images: x, labels: y}):.4f}", flush=True)
+            value = session.run(accuracy, {images: x, labels: y})
+            write_scalar(curves, done, "accuracy", value)
+            print(f"test accuracy {value:.4f}", flush=True)
     if is_chief and finished:
         finished.touch()
     sys.stdout.flush()
     os._exit(0)  # the server in this process would not let it end
+
+
+def write_scalar(curves, step, name, value):
+    """Add a point to a curve, if there are curves."""
+    if curves:
+        curves.add_summary(tf.Summary(value=[tf.Summary.Value(tag=name, simple_value=value)]), step)
+        curves.flush()
 
 
 def wait_for_variables(target):

@@ -28,6 +28,7 @@ def value(text: str | bytes) -> Any:
         ("a:\n  b: 1\n\tc: 2\n", "3:1: a tab stands where YAML wants spaces"),
         ("a: 1\n<<<<<<< mine\nb: 1\n=======\nb: 2\n>>>>>>> theirs\n", "2:1: an unfinished merge"),
         ("a: 1\n>>>>>>> theirs\n", "2:1: an unfinished merge"),
+        ("a: 1\n[...]\n b:\n  - c\n", "2:1: [...] stands for lines that a page left out"),
         ("a: *nothing\n", "1:4: there is no anchor &nothing above the alias *nothing"),
         ("a: &a [*a]\n", "1:8: the alias *a stands inside its own anchor &a"),
         (b"a: x\nb: \xff\n", "2:4: byte 0xff is not UTF-8 text"),

@@ -71,6 +71,14 @@ def test_a_stored_default_parameter_server_is_the_default_one_again() -> None:
     assert job.metadata.annotations[RUNTIME_ID] == "76no"
 
 
+def test_a_port_of_a_parameter_server_without_a_template_is_told_to_be_of_no_use() -> None:
+    servers = [{"tfReplicaType": "PS", "tfPort": 3333}, {"tfReplicaType": "PS", "tfPort": 2222}]
+    told = [one({"replicaSpecs": [replica(), server]}).problems for server in servers]
+    (warning,) = told[0]
+    assert (warning.path, warning.warning) == ("spec.replicaSpecs[1].tfPort", True)
+    assert told[1] == []
+
+
 def test_a_users_own_parameter_server_template_is_kept_whatever_the_flag_says() -> None:
     manifest = one({"replicaSpecs": [replica(), replica(tfReplicaType="PS", IsDefaultPS=True)]})
     assert manifest.jobs[0].spec.tf_replica_specs["PS"].template is not None

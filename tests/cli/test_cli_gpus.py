@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import CommandLine
+from running import wait_until
 
 
 @pytest.fixture
@@ -29,17 +30,24 @@ def seen(output: str) -> dict[str, str]:
 def test_each_replica_sees_its_share_of_the_gpus_and_a_parameter_server_none(
     cli: CommandLine, two_gpus: dict[str, str]
 ) -> None:
-    found = seen(cli("run", "gpus.yaml", "--no-limits", env=two_gpus))
+    """While another job has them, it waits."""
+    cli("submit", "gpus.yaml", "--no-limits", "--name", "first", "-p", "seconds=60", env=two_gpus)
+    cli("wait", "first", "--for", "running")
+    cli("submit", "gpus.yaml", "--no-limits", "-p", "seconds=0.1", env=two_gpus)
+    wait_until(lambda: "it needs 1 of this machine's 2 GPUs" in cli("status", "gpus"), 30)
+    cli("delete", "--yes", "first")
+    cli("wait", "gpus")
+    found = seen(cli("logs", "gpus"))
     assert found.pop("ps-0") == "-1"
     assert (sorted(found), sorted(found.values())) == (["master-0", "worker-0"], ["0", "1"])
 
 
 def test_without_gpus_the_job_is_refused_unless_it_is_told_to_train_on_the_cpu(cli: CommandLine) -> None:
     environ = {"CUDA_VISIBLE_DEVICES": ""}  # whatever the machine has
-    refused = cli("run", "gpus.yaml", code=2, env=environ)
+    refused = cli("run", "gpus.yaml", "-p", "seconds=0.1", code=2, env=environ)
     at = 'template.spec.containers[0].resources.requests["alpha.kubernetes.io/nvidia-gpu"]'
     said = f"{at}: this machine has no GPU that could be given out; give --cpu to train on the CPU"
     assert said in refused
-    told = cli("run", "gpus.yaml", "--no-limits", "--cpu", env=environ)
+    told = cli("run", "gpus.yaml", "-p", "seconds=0.1", "--no-limits", "--cpu", env=environ)
     assert "with --cpu no replica sees a GPU" in told
     assert set(seen(told).values()) == {"-1"}

@@ -191,10 +191,13 @@ def test_a_dry_run_prints_every_object_and_makes_none(there: CommandLine, team: 
     assert "there is no job dry" in there("status", "dry", code=3)
     listed = json.loads(there("run", "--dry-run", "sleeper.yaml", "-o", "json"))
     assert [item["kind"] for item in listed["items"]] == ["TFJob", "Service", "Pod"]
+    served = list(yaml.safe_load_all(there("run", "--dry-run", "servers.yaml")))
+    assert [one["kind"] for one in served] == ["TFJob", "ConfigMap", "Service", "Service", "Pod", "Pod"]
 
 
 def test_check_asks_the_cluster_and_makes_nothing(there: CommandLine, team: Room) -> None:
     assert there("check", "--on", "k8s", "sleeper.yaml") == "sleeper.yaml: ok (sleeper)\n"
+    assert there("check", "--on", "k8s", "servers.yaml") == "servers.yaml: ok (servers)\n"
     said = there("check", "--on", "k8s", "hello.yaml", code=2)
     assert "hello.yaml:29:37: spec.tfReplicaSpecs.Chief.template.spec.volumes[0].persistentVolumeClaim" in said
     assert "there is no PersistentVolumeClaim meet on the cluster" in said

@@ -24,6 +24,9 @@ END = "\x1f"
 RUNNING = "tfjob ps | awk '/ (Running|Pending|Restarting) / { print $1 }'"
 END_JOBS = f"for job in $({RUNNING}); do tfjob delete --yes $job; done"
 PATIENCE = 60.0
+ROOT = Path(__file__).parents[2]
+IN_EXAMPLES = [ROOT / "docs" / "guides" / name for name in ("distributed.md", "tf-job.md")]
+"""Pages that tell their reader to work in the folder of the examples; the same on a cluster (tests/commands)."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,16 @@ class Session:
         if self._shell.poll() is None:
             self.run(END_JOBS)
         self._shell.communicate()
+
+
+def copy_of_examples(folder: Path) -> Path:
+    """The folder of the examples as somebody has it who has just got the repository."""
+    project = folder / "examples"
+    shutil.copytree(ROOT / "examples", project, ignore=shutil.ignore_patterns(".venv", "__pycache__"))
+    for path in (project / "share").iterdir():
+        if path.name not in (".gitignore", "README.md"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return project
 
 
 def play(

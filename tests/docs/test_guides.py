@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.guide import play
+from docs.guide import IN_EXAMPLES, copy_of_examples, play
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
@@ -23,6 +23,14 @@ def test_every_command_of_a_guide_prints_what_the_guide_says(page: Path, tmp_pat
         played += 1
         assert command.matches(printed), f"{page}:{command.line}: $ {command.command}\n{printed}"
     assert played, f"{page} has no command"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("page", IN_EXAMPLES, ids=lambda page: page.stem)
+def test_every_command_of_a_guide_to_the_samples_prints_what_the_guide_says(page: Path, tmp_path: Path) -> None:
+    for command, printed in play(page, tmp_path, copy_of_examples(tmp_path)):
+        assert command.matches(printed), f"{page}:{command.line}: $ {command.command}\n{printed}"
 
 
 def test_the_commands_of_the_readme_that_need_no_tensorflow_print_what_it_says(tmp_path: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from devcluster.client import Client
+from devcluster.images import BUSYBOX
 from operating import OperatorProcess, operating
-from room import Room, job, template
+from room import Room, job, room, template
+from served import serve_tfjobs
 from tfjob.kube.resources import CONFIG_MAPS, PODS, TFJOBS
 
 Object = dict[str, Any]
@@ -102,17 +107,25 @@ def test_a_configuration_is_followed_without_a_restart(quiet_room: Room, operato
 
 
 def test_a_file_of_the_command_line_is_followed_in_place_of_the_config_map(
-    control_plane: Client, quiet_room: Room, tmp_path: Any
+    control_plane: Client, quiet_room: Room, tmp_path: Path
 ) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text(f"accelerators: {{{OLD}: {{envVars: [{{name: A, value: first}}]}}}}\n")
+    """It also says what default parameter servers run."""
+    file, program = tmp_path / "config.yaml", tmp_path / "server.py"
+    program.write_text("serve()\n")
+    file.write_text(f"grpcServerFilePath: {program}\ntfImage: example.com/tf:2\n")
     words = (f"--namespace={quiet_room.namespace}", f"--controller_config_file={file}")
     with operating(control_plane.kubeconfig, *words) as operator:
-        operator.wait_for(f"configuration read; accelerators: {OLD}")
+        operator.wait_for("configuration read; accelerators: none")
+        body = job("servers", worker=1)
+        body["spec"]["tfReplicaSpecs"]["PS"] = {"replicas": 1}
+        quiet_room.create(body)
+        made = quiet_room.until_pods("servers", "ps-0", "worker-0")["ps-0"]["spec"]
+        assert made["containers"][0]["image"] == "example.com/tf:2"
+        assert list(quiet_room.get(CONFIG_MAPS, "servers-ps-server")["data"].values()) == ["serve()\n"]
         file.write_text(BROKEN)
         operator.wait_for("the last good one is kept")
-        file.write_text("accelerators: {}\n")
-        operator.wait_for("configuration read; accelerators: none")
+        file.write_text(f"accelerators: {{{OLD}: {{}}}}\n")
+        operator.wait_for(f"configuration read; accelerators: {OLD}")
         assert operator.samples(METRIC) == [({}, 1.0)]
 
 
@@ -120,3 +133,47 @@ def test_a_file_that_is_not_there_is_refused_at_once(control_plane: Client) -> N
     with operating(control_plane.kubeconfig, "--controller-config-file=/none.yaml", wait="") as operator:
         assert operator.finish() == 2
         assert operator.said("--controller-config-file /none.yaml: No such file or directory")
+
+
+@pytest.mark.root
+@pytest.mark.timeout(300)
+def test_a_job_of_the_documents_runs_on_a_node_that_advertises_the_resource_of_today(
+    node_cluster: Client, node_namespace: str, tmp_path: Path
+) -> None:
+    """The node has no GPU, but says so: what is scheduled and injected is what a driver would be used by."""
+    (tmp_path / "libcuda.so").write_text("a driver")
+    node = node_cluster.get("nodes")["items"][-1]["metadata"]["name"]
+    volume = f"{{name: lib, hostPath: {tmp_path}, mountPath: /usr/lib/nvidia}}"
+    variable = "{name: LD_LIBRARY_PATH, value: /usr/lib/nvidia}"
+    own = {
+        "image": BUSYBOX,
+        "command": ["sh", "-c", "echo $(cat $LD_LIBRARY_PATH/libcuda.so) on $(hostname)"],
+        "resources": {"requests": {OLD: 1}},
+    }
+    serve_tfjobs(node_cluster)
+    words = (f"--namespace={node_namespace}", f"--lease-namespace={node_namespace}")
+    with room(node_cluster.kubeconfig, node_namespace) as here, advertised(node_cluster, node):
+        configured(here, f"accelerators: {{{OLD}: {{resource: {NEW}, volumes: [{volume}], envVars: [{variable}]}}}}")
+        with operating(node_cluster.kubeconfig, *words):
+            here.create(
+                job("gpu", worker={"replicas": 1, "restartPolicy": "Never", "template": template(container=own)})
+            )
+            here.until("gpu", "Succeeded")
+        assert here.get(PODS, "gpu-worker-0")["spec"]["nodeName"] == node
+        assert node_cluster.kubectl("logs", "gpu-worker-0", "-n", node_namespace) == "a driver on gpu-worker-0\n"
+
+
+@contextmanager
+def advertised(cluster: Client, node: str) -> Iterator[None]:
+    """A node says that it has a GPU, as its device plugin would let it."""
+    path = "/status/capacity/nvidia.com~1gpu"
+
+    def patch(*changes: Object) -> None:
+        words = ("patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps(changes))
+        cluster.kubectl(*words)
+
+    patch({"op": "add", "path": path, "value": "1"})
+    try:
+        yield
+    finally:
+        patch({"op": "remove", "path": path})

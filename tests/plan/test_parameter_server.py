@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -193,3 +194,64 @@ def test_the_program_says_in_one_line_what_is_wrong(words: list[str], tf_config:
     (line,) = ended.stderr.splitlines()
     assert line.startswith("grpc_tensorflow_server.py: ")
     assert said in line
+
+
+OF_TENSORFLOW = """
+class ConfigProto:
+    class gpu_options:
+        per_process_gpu_memory_fraction = 0
+
+class Server:
+    target = "grpc://here"
+    def __init__(self, spec, job_name, task_index, protocol, config, start):
+        print(spec, job_name, task_index, config.gpu_options.per_process_gpu_memory_fraction)
+
+class train:
+    ClusterSpec = dict
+"""
+SHAPES = {
+    1: f"{OF_TENSORFLOW}train.Server = Server",
+    2: f"{OF_TENSORFLOW}class compat: v1 = type('v1', (), dict(ConfigProto=ConfigProto))\ndel ConfigProto\n"
+    "class distribute: Server = Server",
+}
+"""The names that the program uses, where each version has them; with the real one it takes part in trainings."""
+
+
+@pytest.mark.parametrize("version", SHAPES)
+@pytest.mark.parametrize(
+    ("words", "tf_config", "started"),
+    [
+        (
+            ["--cluster_spec", "ps|a:1;b:2,worker|c:3", "--job_name", "ps", "--task_id", "1", "--verbose"],
+            '{"task": {"type": "worker", "index": 7}}',
+            [
+                "cluster: {'ps': ['a:1', 'b:2'], 'worker': ['c:3']}",
+                "{'ps': ['a:1', 'b:2'], 'worker': ['c:3']} ps 1 0",
+                "ps 1 serves at grpc://here",
+            ],
+        ),
+        (
+            ["--gpu_memory_fraction", "0.5"],
+            '{"cluster": {"ps": ["a:1"], "worker": {}}, "task": {"type": "ps", "index": 3}, "environment": "cloud"}',
+            ["{'ps': {3: 'a:1'}} ps 3 0.5", "ps 3 serves at grpc://here"],
+        ),
+    ],
+    ids=["flags before TF_CONFIG", "TF_CONFIG of dynamic workers"],
+)
+def test_the_program_serves_until_sigterm_and_then_ends_at_once(
+    tmp_path: Path, version: int, words: list[str], tf_config: str, started: list[str]
+) -> None:
+    (tmp_path / "tensorflow.py").write_text(SHAPES[version])
+    (tmp_path / "server.py").write_text(program())
+    server = subprocess.Popen(
+        [sys.executable, tmp_path / "server.py", *words],
+        env={"TF_CONFIG": tf_config, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    lines = [server.stdout.readline().rstrip() for _ in started]
+    server.terminate()
+    assert server.wait(5) == 143
+    server.stdout.close()
+    assert [line.replace('"', "'") for line in lines] == started

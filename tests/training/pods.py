@@ -84,7 +84,12 @@ def hosted(documents: list[Object], example: str) -> list[Object]:
     """
     host = host_python(EXAMPLES)
     path = f"{Path(host.python).parent}:/usr/bin:/bin"
-    for replica in documents[0]["spec"]["tfReplicaSpecs"].values():
+    spec = documents[0]["spec"]
+    if "tfImage" in spec:  # of default parameter servers, whose pods need hosted_servers
+        spec["tfImage"] = host.image
+    for replica in spec["tfReplicaSpecs"].values():
+        if "template" not in replica:
+            continue
         pod = replica["template"]["spec"]
         pod["volumes"] = [*pod.get("volumes", ()), *host.volumes]
         (container,) = pod["containers"]

@@ -11,6 +11,8 @@ import pytest
 
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
+from devcluster.mounts import host_python
+from hosted_servers import hosted_servers
 from installed import Installed
 from operating import operating
 from room import JOB_NAME, Room, job, room, template
@@ -42,6 +44,13 @@ def train(
         yield lambda documents, example: stack.enter_context(
             training(documents, example, node_cluster, team, tool, tmp_path)
         )
+
+
+@pytest.fixture
+def servers(node_cluster: Client, team: Room, tmp_path: Path) -> Iterator[None]:
+    """Default parameter servers find TensorFlow."""
+    with hosted_servers(node_cluster, team.namespace, host_python(), tmp_path):
+        yield
 
 
 @pytest.mark.tensorflow
@@ -95,10 +104,10 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
 
 @pytest.mark.tensorflow
 def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
-    train: Callable[..., Training], node_cluster: Client, team: Room
+    train: Callable[..., Training], node_cluster: Client, team: Room, servers: None
 ) -> None:
-    """The server is killed, and of that the chief dies; a worker is killed, and the evaluator's pod deleted by hand.
-    Nobody else restarts."""
+    """The server, a default one, is killed, and of that the chief dies; a worker is killed, and the evaluator's pod
+    deleted by hand. Nobody else restarts."""
     at_work = train(documents_of("mnist-ps"), "mnist-ps")
     at_work.run.wait_for("step 200/", PATIENCE)
     first = at_work.uids()

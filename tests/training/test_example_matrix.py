@@ -18,7 +18,10 @@ SETTINGS = [
     pytest.param("addresses", "me", id="addresses"),
     pytest.param("ports", "me", id="ports"),
 ]
-TRAININGS = ["mnist", "mnist-ps", "between-graph", "single", "v1alpha1"]
+TRAININGS = [
+    *(f"{name}/tfjob.yaml" for name in ("mnist", "mnist-ps", "between-graph", "single", "retrain")),
+    "tf_job.yaml",
+]
 OTHERS = ["volumes/tfjob.yaml", "secrets/tfjob.yaml", "batch/job.yaml"]
 
 
@@ -50,10 +53,11 @@ def setting(
     return Setting(tool, tool.make_folder(tmp_path / "home"), everyones_examples, *options)
 
 
-@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("file", TRAININGS)
 @pytest.mark.parametrize(("level", "who"), SETTINGS)
-def test_a_training_comes_to_its_end_at_each_level(setting: Setting, name: str) -> None:
-    lines = setting.run(f"{name}/tfjob.yaml")
+def test_a_training_comes_to_its_end_at_each_level(setting: Setting, file: str) -> None:
+    lines = setting.run(file)
+    name = file.partition("/")[0]
     if name.startswith("mnist"):
         assert accuracy(lines) >= 0.95
         claim = setting.home / "claims" / "default" / f"{name}-output"
@@ -76,5 +80,5 @@ def test_the_failing_example_has_the_same_verdict_at_each_level(setting: Setting
 
 
 def test_every_example_is_in_the_matrix(everyones_examples: Path) -> None:
-    known = {*TRAININGS, *(file.split("/")[0] for file in OTHERS), "failing"}
-    assert {path.name for path in everyones_examples.iterdir() if path.is_dir()} == known
+    there = {str(path.relative_to(everyones_examples)) for path in everyones_examples.rglob("*.yaml")}
+    assert there == {*TRAININGS, *OTHERS, "failing/tfjob.yaml"}

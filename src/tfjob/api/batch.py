@@ -21,13 +21,14 @@ BACKOFF_LIMIT = 6
 
 _POLICIES = ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend")
 _HUB_WORKER: Path = ("spec", "tfReplicaSpecs", WORKER)
-_REFUSED = {
+REFUSED = {
     "podFailurePolicy": "restarts are decided by exit code with a TFJob's restartPolicy: ExitCode",
     "backoffLimitPerIndex": "use backoffLimit for the whole job",
     "maxFailedIndexes": "use backoffLimit for the whole job",
     "successPolicy": "the job succeeds when every completion has succeeded",
     "manualSelector": "",
 }
+"""The fields of a Job that mean nothing here, with what to do instead."""
 _INDEX = "JOB_COMPLETION_INDEX"
 _INDEX_LABEL = "training.kubeflow.org/replica-index"
 
@@ -84,7 +85,7 @@ def _template(spec: Mapping[str, Any]) -> dict[str, Any]:
 def _problems(spec: Mapping[str, Any]) -> list[Problem]:
     found = [
         Problem(f"spec.{name}", "is not supported here", hint)
-        for name, hint in _REFUSED.items()
+        for name, hint in REFUSED.items()
         if spec.get(name) not in (None, False)
     ]
     modes = ("NonIndexed", "Indexed")

@@ -22,6 +22,7 @@ MAX_DEPTH = 100
 MAX_NODES = 200_000
 """Far above any real manifest, and low enough that a few lines of aliases cannot fill the memory."""
 
+_ELISION = re.compile(r"^\[\.\.\.\]\s*$", re.MULTILINE)
 _CONFLICT_START = re.compile(r"^<{7}( .*)?$", re.MULTILINE)
 _CONFLICT_MIDDLE = re.compile(r"^={7}$", re.MULTILINE)
 _CONFLICT_END = re.compile(r"^>{7}( .*)?$", re.MULTILINE)
@@ -114,6 +115,12 @@ class _Reader:
 
     def refuse_unreadable(self, text: str) -> None:
         self.refuse_conflict(text)
+        if match := _ELISION.search(text):
+            raise self.stop(
+                *_place(text, match.start()),
+                "[...] stands for lines that a page left out",
+                "put the others where they belong in a whole manifest",
+            )
         if match := _UNPRINTABLE.search(text):
             name = f"U+{ord(match.group()):04X}"
             line, column = _place(text, match.start())

@@ -6,7 +6,9 @@ FIELDS = {
     "spec.tfReplicaSpecs": "the replicas, by type: `Chief`, `Master`, `Worker`, `PS` and `Evaluator`, in any case",
     "spec.tfReplicaSpecs.TYPE.replicas": "how many; 0 is none",
     "spec.tfReplicaSpecs.TYPE.restartPolicy": "`Never`, `ExitCode`, `OnFailure` or `Always`; unset: the template's",
-    "spec.tfReplicaSpecs.TYPE.template": "a pod template; fields that tfjob does not read are kept",
+    "spec.tfReplicaSpecs.TYPE.template": (
+        "a pod template; fields that tfjob does not read are kept; a PS without one is a standard TensorFlow server"
+    ),
     "spec.runPolicy": "limits and clean-up",
     "spec.runPolicy.cleanPodPolicy": "what goes when the job ends: `Running` pods, `All` or `None`",
     "spec.runPolicy.ttlSecondsAfterFinished": "remove the job so many seconds after its end; a local record stays",
@@ -33,7 +35,7 @@ FIELDS = {
     "spec.terminationPolicy.chief": "that replica",
     "spec.terminationPolicy.chief.replicaName": "its type",
     "spec.terminationPolicy.chief.replicaIndex": "its index",
-    "spec.tfImage": "the image of the default parameter server (v1alpha1)",
+    "spec.tfImage": "the image of default parameter servers",
     "status.state": "`Pending`, `Running`, `Restarting`, `Suspended`, `Succeeded` or `Failed`",
     "status.reason": "why, in one word",
     "status.message": "why, in a sentence",

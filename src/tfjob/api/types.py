@@ -35,7 +35,7 @@ PARALLELISM = "tfjob/parallelism"
 
 
 class ReplicaSpec(Model, frozen=True):
-    """A set of equal tasks. `template` is None only for the default parameter server of v1alpha1."""
+    """A set of equal tasks. `template` is None only for the default parameter server."""
 
     replicas: int | None = None
     restart_policy: str | None = None

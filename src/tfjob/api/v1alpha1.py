@@ -16,7 +16,18 @@ from tfjob.api.nearest import did_you_mean
 from tfjob.api.pod_schema import pod_definitions
 from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.schema import Definition, Schema
-from tfjob.api.types import API_VERSION, CHIEF, MASTER, PORT_NAME, PS, REPLICA_TYPES, RUNTIME_ID, WORKER, TFJob
+from tfjob.api.types import (
+    API_VERSION,
+    CHIEF,
+    DEFAULT_PORT,
+    MASTER,
+    PORT_NAME,
+    PS,
+    REPLICA_TYPES,
+    RUNTIME_ID,
+    WORKER,
+    TFJob,
+)
 
 KINDS = (
     ("tensorflow.org/v1alpha1", "TfJob"),
@@ -100,6 +111,8 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
     conversion = Conversion(job, checked.problems, moved, checked.renamed)
     for path, message, hint in reading.found:
         conversion.problems.append(Problem(path_text(conversion.user_path(path)), message, hint))
+    for path, message, hint in reading.unused:
+        conversion.problems.append(Problem(path_text(conversion.user_path(path)), message, hint, warning=True))
     return conversion
 
 
@@ -110,6 +123,7 @@ class _Reading:
         self.spec = spec
         self.moved: list[tuple[Path, Path]] = []
         self.found: list[tuple[Path, str, str]] = []
+        self.unused: list[tuple[Path, str, str]] = []
 
     def replicas(self) -> dict[str, Any]:
         replicas: dict[str, Any] = {}
@@ -140,6 +154,9 @@ class _Reading:
         replica = {key: given[key] for key in ("replicas",) if key in given}
         template = given.get("template")
         if template is None or (name == PS and is_default_server(given)):
+            if name == PS and given.get("tfPort", DEFAULT_PORT) != DEFAULT_PORT:
+                said = f"is not used: a parameter server without a template listens at {DEFAULT_PORT}"
+                self.unused.append(((*own, "tfPort"), said, "give it a template, or leave tfPort out"))
             return replica
         pod = template.get("spec", {})
         if "schedulerName" in self.spec:

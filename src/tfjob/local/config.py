@@ -15,7 +15,7 @@
     limits = "auto"                                  # auto, cgroup, poll, off
     log_max_bytes = "10Mi"
     log_files = 5
-    gpu = false                                      # true: requests for GPUs are accepted
+    gpu = false                                      # true: every replica sees all GPUs
 
 The project's file is the nearest `tfjob.toml` upward from the manifest. Both files may say the same things; the
 project's word wins, key by key (an image entry counts as one key). Relative paths start at the file's own folder.

@@ -41,6 +41,8 @@ def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Obj
 
     The given spec is not changed. Equipping the result once more changes nothing.
     """
+    if not accelerators:
+        return spec, []
     training = main_template_container({"spec": spec})
     wanted = [name for name in _asked_for(training) if name in accelerators]
     if not wanted:
@@ -53,7 +55,7 @@ def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Obj
 
 def news(kind: str, template: Object, accelerators: Mapping[str, Accelerator]) -> Iterator[News]:
     """What users should know of the pods of a replica type before they are made."""
-    for sentence in equipped(template.get("spec") or {}, accelerators)[1] if accelerators else ():
+    for sentence in equipped(template.get("spec") or {}, accelerators)[1]:
         yield News("AcceleratorOverridden", f"{kind}: {sentence}", warning=True)
 
 

@@ -1,0 +1,105 @@
+"""Default parameter servers on a cluster without a registry: this machine's Python instead of an image with TensorFlow.
+
+The operator makes their pods, so nothing can be written into a template. An admission webhook adds what the image would
+hold while the test runs; command, program, environment and policies stay what the operator made them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from devcluster.client import Client
+from devcluster.mounts import HostPython
+from tfjob.operator import certificates
+
+Object = dict[str, Any]
+FOLDER = "/ps-server"
+
+
+@contextmanager
+def hosted_servers(client: Client, namespace: str, host: HostPython, folder: Path) -> Iterator[None]:
+    """While it is open, the default parameter servers of a namespace find this machine's interpreter as `python`."""
+    certificate = certificates.make(["127.0.0.1"], datetime.now(UTC))
+    pem = folder / "webhook.pem"
+    pem.write_bytes(certificate.key + certificate.certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(host))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    name = f"hosted-servers-{namespace}"
+    client.apply(_configuration(name, namespace, server.server_port, certificate.certificate))
+    try:
+        yield
+    finally:
+        client.kubectl("delete", "mutatingwebhookconfiguration", name)
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+def _configuration(name: str, namespace: str, port: int, authority: bytes) -> Object:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": "hosted-servers.tests.tfjob",
+                "clientConfig": {
+                    "url": f"https://127.0.0.1:{port}/",
+                    "caBundle": base64.b64encode(authority).decode(),
+                },
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+
+
+def _handler(host: HostPython) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer: Object = {"uid": review["request"]["uid"], "allowed": True}
+            if patch := _patch(review["request"]["object"]["spec"], host):
+                answer |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+            body = json.dumps({**review, "response": answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name is the base class's)
+            """Says nothing."""
+
+    return Handler
+
+
+def _patch(spec: Object, host: HostPython) -> list[Object]:
+    """What a pod with a default parameter server lacks."""
+    changes: list[Object] = []
+    for index, container in enumerate(spec["containers"]):
+        if FOLDER not in [mount["mountPath"] for mount in container.get("volumeMounts", ())]:
+            continue
+        at = f"/spec/containers/{index}"
+        path = {"name": "PATH", "value": f"{Path(host.python).parent}:/usr/bin:/bin"}
+        changes += [
+            {"op": "add", "path": f"{at}/volumeMounts", "value": [*container["volumeMounts"], *host.mounts]},
+            {"op": "add", "path": f"{at}/env", "value": [*container.get("env", ()), path]},
+            {"op": "add", "path": "/spec/volumes", "value": [*spec["volumes"], *host.volumes]},
+        ]
+    return changes
