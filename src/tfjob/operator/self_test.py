@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.names import JOB_NAME_LABEL
+from tfjob.api.names import JOB_NAME_LABEL, TF_JOB_NAME_LABEL
 from tfjob.kube.client import Client
 from tfjob.kube.errors import ApiError, KubeError, NotFound
 from tfjob.kube.resources import CONFIG_MAPS, PODS, SERVICES, TF_JOBS, Resource
@@ -95,12 +95,14 @@ class SelfTest:
         await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
         try:
             await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", seconds)
-            await until(self._unseen, f"the TensorBoard of {resource.kind} {name} does not answer", seconds)
+            await until(
+                lambda: self._unseen(resource), f"the TensorBoard of {resource.kind} {name} does not answer", seconds
+            )
             self.say("its TensorBoard answers")
         finally:
             with suppress(NotFound):
                 await self.client.delete(resource, namespace, name, propagation="Background")
-        await until(self._left, f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
+        await until(lambda: self._left(resource), f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
         self.say("deleted it, and its pods and services are gone")
 
     async def _ended(self, resource: Resource) -> str | None:
@@ -114,10 +116,10 @@ class SelfTest:
             raise Failed(f"{resource.kind} {self.trial.name} failed: {reason}")
         return None if state == "Succeeded" else f"{state or 'no operator looks after it'}: {reason}"
 
-    async def _unseen(self) -> str | None:
+    async def _unseen(self, resource: Resource) -> str | None:
         """What keeps the TensorBoard from being seen, as `kubectl proxy` would show it."""
         namespace = self.trial.namespace
-        selector = f"app=tensorboard,{JOB_NAME_LABEL}={self.trial.name}"
+        selector = f"app=tensorboard,{self._selector(resource)}"
         found = (await self.client.list(SERVICES, namespace, label_selector=selector)).items
         if not found:
             return "it has no Service"
@@ -128,11 +130,15 @@ class SelfTest:
             return error.message
         return None
 
-    async def _left(self) -> str | None:
-        selector = f"{JOB_NAME_LABEL}={self.trial.name}"
+    async def _left(self, resource: Resource) -> str | None:
+        selector = self._selector(resource)
         found = [
             f"{kind.kind} {one['metadata']['name']}"
             for kind in (PODS, SERVICES, CONFIG_MAPS)
             for one in (await self.client.list(kind, self.trial.namespace, label_selector=selector)).items
         ]
         return ", ".join(found) or None
+
+    def _selector(self, resource: Resource) -> str:
+        """What selects everything that belongs to the job."""
+        return f"{TF_JOB_NAME_LABEL if resource == TF_JOBS else JOB_NAME_LABEL}={self.trial.name}"
