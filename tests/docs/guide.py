@@ -95,10 +95,11 @@ def _commands(text: str, first: int) -> Iterator[Command]:
 class Session:
     """A shell in a folder of its own, with a state folder of its own."""
 
-    def __init__(self, folder: Path, project: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, project: Path, env: Mapping[str, str], patience: float = PATIENCE) -> None:
         folder.mkdir(exist_ok=True)
         bin_folder = Path(sys.executable).parent
         self.folder = project
+        self._patience = patience
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             cwd=project,
@@ -125,14 +126,14 @@ class Session:
         self._shell.stdin.write(f"{{ {command}\n}} </dev/null; _code=$?; printf '{END}\\n'; (exit $_code)\n")
         self._shell.stdin.flush()
         printed = ""
-        patience = Timer(PATIENCE, os.killpg, (self._shell.pid, signal.SIGTERM))
+        patience = Timer(self._patience, os.killpg, (self._shell.pid, signal.SIGTERM))
         patience.start()
         for line in self._shell.stdout:
             printed += line
             if printed.endswith(f"{END}\n"):
                 break
         else:
-            printed += f"[the command took more than {PATIENCE:g} s]"
+            printed += f"[the command took more than {self._patience:g} s]"
         patience.cancel()
         return printed.removesuffix(f"{END}\n")
 
@@ -159,16 +160,18 @@ def play(
     project: Path | None = None,
     env: Mapping[str, str] | None = None,
     edit: Callable[[str], str] = str,
+    patience: float = PATIENCE,
 ) -> Iterator[tuple[Command, str]]:
     """Executes a page; gives each command with what it printed. Files are written unless the project is given.
 
-    `env` is added to the environment; `edit` puts something of the tests in the place of what a file names.
+    `env` is added to the environment; `edit` puts something of the tests in the place of what a file names; `patience`
+    is how many seconds a command may take.
     """
     home = folder / "home"
     if project is None:
         project = folder / "project"
         project.mkdir()
-    session = Session(home, project, env or {})
+    session = Session(home, project, env or {}, patience)
     try:
         for block in blocks(page):
             if isinstance(block, File):
