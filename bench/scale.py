@@ -1,6 +1,9 @@
 """What the operator costs: time, CPU, memory and requests, beside what the API server alone allows in the same run.
 
-    python -m bench.scale [--jobs 100,300] [--rounds 1] [--finished 5000] [--profile FILE]
+    python -m bench.scale [--jobs 100,300] [--rounds 1] [--finished 5000] [--api-versions v1,v1beta1] [--profile FILE]
+
+With older versions the operator converts every change of a job into each of them, for the caches of the API server;
+the jobs are made and read in v1, and the floor is measured with v1 alone.
 
 Starts a control plane of its own (`python -m devcluster`). The figures of one machine mean little; the ratios of one
 run mean more. Nothing here is a test.
@@ -26,10 +29,16 @@ from statistics import median
 from bench.finished import finished_jobs
 from bench.load import Load, Result, percentile
 from devcluster import cluster
+from devcluster.client import Client as Kubernetes
+from devcluster.client import KubectlFailed
 from devcluster.cluster import CONTROL_PLANE, Shape
 from devcluster.control_plane import free_port
+from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.kube import config
 from tfjob.kube.client import Client
+from tfjob.operator.api_versions import ApiVersions
+from tfjob.operator.manifests import crds
+from tfjob.operator.names import CONVERSION_PATH, NAMESPACE
 
 NAME = "bench"
 QUIET = 0.15
@@ -63,11 +72,12 @@ class Operator:
 
 
 @contextmanager
-def operating(kubeconfig: Path, profile: str = "") -> Iterator[Operator]:
-    """An operator for the time of a block, ready to work."""
+def operating(kubeconfig: Path, profile: str = "", webhook: str = "0") -> Iterator[Operator]:
+    """An operator for the time of a block, ready to work; `webhook` is where it converts."""
     port, health = free_port(), free_port()
     words = ["-m", "tfjob", "operator", "run", f"--metrics-bind-address=127.0.0.1:{port}"]
     words += [f"--health-probe-bind-address=127.0.0.1:{health}", "--log-level=warning"]
+    words.append(f"--webhook-bind-address={webhook}")
     if profile:
         words = ["-m", "cProfile", "-o", profile, *words]
     process = subprocess.Popen([sys.executable, *words], env={**os.environ, "KUBECONFIG": str(kubeconfig)})
@@ -116,11 +126,36 @@ def _ticks() -> tuple[int, int]:
     return sum(fields) - idle, sum(fields)
 
 
-def compare(kubeconfig: Path, jobs: int, number: int, profile: str) -> float:
+def serve(client: Kubernetes, versions: ApiVersions, webhook: str) -> None:
+    """Serves these versions, converted at an address of this machine."""
+    client.apply(*crds(NAMESPACE, versions, url=f"https://{webhook}{CONVERSION_PATH}"))
+    client.kubectl("wait", "--for=create", "--timeout=20s", f"crd/{CRD_NAME}")
+    time.sleep(3)  # until it is served
+
+
+def until_converted(client: Kubernetes, versions: ApiVersions, patience: float = 60.0) -> None:
+    """Waits until every version can be listed."""
+    until = time.monotonic() + patience
+    for version in versions.older:
+        while True:
+            try:
+                client.kubectl("get", f"tfjobs.{version}.kubeflow.org", "-A")
+            except KubectlFailed:
+                assert time.monotonic() < until, f"{version} is not served"
+                time.sleep(0.5)
+            else:
+                break
+
+
+def compare(client: Kubernetes, jobs: int, number: int, versions: ApiVersions, profile: str) -> float:
     """The floor, then the same jobs with an operator; returns how many times as long these took."""
+    kubeconfig, webhook = client.kubeconfig, f"127.0.0.1:{free_port()}"
+    serve(client, versions.stored, webhook)
     until_quiet()
     floor = asyncio.run(load(kubeconfig, f"floor-{jobs}-{number}", jobs, by_hand=True))
-    with operating(kubeconfig, profile) as operator:
+    serve(client, versions, webhook)
+    with operating(kubeconfig, profile, webhook if versions.older else "0") as operator:
+        until_converted(client, versions)
         until_quiet()
         cpu, requests = operator.cpu(), operator.requests()
         result = asyncio.run(load(kubeconfig, f"load-{jobs}-{number}", jobs, by_hand=False))
@@ -144,21 +179,18 @@ def main() -> None:
     options.add_argument("--jobs", default="100,300")
     options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--finished", type=int, default=0)
+    options.add_argument("--api-versions", default="v1", help="as of `tfjob operator install`")
     options.add_argument("--profile", default="", help="write a cProfile of the operator to this file")
     chosen = options.parse_args()
     cluster.down(NAME)
     client = cluster.up(NAME, Shape.of(CONTROL_PLANE, None))
     try:
-        definition = subprocess.run(
-            [sys.executable, "-m", "tfjob", "operator", "manifests", "--crd-only"], check=True, stdout=subprocess.PIPE
-        ).stdout
-        client.kubectl("apply", "-f", "-", stdin=definition.decode())
-        client.kubectl("wait", "--for=create", "--timeout=20s", "crd/tfjobs.kubeflow.org")
-        time.sleep(3)  # until it is served
+        versions = ApiVersions.read(chosen.api_versions)
         for jobs in map(int, filter(None, chosen.jobs.split(","))):
-            ratios = [compare(client.kubeconfig, jobs, number, chosen.profile) for number in range(chosen.rounds)]
+            ratios = [compare(client, jobs, number, versions, chosen.profile) for number in range(chosen.rounds)]
             print(f"{jobs} jobs: median ratio of {chosen.rounds}: {median(ratios):.2f}", flush=True)
         if chosen.finished:
+            serve(client, versions.stored, "")
             finished_jobs(client.kubeconfig, chosen.finished, operating)
     finally:
         cluster.down(NAME)

@@ -14,12 +14,14 @@ import sys
 from pathlib import Path
 
 from tfjob import __version__
-from tfjob.api.crd import crd
 from tfjob.operator import rbac
-from tfjob.operator.manifests import webhook
+from tfjob.operator.api_versions import KNOWN, ApiVersions
+from tfjob.operator.manifests import crds, webhook
 from tfjob.operator.yaml_text import yaml_text
 
-CHART = Path(__file__).parent.parent / "charts" / "tf-job-operator"
+PROJECT = Path(__file__).parent.parent
+PRESETS = PROJECT / "src" / "tfjob" / "operator" / "presets"
+CHART = PROJECT / "charts" / "tf-job-operator"
 NOTE = "# Written by tools/chart.py from the code; change that, not this.\n"
 
 
@@ -40,20 +42,24 @@ def main(arguments: list[str]) -> int:
 
 
 def files(chart: Path) -> dict[str, str]:
-    """File of the chart -> its text."""
+    """File of the chart -> its text; with every API version, of which the templates leave out what is not wanted."""
+    versions = ApiVersions.read(",".join(KNOWN))
     rules = {
+        "kubeflow": rbac.TFJOB_RULES,
+        "tensorflow": rbac.TF_JOB_RULES,
         "jobs": rbac.JOB_RULES,
         "cluster": rbac.CLUSTER_RULES,
+        "conversion": rbac.CONVERSION_RULES,
         "lease": rbac.LEASE_RULES,
         "test": rbac.TEST_RULES,
     }
-    definition = crd()
     return {
         "Chart.yaml": _with_version((chart / "Chart.yaml").read_text()),
-        f"files/crds/{definition['metadata']['name']}.yaml": NOTE + yaml_text([definition]),
+        **{f"files/crds/{one['metadata']['name']}.yaml": NOTE + yaml_text([one]) for one in crds("", versions)},
         "files/rules.yaml": NOTE + yaml_text([rules]),
-        "files/user-roles.yaml": NOTE + yaml_text(rbac.for_users()),
-        "files/webhook.yaml": NOTE + yaml_text([webhook("")]),
+        "files/user-roles.yaml": NOTE + yaml_text([rbac.for_users(versions.groups)]),
+        "files/webhook.yaml": NOTE + yaml_text([webhook("", versions)]),
+        **{f"files/presets/{file.name}": file.read_text() for file in sorted(PRESETS.glob("*.yaml"))},
     }
 
 

@@ -5,7 +5,8 @@
     tf-job-operator-chart-VERSION.tgz   the chart, whose default image is the one below; a copy is -latest.tgz
     index.yaml                          makes the folder a repository of charts; versions that are there stay
     tfjob-VERSION-py3-none-any.whl      the command
-    tf-job-operator-image-VERSION.tar   REGISTRY/tf-job-operator:VERSION as an OCI archive
+    tf-job-operator-image-VERSION.tar   REGISTRY/tf-job-operator:VERSION, an OCI archive
+    tf-job-tensorboard-image-VERSION.tar
     SHA256SUMS                          of all these
 
 The same sources, interpreter and packages give the same bytes.
@@ -37,6 +38,7 @@ from tfjob import __version__
 
 PROJECT = Path(__file__).parent.parent
 NAME = "tf-job-operator"
+IMAGES = {"operator": image.OPERATOR, "tensorboard": image.TENSORBOARD}
 SUMS = "SHA256SUMS"
 EPOCH = "315532800"
 """1980, the oldest time that the entries of a wheel can have."""
@@ -46,19 +48,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Writes the folder; 1 if the sources are not of one version."""
     parser = argparse.ArgumentParser(description="Make a release of the sources in this folder.")
     parser.add_argument("--output", type=Path, default=PROJECT / "dist" / "release", help="the folder to write into")
-    parser.add_argument("--registry", default="localhost", help="where the image will be pushed (%(default)s)")
-    parser.add_argument("--no-image", action="store_true", help="leave the image out, which takes most of the time")
+    parser.add_argument("--registry", default="localhost", help="where the images will be pushed (%(default)s)")
+    parser.add_argument(
+        "--images", nargs="*", choices=list(IMAGES), default=list(IMAGES), help="which images to make; all, or these"
+    )
     options = parser.parse_args(arguments)
     if faults := problems():
         print("\n".join(faults), file=sys.stderr)
         return 1
     folder: Path = options.output
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{options.registry}/{NAME}:{__version__}"
-    write_chart(folder, name)
+    write_chart(folder, f"{options.registry}/{NAME}:{__version__}")
     write_wheel(folder)
-    if not options.no_image:
-        write_image(folder / f"{NAME}-image-{__version__}.tar", name)
+    for name in options.images:
+        contents = IMAGES[name]
+        archive = folder / f"{contents.name}-image-{__version__}.tar"
+        write_image(archive, f"{options.registry}/{contents.name}:{__version__}", contents)
     write_sums(folder)
     print((folder / SUMS).read_text(), end="")
     return 0
@@ -116,12 +121,12 @@ def write_wheel(folder: Path) -> None:
         raise SystemExit(f"the wheel is not built: {done.stderr.strip()}")
 
 
-def write_image(archive: Path, name: str) -> None:
-    """The operator's image."""
+def write_image(archive: Path, name: str, contents: image.Contents) -> None:
+    """An image as an OCI archive."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "rootfs"
-        image.root_file_system(root)
-        images.write_layer(archive, name, images.layer_of(root), image.CONFIG)
+        image.root_file_system(root, contents)
+        images.write_layer(archive, name, images.layer_of(root), contents.config)
 
 
 def write_sums(folder: Path) -> None:

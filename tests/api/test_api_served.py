@@ -128,7 +128,7 @@ def test_a_job_of_v1alpha1_is_stored_as_v1_says_it() -> None:
         },
         "tensorBoard": {"logDir": "/logs"},
         "terminationPolicy": {"chief": {"replicaName": "Master"}},
-        "runPolicy": {},
+        "runPolicy": {"suspend": False},
     }
     annotations = made["metadata"]["annotations"]
     assert annotations[ORIGIN] == ALPHA1
@@ -139,7 +139,7 @@ def test_a_job_of_v1alpha1_is_stored_as_v1_says_it() -> None:
 def test_a_job_of_v1beta1_has_its_policies_under_run_policy_and_needs_no_note() -> None:
     replicas = {"Worker": {"replicas": 2, "template": TEMPLATE}}
     made = through(job(BETA1, {"cleanPodPolicy": "All", "tfReplicaSpecs": replicas}), API_VERSION)
-    assert made["spec"] == {"tfReplicaSpecs": replicas, "runPolicy": {"cleanPodPolicy": "All"}}
+    assert made["spec"] == {"tfReplicaSpecs": replicas, "runPolicy": {"cleanPodPolicy": "All", "suspend": False}}
     assert made["metadata"]["annotations"] == {ORIGIN: BETA1}
 
 

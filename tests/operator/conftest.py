@@ -40,9 +40,10 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def image_node(released: Path, request: pytest.FixtureRequest) -> Iterator[Client]:
-    """A cluster of one node that has the operator's image, and no operator yet; tests of several files take turns."""
+    """A cluster of one node that has the images, and no operator yet; tests of several files take turns."""
     with _own(request, "image", Shape.of(NODE, 1)) as client:
-        client.load_image(released / f"tf-job-operator-image-{__version__}.tar")
+        for name in ("operator", "tensorboard"):
+            client.load_image(released / f"tf-job-{name}-image-{__version__}.tar")
         yield client
 
 

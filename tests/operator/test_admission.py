@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tfjob.api.served import converted
 from tfjob.operator.admission import answer
 
 Object = dict[str, Any]
@@ -151,3 +152,34 @@ def test_other_operations_pass(operation: str) -> None:
 def test_a_review_without_an_object_is_no_fault_of_ours(review: Object) -> None:
     """An API server sends none of these; an answer is still due."""
     assert "allowed" in answer(review)["response"]
+
+
+ALPHA: Object = {
+    "apiVersion": "kubeflow.org/v1alpha1",
+    "kind": "TFJob",
+    "metadata": {"name": "mnist", "namespace": "default", "uid": "1"},
+    "spec": {
+        "replicaSpecs": [
+            {"tfReplicaType": "MASTER", "template": {"spec": {"containers": [{"name": "tensorflow", "image": "a"}]}}}
+        ]
+    },
+}
+
+
+def test_an_older_version_is_judged_as_it_is_written() -> None:
+    wrong = copy.deepcopy(ALPHA)
+    wrong["spec"]["replicaSpecs"][0]["tfReplicaType"] = "BOSS"
+    assert ask(ALPHA)["allowed"]
+    refusal = ask(wrong)
+    assert not refusal["allowed"]
+    assert "spec.replicaSpecs[0].tfReplicaType" in [one["field"] for one in refusal["status"]["details"]["causes"]]
+
+
+def test_managed_by_does_not_change_in_a_version_that_has_no_such_field() -> None:
+    """It is in the annotation that holds what the version cannot say; a client may have left that out."""
+    shown = converted(job(spec__runPolicy__managedBy="kueue.x-k8s.io/multikueue"), "kubeflow.org/v1beta1")
+    assert ask(shown, shown)["allowed"]
+    without = {**shown, "metadata": {**shown["metadata"], "annotations": {}}}
+    refusal = ask(without, shown)
+    assert not refusal["allowed"]
+    assert "managedBy" in refusal["status"]["message"]

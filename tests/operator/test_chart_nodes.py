@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import standin_tensorflow
 from devcluster.client import Client
 from docs.guide import play
 from helm_line import RELEASE, Helm
@@ -22,6 +23,7 @@ from served import served
 from tfjob import __version__
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.crd import RELEASE as CRD_RELEASE
+from tfjob.api.tf_job_crd import NAME as TF_JOB_CRD_NAME
 from tfjob.operator.names import NAME
 
 pytestmark = [pytest.mark.node, pytest.mark.root, pytest.mark.timeout(400)]
@@ -34,7 +36,7 @@ def cluster(image_node: Client, helm: Helm) -> Iterator[Client]:
     """Without an operator and TFJobs afterwards."""
     yield image_node
     dataclasses.replace(helm, client=image_node).run("uninstall", RELEASE, "--ignore-not-found", "--wait")
-    image_node.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
+    image_node.kubectl("delete", "crd", CRD_NAME, TF_JOB_CRD_NAME, "--ignore-not-found")
     image_node.kubectl("delete", "pod", "-l", "app.kubernetes.io/component=test")
     wait_until(lambda: not served(image_node), 60)
 
@@ -56,15 +58,26 @@ def test_every_command_of_the_guide_to_helm_prints_what_it_says(
 def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_the_repository(
     cluster: Client, helm: Helm, released: Path, tmp_path: Path
 ) -> None:
-    """Chart, CRD and operator change together, and the operator of the next version passes its test."""
+    """Chart, CRD and operator change together, and the operator of the next version passes its test.
+
+    That test has an image that trains, as far as a stand-in does, and so the default parameter server.
+    """
     here = dataclasses.replace(helm, client=cluster)
     here.run("install", RELEASE, str(released / f"tf-job-operator-chart-{__version__}.tgz"), "--wait")
     assert versions(cluster) == {__version__}
 
-    release(released, sources=next_version(tmp_path))
+    release(released, "--images", "operator", sources=next_version(tmp_path / "next"))
     cluster.load_image(released / f"tf-job-operator-image-{NEXT}.tar")
+    standin_tensorflow.write(tmp_path / "standin.tar")
+    cluster.load_image(tmp_path / "standin.tar")
+    values = {
+        "test_image": standin_tensorflow.IMAGE,
+        "tfImage": standin_tensorflow.IMAGE,
+        "tensorboardImage": f"localhost/tf-job-tensorboard:{__version__}",
+    }
+    chosen = [f"--set={name}={value}" for name, value in values.items()]
     with served_at(released) as address:
-        here.run("upgrade", RELEASE, "tf-job-operator", f"--repo={address}", "--wait")
+        here.run("upgrade", RELEASE, "tf-job-operator", f"--repo={address}", "--wait", *chosen)
     wait_until(lambda: versions(cluster) == {NEXT}, 30, lambda: str(versions(cluster)))
     assert "PASSED" in here.run("test", RELEASE, "--logs").splitlines()
 

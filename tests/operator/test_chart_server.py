@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import re
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from tfjob import __version__
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.crd import RELEASE as CRD_RELEASE
 from tfjob.api.crd import crd, crd_problem
+from tfjob.api.tf_job_crd import NAME as TF_JOB_CRD_NAME
+from tfjob.operator.certificates import make
 from tfjob.operator.names import NAME
 
 IMAGE = "registry.example/tf-job-operator:1"
@@ -71,7 +75,7 @@ class Cluster:
     def clear(self) -> None:
         for release in json.loads(self.helm.run("list", "-o", "json")):
             self.helm.run("uninstall", release["name"], "--wait")
-        self.client.kubectl("delete", "--ignore-not-found", "crd", CRD_NAME)
+        self.client.kubectl("delete", "--ignore-not-found", "crd", CRD_NAME, TF_JOB_CRD_NAME)
         wait_until(lambda: not served(self.client), 30)
 
 
@@ -106,7 +110,7 @@ def test_an_installation_is_complete_and_goes_but_for_crd_and_jobs(cluster: Clus
     assert list(cluster.client.get("configmap", CONFIG)["data"]) == ["controller_config_file.yaml"]
     cluster.submit()
     said = cluster.helm.run("uninstall", RELEASE, "--wait")
-    assert f"[CustomResourceDefinition] {CRD_NAME}" in said
+    assert all(f"[CustomResourceDefinition] {name}" in said for name in (CRD_NAME, TF_JOB_CRD_NAME))
     assert not any(cluster.there(kind, NAME) for kind in (*made, "clusterrole", "validatingwebhookconfiguration"))
     assert not cluster.there("configmap", CONFIG)
     assert cluster.there("tfjob", JOB["metadata"]["name"])
@@ -127,6 +131,23 @@ def test_an_upgrade_brings_the_crd_of_its_release_and_leaves_certificates_and_jo
     (webhook,) = cluster.client.get("validatingwebhookconfiguration", NAME)["webhooks"]
     assert webhook["clientConfig"]["caBundle"] == patch[0]["value"]
     assert cluster.there("tfjob", JOB["metadata"]["name"])
+
+
+def test_older_versions_are_served_and_taken_back_by_an_upgrade(cluster: Cluster) -> None:
+    """The certificate that the operator wrote beside their conversion goes with it."""
+    cluster.install("--set=apiVersions={v1,v1beta1,v1alpha1}")
+    names = [one["name"] for one in cluster.crd()["spec"]["versions"]]
+    assert names == ["v1", "v1beta1", "v1alpha1"]
+    bundle = base64.b64encode(make(["localhost"], datetime.now(UTC)).certificate).decode()
+    patch = [{"op": "add", "path": "/spec/conversion/webhook/clientConfig/caBundle", "value": bundle}]
+    cluster.client.kubectl("patch", "crd", CRD_NAME, "--type=json", "-p", json.dumps(patch))
+    cluster.upgrade("--set=apiVersions={v1,v1beta1}")
+    conversion = cluster.crd()["spec"]["conversion"]
+    assert conversion["webhook"]["clientConfig"]["caBundle"] == bundle
+    cluster.upgrade("--set=apiVersions={v1}")
+    assert [one["name"] for one in cluster.crd()["spec"]["versions"]] == ["v1"]
+    assert cluster.crd()["spec"]["conversion"] == {"strategy": "None"}
+    cluster.submit()
 
 
 def test_a_crd_that_an_uninstalled_release_left_is_upgraded_by_the_next(cluster: Cluster, older: Path) -> None:

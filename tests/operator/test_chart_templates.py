@@ -17,7 +17,11 @@ import yaml
 
 from helm_line import CHART, Helm
 from tfjob import __version__
+from tfjob.api.origin import TENSORFLOW
+from tfjob.operator.api_versions import DEFAULT, KNOWN, ApiVersions
+from tfjob.operator.controller_config import KEYS, read_config_map
 from tfjob.operator.manifests import Settings, manifests
+from tfjob.operator.options import CONFIG_MAP
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("golden")
@@ -32,6 +36,8 @@ GOLDEN_CASES: dict[str, Object] = {
         "imagePullPolicy": "Always",
         "imagePullSecrets": ["key"],
         "test_image": "registry.example/sample:1",
+        "tfImage": "registry.example/tensorflow:1",
+        "config": {"configmap": "mine"},
         "replicas": 2,
         "gangScheduler": "volcano",
         "extraArgs": ["--log-level=debug"],
@@ -70,6 +76,17 @@ def of_the_operator(objects: list[Object]) -> dict[tuple[str, str], Object]:
         ({"replicas": 2}, {"replicas": 2}),
         ({"imagePullPolicy": "Never", "imagePullSecrets": ["key"]}, {"pull_policy": "Never", "pull_secret": "key"}),
         ({"gangScheduler": "volcano"}, {"gang_scheduler": "volcano"}),
+        ({"tensorboardImage": "registry.example/board:1"}, {"tensorboard_image": "registry.example/board:1"}),
+        ({"apiVersions": ["v1"]}, {"api_versions": ApiVersions.read("v1")}),
+        ({"apiVersions": ["v1alpha1", "v1", "v1beta1"]}, {"api_versions": ApiVersions.read("v1,v1beta1,v1alpha1")}),
+        ({"apiVersions": [TENSORFLOW]}, {"api_versions": ApiVersions.read(TENSORFLOW)}),
+        ({"apiVersions": list(KNOWN)}, {"api_versions": ApiVersions.read(",".join(KNOWN))}),
+        (
+            {"apiVersions": [TENSORFLOW], "namespaceOnly": True},
+            {"api_versions": ApiVersions.read(TENSORFLOW), "one_namespace": True},
+        ),
+        ({"image": "registry.example:5000/a/operator"}, {"image": "registry.example:5000/a/operator"}),
+        ({"image": "operator:2@sha256:0"}, {"image": "operator:2@sha256:0"}),
     ],
     ids=lambda one: ",".join(one) or "default",
 )
@@ -79,7 +96,7 @@ def test_the_chart_makes_what_the_command_makes(helm: Helm, values: Object, sett
     for (kind, _), one in made.items():
         if kind == "CustomResourceDefinition":
             assert one["metadata"]["annotations"].pop("helm.sh/resource-policy") == "keep"
-    assert made == by_name(manifests(Settings(image=IMAGE, namespace="kubeflow", **settings)))
+    assert made == by_name(manifests(Settings(**{"image": IMAGE, "namespace": "kubeflow", **settings})))
 
 
 def test_what_the_chart_holds_of_the_code_is_up_to_date() -> None:
@@ -120,6 +137,9 @@ def test_the_chart_with_these_values_is_its_golden_file(helm: Helm, name: str) -
         ({"testImage": "a"}, "at '': additional properties 'testImage' not allowed"),
         ({"image": "a b"}, "at '/image': 'a b' does not match pattern"),
         ({"metrics": {"serviceMonitor": {"interval": "30"}}}, "at '/metrics/serviceMonitor/interval': '30' does not"),
+        ({"apiVersions": ["v1", "v2"]}, "at '/apiVersions/1': value must be one of 'v1', 'v1beta2'"),
+        ({"apiVersions": []}, "at '/apiVersions': minItems: got 0, want 1"),
+        ({"apiVersions": ["v1beta1"]}, "apiVersions: with v1beta1, v1 must be among them: jobs are stored in it"),
         ({"image": ""}, "image is missing"),
         ({"cloud": "azure", "config": {"configmap": "mine"}}, "cloud and config.configmap: set one of them, not both"),
         ({"replicas": 2, "leaderElection": {"enabled": False}}, "replicas: more than one needs leaderElection.enabled"),
@@ -137,6 +157,17 @@ def test_every_value_is_known_to_the_schema_and_every_one_of_the_schema_has_a_de
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert set(schema["properties"]) - {"global"} == set(values)
+    assert schema["properties"]["apiVersions"]["items"]["enum"] == list(KNOWN)
+    assert values["apiVersions"] == list(DEFAULT)
+
+
+@pytest.mark.parametrize("cloud", ["azure", "gke"])
+def test_the_config_of_a_cloud_is_the_preset_of_the_operator(helm: Helm, cloud: str) -> None:
+    (found,) = (one for one in helm.objects({"image": IMAGE, "cloud": cloud}) if one["kind"] == "ConfigMap")
+    assert found["metadata"]["name"] == CONFIG_MAP
+    preset = ROOT / "src" / "tfjob" / "operator" / "presets" / f"{cloud}.yaml"
+    assert found["data"] == {KEYS[0]: preset.read_text()}
+    assert read_config_map(found["data"], cloud).warnings == []
 
 
 def test_without_a_cloud_the_chart_owns_no_config(helm: Helm) -> None:

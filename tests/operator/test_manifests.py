@@ -108,6 +108,22 @@ def test_the_webhook_blocks_nothing_while_the_operator_is_away() -> None:
     assert entry["rules"][0]["resources"] == ["tfjobs"], "the status is the operator's own"
 
 
+def test_older_versions_are_judged_and_converted_by_the_operator_which_may_write_its_certificate_there() -> None:
+    settings = Settings(image=IMAGE, namespace="kubeflow", api_versions=ApiVersions.read("v1,v1beta1,v1alpha1"))
+    (definition,) = of_kind(settings, "CustomResourceDefinition")
+    service = definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
+    assert (service["name"], service["namespace"], service["path"]) == (NAME, "kubeflow", "/convert")
+    (configuration,) = of_kind(settings, "ValidatingWebhookConfiguration")
+    assert configuration["webhooks"][0]["rules"][0]["apiVersions"] == ["v1", "v1beta1", "v1alpha1"]
+    patched = [rule for rule in rules(settings) if rule["resources"] == ["customresourcedefinitions"]]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in patched] == [
+        (["tfjobs.kubeflow.org"], ["get"]),
+        (["tfjobs.kubeflow.org"], ["patch"]),
+    ]
+    alone = Settings(image=IMAGE, api_versions=ApiVersions.read("v1"))
+    assert not [rule for rule in rules(alone) if "patch" in rule["verbs"] and "customresource" in str(rule)]
+
+
 def test_users_who_may_edit_may_edit_jobs_and_those_who_may_view_may_see_them() -> None:
     roles = {one["metadata"]["name"]: one for one in of_kind(WHOLE, "ClusterRole")}
     edit, view = roles[f"{NAME}-edit"], roles[f"{NAME}-view"]

@@ -265,3 +265,35 @@ def pods_that_become_ready(client: Client, namespace: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
+
+
+def test_older_versions_come_and_go_with_a_setting_and_keep_the_certificate(cluster: Cluster) -> None:
+    """Taking them out, or the operator, leaves v1, in which every job is stored."""
+    bundle = base64.b64encode(make(["localhost"], datetime.now(UTC)).certificate).decode()
+    trusted = {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}}
+    words = ("patch", "crd", CRD_NAME, "--type=merge", "--field-manager=tfjob-webhook", "-p", json.dumps(trusted))
+
+    def found() -> tuple[list[str], Object]:
+        spec = cluster.client.get("crd", CRD_NAME)["spec"]
+        return [one["name"] for one in spec["versions"]], spec["conversion"]
+
+    cluster.install("--api-versions", "v1,v1beta1,v1alpha1")
+    cluster.client.kubectl(*words)
+    cluster.install("--api-versions", "v1,v1alpha1")
+    served, conversion = found()
+    assert served == ["v1", "v1alpha1"]
+    assert conversion["webhook"]["clientConfig"]["caBundle"] == bundle
+    assert conversion["webhook"]["clientConfig"]["service"]["namespace"] == NAMESPACE
+    assert "left CustomResourceDefinition tfjobs.kubeflow.org with v1 alone" in cluster.install("--api-versions", "v1")
+    assert found() == (["v1"], {"strategy": "None"})
+    cluster.client.apply(JOB)
+    cluster.install("--api-versions", "v1,v1beta1")
+    cluster.client.kubectl(*words)
+    cluster.operator("uninstall")
+    assert found() == (["v1"], {"strategy": "None"})
+    assert cluster.there("tfjob", "mnist", "-n", "default")
+
+
+def test_older_versions_are_refused_where_there_is_no_webhook(cluster: Cluster) -> None:
+    printed = cluster.install("--namespace-only", "--api-versions", "v1,v1beta1", code=2)
+    assert "v1beta1 cannot be served with --namespace-only" in printed

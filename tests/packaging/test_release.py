@@ -21,7 +21,7 @@ REGISTRY = "registry.example/team"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of these sources; the image, which takes its time, is made and looked at in tests/operator."""
     folder = tmp_path_factory.mktemp("made")
-    release(folder, "--no-image", "--registry", REGISTRY)
+    release(folder, "--registry", REGISTRY, "--images")
     return folder
 
 
@@ -48,14 +48,14 @@ def test_the_chart_names_the_image_of_its_own_release(made: Path) -> None:
 
 
 def test_the_same_sources_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
-    release(tmp_path, "--no-image", "--registry", REGISTRY)
+    release(tmp_path, "--registry", REGISTRY, "--images")
     assert (tmp_path / "SHA256SUMS").read_text() == (made / "SHA256SUMS").read_text()
 
 
 def test_the_index_lists_every_version_of_the_folder_the_newest_first(tmp_path: Path) -> None:
     folder = tmp_path / "release"
-    release(folder, "--no-image")
-    release(folder, "--no-image", sources=next_version(tmp_path / "next"))
+    release(folder, "--images")
+    release(folder, "--images", sources=next_version(tmp_path / "next"))
     entries = yaml.safe_load((folder / "index.yaml").read_text())["entries"]["tf-job-operator"]
     assert [entry["version"] for entry in entries] == [NEXT, __version__]
     for entry in entries:
@@ -68,4 +68,4 @@ def test_sources_of_two_versions_are_refused(tmp_path: Path) -> None:
     project = sources / "pyproject.toml"
     project.write_text(project.read_text().replace(f'version = "{NEXT}"', f'version = "{__version__}"'))
     with pytest.raises(AssertionError, match=f"pyproject.toml is {__version__}, tfjob.__version__ is {NEXT}"):
-        release(tmp_path / "release", "--no-image", sources=sources)
+        release(tmp_path / "release", "--images", sources=sources)

@@ -15,8 +15,38 @@ labels:
 {{- required "image is missing: no registry has an image of the operator yet. Make one with tools/image.py as docs/guides/operator.md shows, and name it: --set image=REGISTRY/tf-job-operator:TAG" .Values.image -}}
 {{- end -}}
 
-{{- define "tf-job-operator.webhook" -}}
+{{- define "tf-job-operator.tensorboardImage" -}}
+{{- $image := include "tf-job-operator.image" . | regexFind "^[^@]*" -}}
+{{- $name := splitList "/" $image | last -}}
+{{- $tag := regexFind ":.*" $name | default (printf ":%s" .Chart.AppVersion) -}}
+{{- .Values.tensorboardImage | default (printf "%stf-job-tensorboard%s" (trimSuffix $name $image) $tag) -}}
+{{- end -}}
+
+{{- /* The older versions of kubeflow.org, which somebody must convert; none for an operator of one namespace. */ -}}
+{{- define "tf-job-operator.olderVersions" -}}
+{{- with without .Values.apiVersions "v1" "tensorflow.org/v1alpha1" -}}
+{{- if not (has "v1" $.Values.apiVersions) -}}
+{{- fail (printf "apiVersions: with %s, v1 must be among them: jobs are stored in it" (first .)) -}}
+{{- end -}}
+{{- if not $.Values.namespaceOnly }}{{ join "," . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "tf-job-operator.groups" -}}
+{{- if has "v1" .Values.apiVersions }}
+- kubeflow.org
+{{- end }}
+{{- if has "tensorflow.org/v1alpha1" .Values.apiVersions }}
+- tensorflow.org
+{{- end }}
+{{- end -}}
+
+{{- /* Whether jobs are judged, and whether there is a server for that, which also converts. */ -}}
+{{- define "tf-job-operator.admission" -}}
 {{- if and .Values.webhook.enabled (not .Values.namespaceOnly) }}true{{ end -}}
+{{- end -}}
+{{- define "tf-job-operator.webhook" -}}
+{{- if or (include "tf-job-operator.admission" .) (include "tf-job-operator.olderVersions" .) }}true{{ end -}}
 {{- end -}}
 
 {{- define "tf-job-operator.arguments" -}}
@@ -37,6 +67,13 @@ labels:
 {{- with .Values.gangScheduler }}
 - --gang-scheduler-name={{ . }}
 {{- end }}
+- --tensorboard-image={{ include "tf-job-operator.tensorboardImage" . }}
+{{- with .Values.tfImage }}
+- --tf-image={{ . }}
+{{- end }}
+{{- with .Values.config.configmap }}
+- --config-map={{ . }}
+{{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
 {{- end }}
@@ -47,4 +84,12 @@ labels:
 {{- range .of }}
 {{ toYaml (index $rules .) }}
 {{- end }}
+{{- end -}}
+
+{{- define "tf-job-operator.jobRules" -}}
+{{- $parts := list }}
+{{- range include "tf-job-operator.groups" . | fromYamlArray }}
+{{- $parts = append $parts (trimSuffix ".org" .) }}
+{{- end }}
+{{- include "tf-job-operator.rules" (dict "root" . "of" (append $parts "jobs")) }}
 {{- end -}}

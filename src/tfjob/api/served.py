@@ -58,8 +58,10 @@ class _Way:
 
 
 def converted(job: Object, api_version: str) -> Object:
-    """A stored object in another version; the given one stays as it is."""
+    """A stored object in another version; the given one stays as it is. Raises ValueError for a strange version."""
     given = job["apiVersion"]
+    if unknown := {given, api_version} - {API_VERSION, *OLDER, TENSORFLOW}:
+        raise ValueError(f"{unknown.pop()} is no version of a job")
     if given == api_version:
         return job
     if API_VERSION not in (given, api_version):

@@ -18,7 +18,6 @@ from tfjob.cli.durations import time_span
     metavar="IMAGE",
     help="An image whose program trains; unset: the operator's, with which the replicas only meet each other.",
 )
-@click.option("--tensorboard", is_flag=True, help="The job also has a TensorBoard, which must answer.")
 @click.option(
     "-n", "--namespace", default="", metavar="NAME", callback=valid_namespace, help="Where the job runs; unset: here."
 )
@@ -37,14 +36,13 @@ from tfjob.cli.durations import time_span
 def self_test(
     image: str,
     test_image: str,
-    tensorboard: bool,
     namespace: str,
     pull_policy: str,
     pull_secret: str,
     context: str | None,
     timeout: timedelta,
 ) -> None:
-    """Run a job with a master, a worker and a parameter server to its end, remove it, and say PASSED.
+    """Run a job with a master, a worker, a parameter server and a TensorBoard to its end, remove it, say PASSED.
 
     The exit code is 1 if the job fails, and 4 if it does not end in time.
     """
@@ -65,7 +63,6 @@ def self_test(
         test_image=test_image,
         pull_policy=pull_policy,
         pull_secret=pull_secret,
-        tensorboard=tensorboard,
     )
 
     async def connected() -> None:

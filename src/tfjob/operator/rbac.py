@@ -76,8 +76,12 @@ LEASE_RULES: list[Rule] = [
 """In the operator's own namespace."""
 
 TEST_RULES: list[Rule] = [
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get", "create", "delete"]},
-    {"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["list"]},
+    {
+        "apiGroups": ["kubeflow.org", "tensorflow.org"],
+        "resources": ["tfjobs"],
+        "verbs": ["get", "create", "delete"],
+    },
+    {"apiGroups": [""], "resources": ["pods", "services", "configmaps"], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"]},
 ]
 """What the test of an installation needs, in the namespace of its job."""

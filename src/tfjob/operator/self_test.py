@@ -2,8 +2,7 @@
 
     await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(120)
 
-It takes the documents' TfJob where the cluster has that kind, with a parameter server that brings no template, and a
-TFJob of kubeflow.org/v1 elsewhere.
+It takes the documents' TfJob where the cluster has that kind, and a TFJob of kubeflow.org/v1 elsewhere.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any
 
 from tfjob.api.names import JOB_NAME_LABEL
 from tfjob.kube.client import Client
-from tfjob.kube.errors import ApiError, KubeError, NotFound
-from tfjob.kube.resources import PODS, SERVICES, TFJOBS, Resource
+from tfjob.kube.errors import ApiError, KubeError
+from tfjob.kube.jobs import has_tf_jobs
+from tfjob.kube.resources import CONFIG_MAPS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
 from tfjob.operator.rollout import until
 
 Object = dict[str, Any]
 
-FIRST_TFJOBS = Resource("tensorflow.org", "v1alpha1", "tfjobs", "TfJob")
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.meeting"]
 """What a task runs in the operator's own image, where no other one is given."""
 LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
@@ -33,7 +32,11 @@ class Failed(KubeError):
 
 @dataclass(frozen=True)
 class Trial:
-    """The job of a test: `test_image` brings its own program; without it the tasks of the job meet each other."""
+    """The job of a test.
+
+    `test_image` brings a program that trains, and its parameter server is the default one. Without it the tasks run the
+    operator's `image` and meet each other: nothing has TensorFlow then.
+    """
 
     name: str
     namespace: str
@@ -41,25 +44,26 @@ class Trial:
     test_image: str = ""
     pull_policy: str = "IfNotPresent"
     pull_secret: str = ""
-    tensorboard: bool = False
 
     def manifest(self, resource: Resource, seconds: int) -> Object:
         """The job for one of both kinds."""
-        spec = self._first() if resource == FIRST_TFJOBS else self._current(seconds)
+        spec = self._first() if resource == TF_JOBS else self._current(seconds)
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
 
     def _current(self, seconds: int) -> Object:
-        replicas = {kind: {"replicas": 1, "template": self._template()} for kind in ("Master", "Worker", "PS")}
-        board = {"tensorBoard": {"logDir": LOG_FOLDER}} if self.tensorboard else {}
-        return {"runPolicy": {"activeDeadlineSeconds": seconds}, "tfReplicaSpecs": replicas, **board}
+        replicas = {kind: {"replicas": 1, **self._program(kind)} for kind in ("Master", "Worker", "PS")}
+        policy = {"activeDeadlineSeconds": seconds}
+        return {"runPolicy": policy, "tfReplicaSpecs": replicas, "tensorBoard": {"logDir": LOG_FOLDER}}
 
     def _first(self) -> Object:
-        own = [{"tfReplicaType": kind, "template": self._template("OnFailure")} for kind in ("MASTER", "WORKER")]
-        board = {"tensorboard": {"logDir": LOG_FOLDER}} if self.tensorboard else {}
-        return {"replicaSpecs": [*own, {"tfReplicaType": "PS"}], **board}
+        replicas = [{"tfReplicaType": kind, **self._program(kind)} for kind in ("MASTER", "WORKER", "PS")]
+        return {"replicaSpecs": replicas, "tensorboard": {"logDir": LOG_FOLDER}}
 
-    def _template(self, policy: str = "") -> Object:
+    def _program(self, kind: str) -> Object:
+        return {} if kind == "PS" and self.test_image else {"template": self._template()}
+
+    def _template(self) -> Object:
         container: Object = {
             "name": "tensorflow",
             "image": self.test_image or self.image,
@@ -74,7 +78,7 @@ class Trial:
             pod["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
         if self.pull_secret:
             pod["imagePullSecrets"] = [{"name": self.pull_secret}]
-        return {"spec": {**pod, **({"restartPolicy": policy} if policy else {})}}
+        return {"spec": pod}
 
 
 class SelfTest:
@@ -88,26 +92,18 @@ class SelfTest:
 
     async def run(self, seconds: int) -> None:
         """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time."""
-        resource = await self._resource()
+        resource = TF_JOBS if await has_tf_jobs(self.client) else TFJOBS
         name, namespace = self.trial.name, self.trial.namespace
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
         await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
         try:
             await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", seconds)
-            if self.trial.tensorboard:
-                await until(self._unseen, f"the TensorBoard of {resource.kind} {name} does not answer", seconds)
-                self.say("its TensorBoard answers")
+            await until(self._unseen, f"the TensorBoard of {resource.kind} {name} does not answer", seconds)
+            self.say("its TensorBoard answers")
         finally:
             await self.client.delete(resource, namespace, name, propagation="Background")
         await until(self._left, f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
         self.say("deleted it, and its pods and services are gone")
-
-    async def _resource(self) -> Resource:
-        try:
-            await self.client.request("GET", FIRST_TFJOBS.root)
-        except NotFound:
-            return TFJOBS
-        return FIRST_TFJOBS
 
     async def _ended(self, resource: Resource) -> str | None:
         found = await self.client.get(resource, self.trial.namespace, self.trial.name)
@@ -129,7 +125,7 @@ class SelfTest:
             return "it has no Service"
         path = SERVICES.object_path(namespace, f"{found[0]['metadata']['name']}:80", "proxy")
         try:
-            await self.client.request("GET", f"{path}/")
+            await self.client.request("GET", f"{path}/data/environment")
         except ApiError as error:
             return error.message
         return None
@@ -138,7 +134,7 @@ class SelfTest:
         selector = f"{JOB_NAME_LABEL}={self.trial.name}"
         found = [
             f"{kind.kind} {one['metadata']['name']}"
-            for kind in (PODS, SERVICES)
+            for kind in (PODS, SERVICES, CONFIG_MAPS)
             for one in (await self.client.list(kind, self.trial.namespace, label_selector=selector)).items
         ]
         return ", ".join(found) or None
