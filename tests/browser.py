@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from running import wait_until
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 60
@@ -42,6 +45,16 @@ class Browser:
         return done.stdout
 
 
-def shows_scalar(page: str, tag: str) -> bool:
-    """Whether a page of TensorBoard has the card of a scalar."""
+def until_scalar(browser: Browser, url: str, tag: str) -> None:
+    """Waits until the page of a TensorBoard has the card of a scalar; the first look may come before its data."""
+    pages: list[str] = []
+
+    def look() -> bool:
+        pages.append(browser.page(url))
+        return _shows_scalar(pages[-1], tag)
+
+    wait_until(look, PATIENCE, lambda: f"no {tag} on the page: {re.sub('<[^>]*>', ' ', pages[-1])[-2000:]}")
+
+
+def _shows_scalar(page: str, tag: str) -> bool:
     return "<scalar-card-component" in page and 'class="tag" _nghost' in page and f'title="{tag}"' in page

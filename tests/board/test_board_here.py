@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from browser import Browser, shows_scalar
+from browser import Browser, until_scalar
 from installed import Installed
 from running import Running, processes_of, wait_until
 
@@ -82,14 +82,13 @@ def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_after
     assert any("(no event files yet in" in line for line in run.lines), run.lines
     begin.touch()
     run.wait_for("trained")
-    wait_until(lambda: shows_scalar(browser.page(url), TAG), 30, lambda: "no scalar on the page")
+    until_scalar(browser, url, TAG)
     stop.touch()
     assert run.finish() == 0
     wait_until(lambda: not processes_of(home), 10, lambda: "TensorBoard outlives the run")
 
     viewer = Running(tool, home, "board", "--port", "0", command="tensorboard")
-    url = url_of(viewer)
-    assert shows_scalar(browser.page(url), TAG)
+    until_scalar(browser, url_of(viewer), TAG)
     assert any(line.startswith("it shows ") for line in viewer.lines), viewer.lines
     viewer.process.send_signal(signal.SIGINT)
     assert viewer.finish() == 0

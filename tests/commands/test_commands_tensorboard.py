@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tensorboard_image
-from browser import Browser, shows_scalar
+from browser import Browser, until_scalar
 from command_line import CommandLine
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
@@ -104,8 +104,7 @@ def test_the_scalar_of_a_job_is_on_the_page_both_ways_and_stays_until_the_job_is
         told = dict(line.split(": ", 1) for line in viewer.lines if line.startswith("TensorBoard of"))
         assert "it shows /tmp/tensorflow/training_summaries" in viewer.lines, viewer.lines
         assert len(viewer.lines) == 3, viewer.lines
-        page = browser.page(told["TensorBoard of curves"])
-        assert shows_scalar(page, TAG)
+        until_scalar(browser, told["TensorBoard of curves"], TAG)
     finally:
         viewer.process.send_signal(signal.SIGINT)
     assert viewer.finish() == 0
@@ -113,8 +112,7 @@ def test_the_scalar_of_a_job_is_on_the_page_both_ways_and_stays_until_the_job_is
     (board / "stop").touch()
     on_nodes("wait", "curves", "--timeout", "60s")
     with kubectl_proxy(node_cluster) as proxy:
-        page = browser.page(f"{proxy}/api/v1/namespaces/{nodes_namespace}/services/{NAME}:80/proxy/")
-        assert shows_scalar(page, TAG)
+        until_scalar(browser, f"{proxy}/api/v1/namespaces/{nodes_namespace}/services/{NAME}:80/proxy/", TAG)
 
     on_nodes("delete", "curves", "--yes")
     # A garbage collector learns of a new kind of owner within half a minute.
