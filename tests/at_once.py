@@ -33,10 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_is_alone)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     """Stops a run whose groups are not seen: pytest-xdist hands them on in the names of the tests."""
-    if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
-        raise pytest.UsageError("this pytest does not show pytest-xdist its groups: see pyproject.toml")
+    if node.config.option.dist == "loadgroup" and any("@" not in name for name in ids):
+        pytest.exit(
+            "this pytest does not show pytest-xdist its groups: see pyproject.toml", pytest.ExitCode.USAGE_ERROR
+        )
 
 
 def _is_alone(item: pytest.Item) -> bool:

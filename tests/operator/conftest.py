@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tensorboard_image
 from devcluster import build, cluster, parts
 from devcluster.client import Client
 from devcluster.cluster import NODE, Shape
@@ -32,9 +33,9 @@ def own_cluster(request: pytest.FixtureRequest) -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of these sources."""
+    """A release of these sources; the image of TensorBoard, which changes seldom, is taken from the cache."""
     folder = tmp_path_factory.mktemp("release")
-    release(folder)
+    release(folder, "--images", "operator")
     return folder
 
 
@@ -42,8 +43,8 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def image_node(released: Path, request: pytest.FixtureRequest) -> Iterator[Client]:
     """A cluster of one node that has the images, and no operator yet; tests of several files take turns."""
     with _own(request, "image", Shape.of(NODE, 1)) as client:
-        for name in ("operator", "tensorboard"):
-            client.load_image(released / f"tf-job-{name}-image-{__version__}.tar")
+        client.load_image(released / f"tf-job-operator-image-{__version__}.tar")
+        client.load_image(tensorboard_image.image() / "tf-job-tensorboard.tar")
         yield client
 
 

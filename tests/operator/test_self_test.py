@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGTERM
 
@@ -16,9 +17,10 @@ import yaml
 
 from devcluster.client import Client
 from installed import Installed
-from operating import free_port
-from room import Room
+from operating import free_port, operating
+from room import Room, room
 from running import wait_until
+from served import serve_tfjobs
 from tfjob.api.manifest import load
 from tfjob.kube.resources import TF_JOBS, TFJOBS, Resource
 from tfjob.operator.self_test import Trial
@@ -60,6 +62,14 @@ def test_the_chief_of_a_meeting_ends_when_it_has_reached_all_and_the_others_when
         assert other.returncode == 128 + SIGTERM
 
 
+@pytest.fixture(scope="module")
+def room_of_jobs(own_cluster: Client) -> Iterator[Room]:
+    """A namespace of a cluster that knows TFJobs of kubeflow.org alone."""
+    serve_tfjobs(own_cluster)
+    with room(own_cluster.kubeconfig, own_cluster.namespace()) as found:
+        yield found
+
+
 class Run:
     """A self-test at work in a namespace."""
 
@@ -82,24 +92,24 @@ class Run:
         return self.process.returncode, said
 
 
-def test_a_job_that_fails_does_not_pass(tool: Installed, control_plane: Client, team: Room, tmp_path: Path) -> None:
-    run = Run(tool, control_plane, team, tmp_path)
-    job = run.job()
-    team.all_run(job, "master-0", "worker-0", "ps-0")
-    team.ends(f"{job}-master-0", 3)
-    code, said = run.end()
-    assert code == 1
-    assert f"error: TFJob {job} failed: " in said
+def test_without_an_operator_it_says_so(
+    tool: Installed, own_cluster: Client, room_of_jobs: Room, tmp_path: Path
+) -> None:
+    code, said = Run(tool, own_cluster, room_of_jobs, tmp_path, "--timeout=2s").end()
+    assert code == 4
+    assert "does not end after 2 s: no operator looks after it" in said
     assert "PASSED" not in said
 
 
-def test_without_an_operator_it_says_so(
-    tool: Installed, control_plane: Client, control_plane_namespace: str, quiet_room: Room, tmp_path: Path
+def test_a_job_that_fails_does_not_pass(
+    tool: Installed, own_cluster: Client, room_of_jobs: Room, tmp_path: Path
 ) -> None:
-    """In a namespace that no operator looks after."""
-    there = Installed(tool.command, {"KUBECONFIG": str(control_plane.kubeconfig)})
-    words = ("operator", "self-test", "--image=x", f"--namespace={control_plane_namespace}", "--timeout=2s")
-    done = there.tfjob(tmp_path, *words)
-    assert done.returncode == 4
-    assert "does not end after 2 s: no operator looks after it" in done.stderr
-    assert not control_plane.get("tfjobs", "-n", control_plane_namespace)["items"]
+    with operating(own_cluster.kubeconfig, f"--namespace={room_of_jobs.namespace}"):
+        run = Run(tool, own_cluster, room_of_jobs, tmp_path)
+        job = run.job()
+        room_of_jobs.all_run(job, "master-0", "worker-0", "ps-0")
+        room_of_jobs.ends(f"{job}-master-0", 3)
+        code, said = run.end()
+    assert code == 1
+    assert f"error: TFJob {job} failed: " in said
+    assert "PASSED" not in said

@@ -29,11 +29,17 @@ def documents_of(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((EXAMPLES / name / "tfjob.yaml").read_text()))
 
 
+def pods_of(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pod specs in a job; a default parameter server has none."""
+    replicas = job["spec"]["tfReplicaSpecs"].values()
+    return [replica["template"]["spec"] for replica in replicas if "template" in replica]
+
+
 def shortened(name: str, steps: int) -> list[dict[str, Any]]:
     """The documents of an example with fewer steps and more checkpoints."""
     documents = documents_of(name)
-    for replica in documents[0]["spec"]["tfReplicaSpecs"].values():
-        container = replica["template"]["spec"]["containers"][0]
+    for pod in pods_of(documents[0]):
+        container = pod["containers"][0]
         command = container["command"]
         command[command.index("--steps") + 1] = str(steps)
         container["command"] = [*command, "--checkpoint-every", "20"]

@@ -18,7 +18,7 @@ from installed import Installed
 from room import Room
 from running import Running, wait_until
 from tfjob.kube.resources import PODS
-from training.examples import EXAMPLES
+from training.examples import EXAMPLES, pods_of
 
 Object = dict[str, Any]
 
@@ -87,10 +87,7 @@ def hosted(documents: list[Object], example: str) -> list[Object]:
     spec = documents[0]["spec"]
     if "tfImage" in spec:  # of default parameter servers, whose pods need hosted_servers
         spec["tfImage"] = host.image
-    for replica in spec["tfReplicaSpecs"].values():
-        if "template" not in replica:
-            continue
-        pod = replica["template"]["spec"]
+    for pod in pods_of(documents[0]):
         pod["volumes"] = [*pod.get("volumes", ()), *host.volumes]
         (container,) = pod["containers"]
         container |= {

@@ -11,7 +11,7 @@ import yaml
 
 from installed import Installed
 from running import Running, status, workload_pid
-from training.examples import EXAMPLES, shortened
+from training.examples import EXAMPLES, pods_of, shortened
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
@@ -32,8 +32,8 @@ while True:
 def briefly(name: str, steps: int, folder: Path) -> str:
     """A copy of an example's manifest with fewer steps and more checkpoints, run in the example's own folder."""
     documents = shortened(name, steps)
-    for replica in documents[0]["spec"]["tfReplicaSpecs"].values():
-        replica["template"]["spec"]["containers"][0]["workingDir"] = str(EXAMPLES / name)
+    for pod in pods_of(documents[0]):
+        pod["containers"][0]["workingDir"] = str(EXAMPLES / name)
     folder.mkdir(exist_ok=True)
     (folder / "job.yaml").write_text(yaml.safe_dump_all(documents))
     return str(folder / "job.yaml")

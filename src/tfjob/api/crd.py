@@ -83,24 +83,29 @@ _COLUMNS: tuple[Column, ...] = (
 
 def crd() -> dict[str, Any]:
     """The CRD as an object to apply."""
+    return definition(GROUP, KIND, "tfj", version("v1", v1_schema(), _COLUMNS, stored=True))
+
+
+def definition(group: str, kind: str, short_name: str, *versions: Node) -> dict[str, Any]:
+    """The CRD of one kind of job."""
     key, value = OWNER_LABEL
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": NAME, "labels": {key: value}, "annotations": {RELEASE: __version__}},
+        "metadata": {"name": f"tfjobs.{group}", "labels": {key: value}, "annotations": {RELEASE: __version__}},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "scope": "Namespaced",
             "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
+                "kind": kind,
+                "listKind": f"{kind}List",
                 "plural": "tfjobs",
                 "singular": "tfjob",
-                "shortNames": ["tfj"],
+                "shortNames": [short_name],
                 # With it, `kubectl get all` shows the job beside the pods that belong to it.
                 "categories": ["all"],
             },
-            "versions": [version("v1", v1_schema(), _COLUMNS, stored=True)],
+            "versions": list(versions),
         },
     }
 

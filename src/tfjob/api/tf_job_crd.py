@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfjob import __version__
-from tfjob.api.crd import OWNER_LABEL, RELEASE
+from tfjob.api.crd import AGE, definition, job_schema, version
 from tfjob.api.origin import TENSORFLOW, TF_JOB
 from tfjob.api.served_v1beta import DETAILS
 
@@ -21,7 +20,7 @@ _COLUMNS = (
     ("Phase", "string", ".status.phase"),
     ("State", "string", ".status.state"),
     ("RuntimeId", "string", ".spec.RuntimeId"),
-    ("Age", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 STATUS: dict[str, Any] = {
     "phase": {"type": "string", "description": "Creating, Running, CleanUp, Failed or Done."},
@@ -52,51 +51,6 @@ STATUS: dict[str, Any] = {
 
 def tf_job_crd() -> dict[str, Any]:
     """The CRD as an object to apply."""
-    key, value = OWNER_LABEL
-    group, version = TENSORFLOW.split("/")
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": NAME, "labels": {key: value}, "annotations": {RELEASE: __version__}},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {
-                "kind": TF_JOB,
-                "listKind": f"{TF_JOB}List",
-                "plural": "tfjobs",
-                "singular": "tfjob",
-                "shortNames": [SHORT_NAME],
-                "categories": ["all"],
-            },
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [
-                        {"name": name, "type": kind, "jsonPath": path} for name, kind, path in _COLUMNS
-                    ],
-                    "schema": {"openAPIV3Schema": _schema()},
-                }
-            ],
-        },
-    }
-
-
-def _schema() -> dict[str, Any]:
-    return {
-        "type": "object",
-        "description": "A TensorFlow training job, as the first operator had it.",
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": {
-                **_ANYTHING,
-                "description": "What is to run, as the documents have it.",
-            },
-            "status": {"type": "object", "properties": STATUS},
-        },
-    }
+    group, name = TENSORFLOW.split("/")
+    schema = job_schema(_ANYTHING, {"type": "object", "properties": STATUS})
+    return definition(group, TF_JOB, SHORT_NAME, version(name, schema, _COLUMNS, stored=True))

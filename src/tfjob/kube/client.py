@@ -13,36 +13,27 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import ipaddress
-import os
 import random
-import socket
-import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
-from tfjob import __version__
-from tfjob.kube import tls
 from tfjob.kube.config import Access
-from tfjob.kube.errors import ApiError, Gone, KubeError, Unauthorized, Unreachable, api_error
+from tfjob.kube.errors import ApiError, Gone, KubeError, Unauthorized, api_error
 from tfjob.kube.http_answer import Answer
 from tfjob.kube.http_connection import Connection
-from tfjob.kube.http_pool import Pool
 from tfjob.kube.resources import Resource
+from tfjob.kube.session import Params, Session, Shown
 
 if TYPE_CHECKING:
     import aiohttp
 
 T = TypeVar("T")
-Params = Mapping[str, str] | Sequence[tuple[str, str]]
-Shown = tuple[str, tls.Certificate | None]
-"""The credentials that a request carries."""
 PatchKind = Literal["merge", "json", "strategic", "apply"]
 
 CONNECTIONS = 100
@@ -99,28 +90,14 @@ class Client:
         self.access = access
         self.before_write: Callable[[], None] | None = None
         self.observe: Callable[[str, int, float], None] | None = None
-        self._connections = connections
-        self._credential = access.credential
-        self._authorization = ""
-        self._certificate: tls.Certificate | None = None
-        self._pool: Pool
-        url = urlsplit(access.server)
-        self._prefix = url.path
-        self._common = (
-            f"Host: {url.netloc.rpartition('@')[2]}\r\nUser-Agent: tfjob/{__version__}\r\nAccept: application/json\r\n"
-            + "".join(f"{name}: {value}\r\n" for name, value in access.impersonation)
-        )
-        self._head = self._common
-        self._compression = "" if _is_near(access) else "Accept-Encoding: gzip\r\n"
+        self._session = Session(access, connections)
 
     async def __aenter__(self) -> Self:
-        if self._credential.header() is None:
-            await self._credential.renew()
-        self._open()
+        await self._session.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._pool.close()
+        await self._session.close()
 
     @overload
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]: ...
@@ -248,18 +225,18 @@ class Client:
         fenced: bool = True,
     ) -> bytes:
         """Any request, and its answer; `body` is bytes or what msgspec encodes. `fenced=False` skips `before_write`."""
-        target = _target(self._prefix, path, params)
+        target = self._session.target(path, params)
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
         if data:
             more = f"Content-Type: {content_type or 'application/json'}\r\nContent-Length: {len(data)}\r\n"
         else:
-            more = self._compression if method == "GET" else "Content-Length: 0\r\n"
+            more = self._session.compression if method == "GET" else "Content-Length: 0\r\n"
         fence = self.before_write if fenced and method != "GET" else None
         tries = 0
         while True:
-            if self._credential.header() is not self._authorization:
-                await self._authorize()
-            shown = self._shown
+            if self._session.is_stale:
+                await self._session.authorize()
+            shown = self._session.shown
             answer = await self._attempt(method, target, more, data, fence)
             if isinstance(answer, bytes):
                 return answer
@@ -270,7 +247,7 @@ class Client:
         """What a path sends as it comes, for as long as it comes: the log of a pod. Close it to stop."""
         tries = 0
         while True:
-            shown = self._shown
+            shown = self._session.shown
             try:
                 async with self.opened(path, params) as chunks:
                     async for chunk in chunks:
@@ -280,7 +257,7 @@ class Client:
                 tries += 1
                 await self._bear(error, "GET", tries, shown)
             except OSError as error:
-                raise self._unreachable(error) from None
+                raise self._session.unreachable(error) from None
 
     @asynccontextmanager
     async def opened(
@@ -291,12 +268,12 @@ class Client:
         Raises ApiError or Unreachable on the way in. Reading raises ConnectionError when the answer breaks off, and
         TimeoutError when nothing came for `idle` seconds.
         """
-        target = _target(self._prefix, path, params)
+        target = self._session.target(path, params)
         async with AsyncExitStack() as stack:
-            await self._authorize()
-            shown = self._shown
+            await self._session.authorize()
+            shown = self._session.shown
             answer, connection = await self._begun(target, idle, stack)
-            if answer.status == 401 and await self._renewed(shown):
+            if answer.status == 401 and await self._session.renewed(shown):
                 answer, connection = await self._begun(target, idle, stack)
             if answer.status != 200:
                 raise await _refusal(answer, connection)
@@ -312,11 +289,11 @@ class Client:
         import aiohttp  # only exec needs it, and it costs a quarter of a second
         from yarl import URL
 
-        await self._authorize()
-        lines = (line.partition(": ") for line in self._head.splitlines())
+        await self._session.authorize()
+        lines = (line.partition(": ") for line in self._session.head.splitlines())
         # A kubelet refuses to forward a port for somebody who accepts JSON alone.
         headers = [(name, value) for name, _, value in lines if name != "Accept"]
-        connector = aiohttp.TCPConnector(ssl=self._context or False)
+        connector = aiohttp.TCPConnector(ssl=self._session.context or False)
         async with aiohttp.ClientSession(connector=connector) as session:
             try:
                 opened = await session.ws_connect(
@@ -333,7 +310,7 @@ class Client:
                 await self.request("GET", path, params)
                 raise api_error(error.status, error.message.encode()) from None
             except (aiohttp.ClientError, OSError) as error:
-                raise self._unreachable(error) from None
+                raise self._session.unreachable(error) from None
             async with opened:
                 yield opened
 
@@ -342,13 +319,15 @@ class Client:
     ) -> bytes | KubeError:
         """One request: its answer, or what went wrong."""
         started = time.perf_counter()
-        message = f"{method} {target} HTTP/1.1\r\n{self._head}{more}\r\n".encode() + data
+        message = f"{method} {target} HTTP/1.1\r\n{self._session.head}{more}\r\n".encode() + data
         try:
-            answer = await self._pool.exchange(message, REQUEST_SECONDS, repeatable=method == "GET", fence=fence)
+            answer = await self._session.pool.exchange(
+                message, REQUEST_SECONDS, repeatable=method == "GET", fence=fence
+            )
             body = answer.body()
         except (OSError, ValueError) as error:
             self._observed(method, 0, started)
-            return self._unreachable(error)
+            return self._session.unreachable(error)
         self._observed(method, answer.status, started)
         if 200 <= answer.status < 300:
             return body
@@ -357,18 +336,18 @@ class Client:
     async def _begun(self, target: str, idle: float | None, stack: AsyncExitStack) -> tuple[Answer, Connection]:
         """The head of an answer, and the connection over which the rest comes."""
         started = time.perf_counter()
-        message = f"GET {target} HTTP/1.1\r\n{self._head}\r\n".encode()
+        message = f"GET {target} HTTP/1.1\r\n{self._session.head}\r\n".encode()
         try:
-            answer, connection = await stack.enter_async_context(self._pool.stream(message, idle))
+            answer, connection = await stack.enter_async_context(self._session.pool.stream(message, idle))
         except OSError as error:
             self._observed("GET", 0, started)
-            raise self._unreachable(error) from None
+            raise self._session.unreachable(error) from None
         self._observed("GET", answer.status, started)
         return answer, connection
 
     async def _bear(self, error: KubeError, method: str, tries: int, shown: Shown) -> None:
         """Waits until the same request makes sense again; raises the error when it does not."""
-        if isinstance(error, Unauthorized) and tries == 1 and await self._renewed(shown):
+        if isinstance(error, Unauthorized) and tries == 1 and await self._session.renewed(shown):
             return
         code = error.code if isinstance(error, ApiError) else 0
         asked = error.retry_after if isinstance(error, ApiError) else 0.0
@@ -381,55 +360,9 @@ class Client:
             return
         raise error
 
-    async def _authorize(self) -> None:
-        """Shows what the credential says now."""
-        authorization = self._credential.header()
-        if authorization is None:
-            await self._renewed(self._shown)
-        elif authorization is not self._authorization:
-            self._show(authorization)
-
-    @property
-    def _shown(self) -> Shown:
-        return self._authorization, self._certificate
-
-    async def _renewed(self, shown: Shown) -> bool:
-        """Whether there are other credentials than those that were `shown`; fetches them if nobody has by now."""
-        if self._shown != shown:
-            return True
-        await self._credential.renew()
-        if self._credential.certificate() != self._certificate:
-            # Open connections keep showing the old certificate; what is read on them may go on.
-            left = self._pool
-            self._open()
-            await left.close()
-        self._show(self._credential.header() or "")
-        return self._shown != shown
-
-    def _show(self, authorization: str) -> None:
-        self._authorization = authorization
-        self._head = f"{self._common}Authorization: {authorization}\r\n" if authorization else self._common
-
-    def _open(self) -> None:
-        access = self.access
-        self._certificate = self._credential.certificate()
-        self._context = tls.context(access.trust, self._certificate) if access.server.startswith("https:") else None
-        self._show(self._credential.header() or "")
-        self._pool = Pool(
-            access.server,
-            self._context,
-            server_name=access.trust.server_name,
-            proxy=access.proxy,
-            limit=self._connections,
-        )
-
     def _observed(self, method: str, code: int, started: float) -> None:
         if self.observe is not None:
             self.observe(method, code, time.perf_counter() - started)
-
-    def _unreachable(self, error: Exception) -> Unreachable:
-        context = f" of context {self.access.context}" if self.access.context else ""
-        return Unreachable(f"the API server {self.access.server}{context} does not answer: {_reason(error)}")
 
 
 def selectors(label_selector: str = "", field_selector: str = "") -> dict[str, str]:
@@ -443,14 +376,6 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def _target(prefix: str, path: str, params: Params) -> str:
-    """What is asked for; ValueError is raised for a path that would be another request."""
-    target = f"{prefix}{path}?{urlencode(params)}" if params else f"{prefix}{path}"
-    if not target.isascii() or not target.isprintable() or " " in target:
-        raise ValueError(f"a path has to be quoted: {target!r}")
-    return target
-
-
 async def _refusal(answer: Answer, connection: Connection) -> ApiError:
     """The error that a streamed answer turns out to be."""
     try:
@@ -458,25 +383,3 @@ async def _refusal(answer: Answer, connection: Connection) -> ApiError:
     except OSError:
         body = b""
     return api_error(answer.status, body, answer.headers.get("retry-after", ""))
-
-
-def _reason(error: Exception) -> str:
-    match error:
-        case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted ({error.verify_message})"
-        case socket.gaierror():
-            return "its name is not known"
-        case TimeoutError():
-            return "no answer in time"
-        case OSError() if error.errno and not isinstance(error, ssl.SSLError):
-            return os.strerror(error.errno).lower()
-    return str(error) or type(error).__name__
-
-
-def _is_near(access: Access) -> bool:
-    """Whether compressing a list costs more than sending it: inside the cluster, and on this machine."""
-    host = urlsplit(access.server).hostname or ""
-    try:
-        return not access.context or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

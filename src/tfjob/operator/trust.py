@@ -39,6 +39,7 @@ class Place:
     patch: Callable[[Object], Object]
     content_type: str
     without: str
+    may_be_missing: bool = False
 
 
 def _admission(found: Object) -> Object | None:
@@ -68,6 +69,7 @@ CONVERSION = Place(
     patch=lambda config: {"spec": {"conversion": {"webhook": {"clientConfig": config}}}},
     content_type="application/merge-patch+json",
     without="jobs are served in v1 alone",
+    may_be_missing=True,  # where there is tensorflow.org alone
 )
 PLACES = (ADMISSION, CONVERSION)
 
@@ -75,7 +77,12 @@ PLACES = (ADMISSION, CONVERSION)
 async def publish(client: Client, place: Place, own: Sequence[bytes], now: datetime) -> None:
     """Sees to it that certificates (PEM) are trusted at a place, where it is in use; raises KubeError."""
     for attempt in range(1, TRIES + 1):
-        found = await client.get(place.resource, "", place.name)
+        try:
+            found = await client.get(place.resource, "", place.name)
+        except NotFound:
+            if place.may_be_missing:
+                return
+            raise
         settings = place.settings(found)
         if settings is None:
             return
