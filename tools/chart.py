@@ -27,21 +27,28 @@ NOTE = "# Written by tools/chart.py from the code; change that, not this.\n"
 
 def main(arguments: list[str]) -> int:
     """Writes the files, or compares them."""
-    stale = []
-    for name, text in files(CHART).items():
+    old = stale()
+    if "--check" in arguments:
+        if old:
+            print(f"not up to date: {', '.join(old)}; run tools/chart.py")
+        return 1 if old else 0
+    for name, text in old.items():
         target = CHART / name
-        if not target.exists() or target.read_text() != text:
-            stale.append(name)
-            if "--check" not in arguments:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(text)
-    if "--check" in arguments and stale:
-        print(f"not up to date: {', '.join(stale)}; run tools/chart.py")
-        return 1
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
     return 0
 
 
-def files(chart: Path) -> dict[str, str]:
+def stale() -> dict[str, str]:
+    """The files that are not as they should be, each with its proper text."""
+    return {
+        name: text
+        for name, text in files().items()
+        if not (CHART / name).exists() or (CHART / name).read_text() != text
+    }
+
+
+def files() -> dict[str, str]:
     """File of the chart -> its text; with every API version, of which the templates leave out what is not wanted."""
     versions = ApiVersions.read(",".join(KNOWN))
     rules = {
@@ -54,7 +61,7 @@ def files(chart: Path) -> dict[str, str]:
         "test": rbac.TEST_RULES,
     }
     return {
-        "Chart.yaml": _with_version((chart / "Chart.yaml").read_text()),
+        "Chart.yaml": _with_version((CHART / "Chart.yaml").read_text()),
         **{f"files/crds/{one['metadata']['name']}.yaml": NOTE + yaml_text([one]) for one in crds("", versions)},
         "files/rules.yaml": NOTE + yaml_text([rules]),
         "files/user-roles.yaml": NOTE + yaml_text([rbac.for_users(versions.groups)]),

@@ -73,8 +73,7 @@ def problems() -> list[str]:
     """Why the sources cannot be released: two versions, or a chart that is not of this code."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
     found = [] if project == __version__ else [f"pyproject.toml is {project}, tfjob.__version__ is {__version__}"]
-    stale = [name for name, text in chart.files(chart.CHART).items() if (chart.CHART / name).read_text() != text]
-    return found + [f"charts/{NAME}/{name} is not up to date; run tools/chart.py" for name in stale]
+    return found + [f"charts/{NAME}/{name} is not up to date; run tools/chart.py" for name in chart.stale()]
 
 
 def write_chart(folder: Path, image_name: str) -> None:

@@ -19,6 +19,12 @@ from tfjob.cli.durations import time_span
     help="An image whose program trains; unset: the operator's, with which the replicas only meet each other.",
 )
 @click.option(
+    "--api-version",
+    type=click.Choice(["kubeflow.org/v1", "tensorflow.org/v1alpha1"]),
+    default=None,
+    help="Of the job; unset: tensorflow.org/v1alpha1 where the cluster has it.",
+)
+@click.option(
     "-n", "--namespace", default="", metavar="NAME", callback=valid_namespace, help="Where the job runs; unset: here."
 )
 @click.option(
@@ -36,6 +42,7 @@ from tfjob.cli.durations import time_span
 def self_test(
     image: str,
     test_image: str,
+    api_version: str | None,
     namespace: str,
     pull_policy: str,
     pull_secret: str,
@@ -52,6 +59,8 @@ def self_test(
     from tfjob.cli import outcome
     from tfjob.kube import config
     from tfjob.kube.client import Client
+    from tfjob.kube.jobs import has_tf_jobs
+    from tfjob.kube.resources import JOB_KINDS, TF_JOBS, TFJOBS
     from tfjob.operator.rollout import NotReady
     from tfjob.operator.self_test import Failed, SelfTest, Trial
 
@@ -67,7 +76,9 @@ def self_test(
 
     async def connected() -> None:
         async with Client(access) as client:
-            await SelfTest(client, trial, click.echo).run(int(timeout.total_seconds()))
+            known = {one.api_version: one for one in JOB_KINDS.values()}
+            resource = known[api_version] if api_version else TF_JOBS if await has_tf_jobs(client) else TFJOBS
+            await SelfTest(client, trial, click.echo).run(resource, int(timeout.total_seconds()))
 
     try:
         asyncio.run(connected())

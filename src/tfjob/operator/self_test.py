@@ -1,21 +1,19 @@
 """The test of an installation: one small job from its creation to its end, and nothing left of it afterwards.
 
-    await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(120)
-
-It takes the documents' TfJob where the cluster has that kind, and a TFJob of kubeflow.org/v1 elsewhere.
+await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, 120)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.names import JOB_NAME_LABEL
+from tfjob.api.names import JOB_NAME_LABEL, TF_JOB_NAME_LABEL
 from tfjob.kube.client import Client
-from tfjob.kube.errors import ApiError, KubeError
-from tfjob.kube.jobs import has_tf_jobs
-from tfjob.kube.resources import CONFIG_MAPS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
+from tfjob.kube.errors import ApiError, KubeError, NotFound
+from tfjob.kube.resources import CONFIG_MAPS, PODS, SERVICES, TF_JOBS, Resource
 from tfjob.operator.rollout import until
 
 Object = dict[str, Any]
@@ -90,19 +88,21 @@ class SelfTest:
         self.say = say
         self._last = ""
 
-    async def run(self, seconds: int) -> None:
+    async def run(self, resource: Resource, seconds: int) -> None:
         """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time."""
-        resource = TF_JOBS if await has_tf_jobs(self.client) else TFJOBS
         name, namespace = self.trial.name, self.trial.namespace
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
         await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
         try:
             await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", seconds)
-            await until(self._unseen, f"the TensorBoard of {resource.kind} {name} does not answer", seconds)
+            await until(
+                lambda: self._unseen(resource), f"the TensorBoard of {resource.kind} {name} does not answer", seconds
+            )
             self.say("its TensorBoard answers")
         finally:
-            await self.client.delete(resource, namespace, name, propagation="Background")
-        await until(self._left, f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
+            with suppress(NotFound):
+                await self.client.delete(resource, namespace, name, propagation="Background")
+        await until(lambda: self._left(resource), f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
         self.say("deleted it, and its pods and services are gone")
 
     async def _ended(self, resource: Resource) -> str | None:
@@ -116,10 +116,10 @@ class SelfTest:
             raise Failed(f"{resource.kind} {self.trial.name} failed: {reason}")
         return None if state == "Succeeded" else f"{state or 'no operator looks after it'}: {reason}"
 
-    async def _unseen(self) -> str | None:
+    async def _unseen(self, resource: Resource) -> str | None:
         """What keeps the TensorBoard from being seen, as `kubectl proxy` would show it."""
         namespace = self.trial.namespace
-        selector = f"app=tensorboard,{JOB_NAME_LABEL}={self.trial.name}"
+        selector = f"app=tensorboard,{self._selector(resource)}"
         found = (await self.client.list(SERVICES, namespace, label_selector=selector)).items
         if not found:
             return "it has no Service"
@@ -130,11 +130,15 @@ class SelfTest:
             return error.message
         return None
 
-    async def _left(self) -> str | None:
-        selector = f"{JOB_NAME_LABEL}={self.trial.name}"
+    async def _left(self, resource: Resource) -> str | None:
+        selector = self._selector(resource)
         found = [
             f"{kind.kind} {one['metadata']['name']}"
             for kind in (PODS, SERVICES, CONFIG_MAPS)
             for one in (await self.client.list(kind, self.trial.namespace, label_selector=selector)).items
         ]
         return ", ".join(found) or None
+
+    def _selector(self, resource: Resource) -> str:
+        """What selects everything that belongs to the job."""
+        return f"{TF_JOB_NAME_LABEL if resource == TF_JOBS else JOB_NAME_LABEL}={self.trial.name}"
