@@ -10,7 +10,7 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,15 +25,26 @@ Object = dict[str, Any]
 FOLDER = "/ps-server"
 
 
+Patch = Callable[[Object], list[Object]]
+"""What to change in the spec of a pod, as a JSON patch."""
+
+
 @contextmanager
 def hosted_servers(client: Client, namespace: str, host: HostPython, folder: Path) -> Iterator[None]:
     """While it is open, the default parameter servers of a namespace find this machine's interpreter as `python`."""
+    with changed_pods(client, namespace, folder, lambda spec: server_patch(spec, host)):
+        yield
+
+
+@contextmanager
+def changed_pods(client: Client, namespace: str, folder: Path, patch: Patch) -> Iterator[None]:
+    """While it is open, every new pod of a namespace is changed."""
     certificate = certificates.make(["127.0.0.1"], datetime.now(UTC))
     pem = folder / "webhook.pem"
     pem.write_bytes(certificate.key + certificate.certificate)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(host))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(patch))
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -69,13 +80,13 @@ def _configuration(name: str, namespace: str, port: int, authority: bytes) -> Ob
     }
 
 
-def _handler(host: HostPython) -> type[BaseHTTPRequestHandler]:
+def _handler(patch: Patch) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             answer: Object = {"uid": review["request"]["uid"], "allowed": True}
-            if patch := _patch(review["request"]["object"]["spec"], host):
-                answer |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+            if changes := patch(review["request"]["object"]["spec"]):
+                answer |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(changes).encode()).decode()}
             body = json.dumps({**review, "response": answer}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -89,7 +100,7 @@ def _handler(host: HostPython) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _patch(spec: Object, host: HostPython) -> list[Object]:
+def server_patch(spec: Object, host: HostPython) -> list[Object]:
     """What a pod with a default parameter server lacks."""
     changes: list[Object] = []
     for index, container in enumerate(spec["containers"]):

@@ -32,7 +32,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-FILES = Path("/app/tf_files")
+FILES = Path(os.environ.get("TF_FILES", "/app/tf_files"))
 DATA = Path(__file__).parents[1] / "mnist" / "data"
 VALIDATION = 100
 TEST = 353

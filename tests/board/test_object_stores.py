@@ -22,7 +22,8 @@ from operating import free_port
 from running import wait_until
 from tfjob.plan.tensorboard import USER_ID
 
-pytestmark = [pytest.mark.root, pytest.mark.cluster]
+# The first time, the servers are built and the image is made.
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 TAG = "cross_entropy"
 TOKEN = "a-token-of-the-pod"

@@ -23,9 +23,11 @@ FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```
 END = "\x1f"
 RUNNING = "tfjob ps | awk '/ (Running|Pending|Restarting) / { print $1 }'"
 END_JOBS = f"for job in $({RUNNING}); do tfjob delete --yes $job; done"
-PATIENCE = 60.0
+PATIENCE = 120.0
 ROOT = Path(__file__).parents[2]
-IN_EXAMPLES = [ROOT / "docs" / "guides" / name for name in ("distributed.md", "tf-job.md")]
+GUIDES = ROOT / "docs" / "guides"
+DISTRIBUTED, FIRST_TF_JOB = GUIDES / "distributed.md", GUIDES / "tf-job.md"
+IN_EXAMPLES = {DISTRIBUTED, FIRST_TF_JOB}
 """Pages that tell their reader to work in the folder of the examples; the same on a cluster (tests/commands)."""
 
 

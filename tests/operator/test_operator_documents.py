@@ -45,7 +45,7 @@ def test_a_block_of_tensorflow_org_is_a_tf_job_with_jobs_and_services_of_its_ran
     submitted: Room, block: str
 ) -> None:
     team, name = submitted, NAMES[block]
-    pods = until_pods(team, f"tf_job_name={name}", block)
+    pods = until_pods(team, f"tf_job_name={name},job_type", block)
     stored = team.get(TF_JOBS, name)["spec"]
     runtime_id = stored["RuntimeId"]
     assert runtime_id == "x7y2" if block == "stored" else len(runtime_id) == 4

@@ -62,6 +62,10 @@ def test_a_training_comes_to_its_end_at_each_level(setting: Setting, file: str) 
         assert accuracy(lines) >= 0.95
         claim = setting.home / "claims" / "default" / f"{name}-output"
         assert (claim / "model" / "1" / "saved_model.pb").exists()
+    elif name == "retrain":
+        assert (setting.home / "claims" / "default" / "tf-files" / "retrain" / "labels.txt").exists()
+    elif name in ("between-graph", "tf_job.yaml"):
+        assert accuracy(lines) >= 0.85
 
 
 @pytest.mark.parametrize("file", OTHERS)
@@ -80,5 +84,6 @@ def test_the_failing_example_has_the_same_verdict_at_each_level(setting: Setting
 
 
 def test_every_example_is_in_the_matrix(everyones_examples: Path) -> None:
+    """Those with an Estimator have another TensorFlow, and a test of their own."""
     there = {str(path.relative_to(everyones_examples)) for path in everyones_examples.rglob("*.yaml")}
-    assert there == {*TRAININGS, *OTHERS, "failing/tfjob.yaml"}
+    assert there == {*TRAININGS, *OTHERS, "failing/tfjob.yaml", "estimator/tfjob.yaml", "estimator/chief.yaml"}
