@@ -50,7 +50,10 @@ def until_scalar(browser: Browser, url: str, tag: str) -> None:
     pages: list[str] = []
 
     def look() -> bool:
-        pages.append(browser.page(url))
+        try:
+            pages.append(browser.page(url))
+        except subprocess.CalledProcessError as error:
+            pages.append(str(error.stderr))  # a browser that crashes under load is started again
         return _shows_scalar(pages[-1], tag)
 
     wait_until(look, PATIENCE, lambda: f"no {tag} on the page: {re.sub('<[^>]*>', ' ', pages[-1])[-2000:]}")

@@ -29,9 +29,8 @@ def test_every_default_is_written_and_what_is_given_stays() -> None:
     }
 
 
-def test_an_id_and_an_image_of_the_users_own_stay() -> None:
-    spec = filled(RuntimeId="mine", tfImage="example.com/own:1")
-    assert (spec["RuntimeId"], spec["tfImage"]) == ("mine", "example.com/own:1")
+def test_an_image_of_the_users_own_stays() -> None:
+    assert filled(tfImage="example.com/own:1")["tfImage"] == "example.com/own:1"
 
 
 def test_a_parameter_server_without_a_template_gets_the_one_that_stands_for_the_default_server() -> None:
@@ -49,7 +48,7 @@ def test_a_parameter_server_that_brings_only_a_sidecar_keeps_its_template() -> N
 
 def test_what_is_complete_stays_as_it_is() -> None:
     once = filled({"template": TEMPLATE}, {"tfReplicaType": "PS"}, tensorboard={"logDir": "/logs"})
-    assert completed(once, "other", "example.com/other:1") == once
+    assert completed(once, "76no", "example.com/other:1") == once
 
 
 def test_the_spellings_of_the_documents_become_one() -> None:

@@ -107,21 +107,22 @@ def test_a_configuration_is_followed_without_a_restart(quiet_room: Room, operato
 
 
 def test_a_file_of_the_command_line_is_followed_in_place_of_the_config_map(
-    control_plane: Client, quiet_room: Room, tmp_path: Path
+    control_plane: Client, tmp_path: Path
 ) -> None:
     """It also says what default parameter servers run."""
     file, program = tmp_path / "config.yaml", tmp_path / "server.py"
     program.write_text("serve()\n")
     file.write_text(f"grpcServerFilePath: {program}\ntfImage: example.com/tf:2\n")
-    words = (f"--namespace={quiet_room.namespace}", f"--controller_config_file={file}")
-    with operating(control_plane.kubeconfig, *words) as operator:
+    config, namespace = control_plane.kubeconfig, control_plane.namespace()
+    words = (f"--namespace={namespace}", f"--controller_config_file={file}")
+    with room(config, namespace) as place, operating(config, *words) as operator:
         operator.wait_for("configuration read; accelerators: none")
         body = job("servers", worker=1)
         body["spec"]["tfReplicaSpecs"]["PS"] = {"replicas": 1}
-        quiet_room.create(body)
-        made = quiet_room.until_pods("servers", "ps-0", "worker-0")["ps-0"]["spec"]
+        place.create(body)
+        made = place.until_pods("servers", "ps-0", "worker-0")["ps-0"]["spec"]
         assert made["containers"][0]["image"] == "example.com/tf:2"
-        assert list(quiet_room.get(CONFIG_MAPS, "servers-ps-server")["data"].values()) == ["serve()\n"]
+        assert list(place.get(CONFIG_MAPS, "servers-ps-server")["data"].values()) == ["serve()\n"]
         file.write_text(BROKEN)
         operator.wait_for("the last good one is kept")
         file.write_text(f"accelerators: {{{OLD}: {{}}}}\n")

@@ -37,7 +37,7 @@ def refused(kubeconfig: Path, *words: str) -> str:
 def test_without_the_crd_it_says_how_to_get_it(own_cluster: Client) -> None:
     text = refused(own_cluster.kubeconfig)
     assert f"the cluster has no {CRD_NAME}" in text
-    assert "tfjob operator manifests --crd-only | kubectl apply -f -" in text
+    assert "tfjob operator manifests --crd-only --namespace-only | kubectl apply -f -" in text
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ labels:
 {{- if not .Values.metrics.enabled }}
 - --metrics-bind-address=0
 {{- end }}
+- --api-groups={{ include "tf-job-operator.groups" . | fromYamlArray | join "," }}
 {{- with .Values.gangScheduler }}
 - --gang-scheduler-name={{ . }}
 {{- end }}

@@ -22,7 +22,7 @@ def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[s
     image = spec.get("tfImage") or tf_image
     filled = {
         **spec,
-        "RuntimeId": spec.get("RuntimeId") or runtime_id,
+        "RuntimeId": runtime_id,
         "replicaSpecs": [_replica(replica, image) for replica in spec.get("replicaSpecs") or ()],
         "tfImage": image,
     }

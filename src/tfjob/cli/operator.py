@@ -123,10 +123,9 @@ def manifests(crd_only: bool, output: str, **options: Any) -> None:
     import msgspec
 
     from tfjob.operator import manifests as made
-    from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.yaml_text import yaml_text
 
-    crds = made.crds(options["namespace"], options["api_versions"] or ApiVersions())
+    crds = made.crds(options["namespace"], _versions(options["api_versions"], options["namespace_only"]))
     objects = crds if crd_only else made.manifests(_settings(**options))
     if output == "json":
         whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
@@ -212,6 +211,13 @@ def _on_cluster(
     asyncio.run(connected())
 
 
+def _versions(given: ApiVersions | None, namespace_only: bool) -> ApiVersions:
+    """Those that were asked for, else all that can be served: an operator of one namespace converts nothing."""
+    from tfjob.operator.api_versions import ApiVersions
+
+    return given or (ApiVersions().stored if namespace_only else ApiVersions())
+
+
 def _settings(
     image: str,
     namespace: str,
@@ -225,7 +231,6 @@ def _settings(
 ) -> Settings:
     """The choices of a command line; an image must be among them."""
     from tfjob.api.image_reference import image_fault
-    from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.manifests import Settings
 
     if not image:
@@ -252,5 +257,5 @@ def _settings(
         pull_secret=pull_secret,
         gang_scheduler=gang_scheduler_name,
         tensorboard_image=tensorboard_image,
-        api_versions=api_versions or (ApiVersions().stored if namespace_only else ApiVersions()),
+        api_versions=_versions(api_versions, namespace_only),
     )

@@ -23,6 +23,17 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
         raise click.BadParameter(str(error), ctx, param) from None
 
 
+def _groups(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    from tfjob.kube.resources import JOB_KINDS
+
+    known, given = [one.group for one in JOB_KINDS.values()], [word.strip() for word in value.split(",") if value]
+    for name in given:
+        if name not in known:
+            said = f"{name or 'an empty name'} is no group of jobs, known are {', '.join(known)}"
+            raise click.BadParameter(said, ctx, param)
+    return tuple(given)
+
+
 @click.command()
 @click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig; inside a pod none is needed.")
 @click.option(
@@ -33,6 +44,13 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
     metavar="NAME",
     callback=valid_namespace,
     help="Look after one namespace alone; a Role is enough for that.",
+)
+@click.option(
+    "--api-groups",
+    default="",
+    metavar="LIST",
+    callback=_groups,
+    help="Groups of jobs to look after, kubeflow.org and tensorflow.org; unset: those that the cluster has.",
 )
 @click.option(
     "--workers",
@@ -145,6 +163,7 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
 def run(
     context: str,
     namespace: str,
+    api_groups: tuple[str, ...],
     workers: int,
     leader_elect: bool,
     lease_namespace: str,
@@ -180,6 +199,7 @@ def run(
     logs.configure(json=log_format == "json", level=logging.getLevelNamesMapping()[log_level.upper()])
     options = Options(
         namespace=namespace,
+        groups=api_groups,
         workers=workers,
         leader_elect=leader_elect,
         lease_namespace=lease_namespace,

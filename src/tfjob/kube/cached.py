@@ -216,7 +216,8 @@ def _tf_job_of(cached: CachedJob) -> TFJob:
         "spec": msgspec.json.decode(cached.spec),
     }
     hub = converted(manifest, API_VERSION)
-    metadata = replace(cached.metadata, annotations=hub["metadata"]["annotations"])
+    # Whatever version a copy of it may have come from, here it is a TfJob.
+    metadata = replace(cached.metadata, annotations={**hub["metadata"]["annotations"], ORIGIN: TENSORFLOW})
     status = _status(bytes(msgspec.json.decode(cached.status, type=_WireTfJobStatus).details))
     shell = TFJob(metadata=metadata, status=status)
     try:

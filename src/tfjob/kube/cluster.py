@@ -29,7 +29,7 @@ from tfjob.api.served_v1beta import DETAILS
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.kube import errors, tf_jobs
-from tfjob.kube.cached import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, job_of
+from tfjob.kube.cached import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, decode_pod, job_of
 from tfjob.kube.client import Client
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.own_writes import OwnWrites
@@ -47,7 +47,7 @@ from tfjob.kube.resources import (
     Resource,
 )
 from tfjob.kube.store import Store
-from tfjob.kube.wrapped_pods import unwrapped, wrapper
+from tfjob.kube.wrapped_pods import has_failed, unwrapped, wrapper
 from tfjob.plan.actions import News
 from tfjob.plan.plan import is_finished
 from tfjob.plan.tasks import members
@@ -151,15 +151,16 @@ class KubeCluster:
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children that belong to this very job, by uid: a job of the same name before it had others."""
         if kind is Pod and origin(job).is_first:
-            wrappers = await self._children(Job, job)
-            return [unwrapped(one, self.pods.by_index(one.metadata.uid)) for one in wrappers]  # type: ignore[misc]
+            return [unwrapped(one, await self._pods_in(one)) for one in await self._children(Job, job)]  # type: ignore[misc]
         return await self._children(kind, job)
 
     async def create(self, child: AnyChild) -> None:
         """Makes a child and remembers it until its cache shows it."""
-        if isinstance(child, Pod) and _is_of_tf_job(child):
-            child = wrapper(child)
         try:
+            if isinstance(child, Pod) and _is_of_tf_job(child):
+                # What refuses the pod would refuse it to the Job controller, which tells nobody but its events.
+                await self.client.create(PODS, child.metadata.namespace, child, {"dryRun": "All"})
+                child = wrapper(child)
             answer = await self.client.create(self._resources[child.kind], child.metadata.namespace, child)
         except errors.AlreadyExists:
             raise AlreadyExists(child.metadata.name, ours=await self._is_ours(child)) from None
@@ -238,6 +239,16 @@ class KubeCluster:
         if kind in (Pod, Job) and not is_finished(job.status) and (missing := _missing(job, shown)):
             shown += await self._asked(job, missing)
         return shown
+
+    async def _pods_in(self, wrapping: Job) -> list[Pod]:
+        """The pods of a Job; of one that failed and shows none, those that the server has: a watch may be behind."""
+        uid = wrapping.metadata.uid
+        shown = self.pods.by_index(uid)
+        if shown or not has_failed(wrapping):
+            return shown
+        selector = f"batch.kubernetes.io/controller-uid={uid}"
+        found = await self.client.list(PODS, wrapping.metadata.namespace, label_selector=selector, type=msgspec.Raw)
+        return [decode_pod(one) for one in found.items]
 
     async def _asked(self, job: TFJob, missing: Set[str]) -> list[Any]:
         """Pods that a job had and no cache shows, asked of the server: a watch may be dead without knowing it."""
@@ -321,7 +332,8 @@ class KubeCluster:
         return ours
 
     def _cached(self, key: Key) -> CachedJob | None:
-        return self.jobs[key.kind].get(key.namespace, key.name)
+        jobs = self.jobs.get(key.kind)
+        return jobs.get(key.namespace, key.name) if jobs is not None else None
 
     def _wraps(self, key: Key, uid: str) -> bool:
         """Whether the pod of that name is one in a Job."""
@@ -361,10 +373,10 @@ def _owner(child: AnyChild) -> str | None:
 def _job_key(child: AnyChild) -> Key | None:
     """The job that a child, or the pod of a child, belongs to by its labels, else by its owner."""
     namespace, labels = child.metadata.namespace, child.metadata.labels
-    if FIRST_LABEL in labels:
-        return Key(namespace, labels.get(TF_JOB_NAME_LABEL, ""), TF_JOB)
     if name := labels.get(JOB_NAME_LABEL):
         return Key(namespace, name)
+    if FIRST_LABEL in labels and (name := labels.get(TF_JOB_NAME_LABEL)):
+        return Key(namespace, name, TF_JOB)
     owners = (owner for owner in child.metadata.owner_references if owner.kind in JOB_KINDS)
     return next((Key(namespace, owner.name, owner.kind) for owner in owners), None)
 

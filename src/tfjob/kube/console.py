@@ -192,7 +192,10 @@ class KubeConsole:
         present = self.again(record)
         while present is not None and not is_finished(present.job.status):
             status = present.job.status
-            noticed = status.observed_generation >= present.job.metadata.generation
+            # What stops a TfJob is an annotation, which changes no generation.
+            noticed = status.observed_generation >= present.job.metadata.generation and (
+                status.state == SUSPENDED or not origin(present.job).is_first
+            )
             if noticed and status.state == SUSPENDED and not self.run(pods_of(self.client, present.job)):
                 return
             if not noticed and time.monotonic() > deadline:

@@ -146,7 +146,7 @@ class Follower:
 
     def _containers(self) -> dict[Key, Container]:
         if self._known is None:
-            pods = [pod for pod in self._pods.all() if belongs(pod, self._first)]
+            pods = [pod for pod in self._pods.all() if belongs(pod, self.job or self._first)]
             self._known = {container.key: container for container in containers_of(pods, self._query.replica)}
         return self._known
 
@@ -236,7 +236,7 @@ class Follower:
             self._set(None)
 
     def _set(self, job: TFJob | None) -> None:
-        self.job = job
+        self.job, self._known = job, None  # which pods are a TfJob's is known when its random id is
         self._on_job(job)
         self._news()
 

@@ -47,10 +47,13 @@ async def show(client: Client, job: TFJob, port: int | None, ready: Callable[[Bo
         raise NotReady(f"TensorBoard {tensorboard_name(job)} has no pod that is ready")
 
     forward = PortForward(client, job.metadata.namespace, find_pod, PORT)
-    async with await _listen(forward, port) as server:
+    server = await _listen(forward, port)
+    try:
         url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"
         ready(Board(url, job.spec.tensor_board.log_dir, await _is_empty(url)))
-        await server.serve_forever()
+        await asyncio.get_running_loop().create_future()
+    finally:
+        server.close()  # without waiting: a page that is open asks again and again
 
 
 async def _listen(forward: PortForward, port: int | None) -> asyncio.Server:

@@ -42,10 +42,12 @@ async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterab
     `others` are the TfJobs of the namespace, `tf_image` is the operator's for jobs that name none.
     """
     metadata = job.metadata
-    runtime_id = job.status.runtime_id or metadata.annotations.get(RUNTIME_ID)
+    runtime_id = job.status.runtime_id
     if not runtime_id:
-        used = {_recorded(other) for other in others}
-        runtime_id = await draw(client, job, used)
+        used = {_recorded(other) for other in others if other.metadata.uid != metadata.uid}
+        given = metadata.annotations.get(RUNTIME_ID, "").lower()
+        # The id of another job is that of the job whose manifest was copied.
+        runtime_id = given if given and given not in used else await draw(client, job, used)
     stored = msgspec.json.decode(cached.spec, type=dict[str, Any])
     patch = difference(stored, completed(canonical_spec(stored), runtime_id, tf_image or DEFAULT_TF_IMAGE))
     if patch:

@@ -18,6 +18,7 @@ from tfjob.api.objects import (
     Job,
     ObjectMeta,
     Pod,
+    PodCondition,
     PodStatus,
 )
 from tfjob.api.types import CONTAINER_NAME
@@ -58,14 +59,23 @@ def unwrapped(job: Job, pods: Sequence[Pod]) -> Pod:
     return Pod(metadata=metadata, spec=made.spec, status=made.status)
 
 
+def has_failed(job: Job) -> bool:
+    """Whether the pod of a Job ended badly, or was deleted."""
+    return "Failed" in _held(job)
+
+
+def _held(job: Job) -> dict[str, PodCondition]:
+    return {condition.type: condition for condition in job.status.conditions if condition.status == "True"}
+
+
 def _without_pod(job: Job) -> PodStatus:
     """What a Job tells of a pod that is still to come, or is gone."""
-    held = {condition.type: condition for condition in job.status.conditions if condition.status == "True"}
+    held = _held(job)
     if "Complete" in held:
         done = ContainerTerminated(exit_code=0, finished_at=held["Complete"].last_transition_time)
         container = ContainerStatus(name=CONTAINER_NAME, state=ContainerState(terminated=done))
         return PodStatus(phase="Succeeded", container_statuses=[container])
-    if "Failed" in held:
+    if has_failed(job):
         # A pod that failed by itself is kept: this one was deleted before its end.
         return PodStatus(phase="Failed", reason="Terminated", message="its pod was deleted")
     return PodStatus(phase="Pending")

@@ -24,7 +24,7 @@ from tfjob.kube.server_version import server_version, version_problem
 from tfjob.operator import handover, rbac
 from tfjob.operator.handover import Step
 from tfjob.operator.manifests import Object, Settings, manifests, own_namespace
-from tfjob.operator.names import NAME, NAMESPACE
+from tfjob.operator.names import MAKE_CRDS, NAME, NAMESPACE
 from tfjob.operator.options import LEASE_NAME
 from tfjob.operator.rollout import established, gone, rolled_out, until
 
@@ -144,12 +144,14 @@ class Installation:
         if "TFJob" not in await self._served_kinds() and not await has_tf_jobs(self.client):
             raise Refused(
                 "the cluster does not know TFJob, and an operator of one namespace cannot make its CRD",
-                "Ask an administrator to run: tfjob operator manifests --crd-only | kubectl apply -f -",
+                f"Ask an administrator to run: {MAKE_CRDS}",
             )
 
     async def _others(self) -> list[Step]:
         """The steps that make other operators leave TFJobs to us."""
         place, restricted = self.settings.namespace, self.settings.one_namespace
+        if not self.settings.api_versions.kubeflow:
+            return []  # TFJobs may stay with whoever handles them
         try:
             deployments = await self._deployments()
             webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS)).items

@@ -190,6 +190,8 @@ def arguments(settings: Settings) -> list[str]:
         words.append(f"--namespace={settings.namespace}")
     else:
         words.append(f"--webhook-bind-address=:{WEBHOOK_PORT}")
+    # Its rights are for these, and CRDs of another setting may still be there.
+    words.append(f"--api-groups={','.join(settings.api_versions.groups)}")
     if settings.gang_scheduler:
         words.append(f"--gang-scheduler-name={settings.gang_scheduler}")
     words.append(f"--tensorboard-image={settings.tensorboard_image or beside(settings.image)}")

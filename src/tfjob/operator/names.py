@@ -13,6 +13,8 @@ WEBHOOK = "validate.tfjobs.kubeflow.org"
 WEBHOOK_PATH, CONVERSION_PATH = "/validate", "/convert"
 
 METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT = 8080, 8081, 9443
+MAKE_CRDS = "tfjob operator manifests --crd-only --namespace-only | kubectl apply -f -"
+"""The CRDs for an operator that converts nothing."""
 
 
 def labels() -> dict[str, str]:

@@ -43,6 +43,8 @@ class Options:
     """How one operator process works."""
 
     namespace: str = ""
+    groups: tuple[str, ...] = ()
+    """Of jobs to look after; none means those that the cluster has."""
     workers: int = 8
     leader_elect: bool = False
     lease_namespace: str = ""

@@ -43,7 +43,7 @@ from tfjob.operator.config_watch import ConfigMapWatch, Configuration, FileWatch
 from tfjob.operator.controller_config import ControllerConfig
 from tfjob.operator.listening import serving
 from tfjob.operator.metrics import Metrics, Sampled
-from tfjob.operator.names import host_names
+from tfjob.operator.names import MAKE_CRDS, host_names
 from tfjob.operator.options import LEASE_NAME, Options
 from tfjob.operator.samples import samples
 from tfjob.plan.pod_groups import is_volcano
@@ -246,11 +246,13 @@ async def look_around(client: Client, options: Options) -> list[str]:
             f"the cluster has no {groups.plural}.{groups.group}, which --gang-scheduler-name needs",
             f"Install the scheduler {options.gang_scheduler} with its CRDs first.",
         )
-    kinds = [kind for kind, resource in JOB_KINDS.items() if await _serves(client, resource)]
+    wanted = {kind: one for kind, one in JOB_KINDS.items() if not options.groups or one.group in options.groups}
+    kinds = [kind for kind, resource in wanted.items() if await _serves(client, resource)]
+    for kind, resource in wanted.items() if options.groups else ():
+        if kind not in kinds:
+            raise ConfigError(f"the cluster has no {resource.plural}.{resource.group}", f"Run: {MAKE_CRDS}")
     if not kinds:
-        raise ConfigError(
-            f"the cluster has no {CRD_NAME}", "Run: tfjob operator manifests --crd-only | kubectl apply -f -"
-        )
+        raise ConfigError(f"the cluster has no {CRD_NAME}", f"Run: {MAKE_CRDS}")
     if KIND in kinds:
         with suppress(Forbidden, NotFound):  # an operator of one namespace may not look
             if problem := crd_problem(await client.get(CRDS, "", CRD_NAME)):

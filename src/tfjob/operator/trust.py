@@ -39,7 +39,7 @@ class Place:
     patch: Callable[[Object], Object]
     content_type: str
     without: str
-    may_be_missing: bool = False
+    may_be_missing: bool
 
 
 def _admission(found: Object) -> Object | None:
@@ -61,6 +61,7 @@ ADMISSION = Place(
     patch=lambda config: {"webhooks": [{"name": WEBHOOK, "clientConfig": config}]},
     content_type="application/strategic-merge-patch+json",
     without="jobs are not judged on admission",
+    may_be_missing=True,  # where that is not wanted
 )
 CONVERSION = Place(
     CRDS,

@@ -90,6 +90,7 @@ class Webhook:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._asked = False
+        self._next: Certificate | None = None
         self._complaints: list[str] = []
 
     def fault(self) -> str:
@@ -129,11 +130,13 @@ class Webhook:
 
     async def _replaced(self, old: Certificate) -> Certificate:
         """The next certificate: trusted first and used then, so that no call meets one that is not known."""
-        new = self._new()
+        # One for all tries: more of them would push the other replicas' out of the bundle.
+        new = self._next = self._next or self._new()
         if await self.publish(old, new):
             await asyncio.sleep(self.spreading)
         elif self.clock() < old.expires:
             return old
+        self._next = None
         certificates.load(self._context, new)
         logger.info("webhook certificate replaced; the new one is valid until %s", new.expires.isoformat())
         return new
