@@ -22,7 +22,7 @@ from running import wait_until
 from served import serve_tfjobs, served
 from tfjob.api.origin import TENSORFLOW
 from tfjob.api.tf_job_crd import tf_job_crd
-from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS
+from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
 from tfjob.kube.tf_jobs import draw
 
 Object = dict[str, Any]
@@ -218,6 +218,29 @@ def test_a_job_that_is_deleted_takes_everything_with_it_though_no_operator_is_th
         team.delete(TF_JOBS, "short")
         for resource in kinds:
             wait_until(lambda kind=resource: not team.objects(kind, f"runtime_id={runtime_id}"), 90)  # type: ignore[misc]
+
+
+def test_the_manifest_of_another_job_gets_an_id_of_its_own(documents: Room) -> None:
+    """With all that was written into it, and whatever version it says that it is of."""
+    first = begin(documents, tf_job("original", replica("MASTER")), "master-0")
+    copied = tf_job("copied")
+    copied["spec"] = documents.get(TF_JOBS, "original")["spec"]
+    copied["metadata"]["annotations"] = {"tfjob/origin": "kubeflow.org/v1beta1"}
+    assert begin(documents, copied, "master-0") != first
+
+
+def test_what_refuses_a_pod_is_the_reason_why_the_job_waits(documents: Room) -> None:
+    team = documents
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"requests.memory": "1Mi"}}}
+    team.make(RESOURCE_QUOTAS, quota)
+    wait_until(lambda: "hard" in team.get(RESOURCE_QUOTAS, "none").get("status", {}), 90)
+    greedy = replica("MASTER")
+    greedy["template"]["spec"]["containers"][0]["resources"] = {"requests": {"memory": "1Gi"}}
+    team.make(TF_JOBS, tf_job("greedy", greedy))
+    wait_until(lambda: "exceeded quota" in team.get(TF_JOBS, "greedy").get("status", {}).get("reason", ""), 90)
+    assert until(team, "greedy", phase="Creating", state="Running")
+    team.delete(RESOURCE_QUOTAS, "none")
+    wait_until(lambda: len(pods(team, "greedy")) == 1, 90)
 
 
 def test_a_name_that_is_taken_means_another_id(documents: Room) -> None:
