@@ -287,6 +287,21 @@ def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(
         team.until("same", "Running")
 
 
+def test_an_operator_of_one_group_leaves_the_jobs_of_the_other_alone(own_cluster: Client) -> None:
+    """Its rights are for that group, and CRDs stay where the setting changes."""
+    serve_tfjobs(own_cluster)
+    own_cluster.apply(tf_job_crd())
+    config, namespace = own_cluster.kubeconfig, own_cluster.namespace()
+    with room(config, namespace) as team:
+        team.make(TF_JOBS, tf_job("left-alone", replica("MASTER")))
+        team.create(v1_job("seen", worker=1))
+        with operating(config, f"--namespace={namespace}", "--api-groups=kubeflow.org") as operator:
+            team.until_pods("seen", "worker-0")
+            assert {labels["resource"] for labels, _ in operator.samples("tfjob_cached_objects")} >= {"tfjobs", "pods"}
+            assert not operator.said("tensorflow.org")
+        assert "status" not in team.get(TF_JOBS, "left-alone")
+
+
 def test_a_manifest_of_tensorflow_org_becomes_a_tf_job_where_there_are_any(
     documents: Room, own_cluster: Client, tool: Installed, tmp_path: Path
 ) -> None:
