@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from devcluster.client import Client, KubectlFailed
 from running import wait_until
 from tfjob.api.crd import crd
+from tfjob.api.tf_job_crd import tf_job_crd
 
 
 def serve_tfjobs(client: Client) -> None:
     """Applies the CRD as `kubectl apply -f` does, and waits until jobs can be made."""
-    wait_until(lambda: _applied(client), 60)
+    wait_until(lambda: _applied(client, crd()), 60)
     wait_until(lambda: served(client), 60)
 
 
-def _applied(client: Client) -> bool:
+def serve_tf_jobs(client: Client) -> None:
+    """The same for the TfJobs of tensorflow.org."""
+    wait_until(lambda: _applied(client, tf_job_crd()), 60)
+    wait_until(lambda: served(client, "tfjobs.tensorflow.org"), 60)
+
+
+def _applied(client: Client, definition: dict[str, Any]) -> bool:
     """Whether the CRD is there; another process of the run may be making it in the same moment."""
     try:
-        client.kubectl("apply", "-f", "-", stdin=json.dumps(crd()))
+        client.kubectl("apply", "-f", "-", stdin=json.dumps(definition))
     except KubectlFailed as error:
         if not any(word in str(error) for word in ("AlreadyExists", "Conflict", "has been modified")):
             raise
@@ -26,10 +34,10 @@ def _applied(client: Client) -> bool:
     return True
 
 
-def served(client: Client) -> bool:
-    """Whether the API server knows TFJob."""
+def served(client: Client, name: str = "tfjobs") -> bool:
+    """Whether the API server knows TFJob, or another kind."""
     try:
-        client.kubectl("get", "tfjobs", "-n", "default")
+        client.kubectl("get", name, "-n", "default")
     except KubectlFailed:
         return False
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +71,20 @@ def url_of(running: Running) -> str:
     return next(found[0] for line in running.lines if (found := URL.search(line)))
 
 
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """Where the tool keeps its state; whatever becomes of a test, no process of it stays."""
+    yield tmp_path / "home"
+    for pid in processes_of(tmp_path / "home"):
+        os.kill(pid, signal.SIGKILL)
+
+
 @pytest.mark.tensorflow
 @pytest.mark.root  # paths of volumes are real only with mounts of one's own
 def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_afterwards(
-    tool: Installed, tmp_path: Path
+    tool: Installed, home: Path, tmp_path: Path
 ) -> None:
-    home, begin, stop = tmp_path / "home", tmp_path / "begin", tmp_path / "stop"
+    begin, stop = tmp_path / "begin", tmp_path / "stop"
     browser = Browser(tmp_path)
     run = Running(tool, home, manifest(tmp_path, "python", "-c", TRAINING, str(begin), str(stop)))
     url = url_of(run)
@@ -96,9 +105,8 @@ def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_after
 
 
 def test_it_is_started_again_if_it_ends_and_ends_with_the_run_even_if_that_is_killed(
-    tool: Installed, tmp_path: Path
+    tool: Installed, home: Path, tmp_path: Path
 ) -> None:
-    home = tmp_path / "home"
     run = Running(tool, home, manifest(tmp_path, "sleep", "100"))
     url_of(run)
     (server,) = (pid for pid in processes_of(home) if b"tensorboard.main" in Path(f"/proc/{pid}/cmdline").read_bytes())
