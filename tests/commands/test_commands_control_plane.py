@@ -150,6 +150,8 @@ def test_ctrl_c_only_detaches(there: CommandLine, team: Room) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     )
+    assert attached.stdout is not None
+    assert "goes-on" in attached.stdout.readline(), "it says that it has begun"
     team.until_pods("goes-on", "worker-0")
     attached.send_signal(signal.SIGINT)
     shown, _ = attached.communicate(timeout=60)

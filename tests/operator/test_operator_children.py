@@ -113,8 +113,8 @@ def test_conditions_counts_and_columns_follow_a_job_to_its_end(team: Room, contr
         "TFJobSucceeded",
     }
     described = control_plane.kubectl("describe", "tfjob", "story", "-n", team.namespace)
-    (created,) = [line for line in described.splitlines() if "SuccessfulCreatePod" in line]
-    for words in ("Normal", "tfjob-controller", "Created pods: ", "story-chief-0", "story-worker-0", "story-worker-1"):
+    created = "\n".join(line for line in described.splitlines() if "SuccessfulCreatePod" in line)
+    for words in ("Normal", "tfjob-controller", "Created pod", "story-chief-0", "story-worker-0", "story-worker-1"):
         assert words in created
 
 

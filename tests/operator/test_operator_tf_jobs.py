@@ -19,9 +19,8 @@ from plan.builders import job
 from room import Room, room, template
 from room import job as v1_job
 from running import wait_until
-from served import serve_tfjobs, served
+from served import serve_tf_jobs, serve_tfjobs
 from tfjob.api.origin import TENSORFLOW
-from tfjob.api.tf_job_crd import tf_job_crd
 from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
 from tfjob.kube.tf_jobs import draw
 
@@ -31,8 +30,7 @@ Object = dict[str, Any]
 @pytest.fixture(scope="module")
 def documents(own_cluster: Client) -> Iterator[Room]:
     """A cluster that has tensorflow.org alone, and an operator."""
-    own_cluster.apply(tf_job_crd())
-    wait_until(lambda: served(own_cluster), 60)
+    serve_tf_jobs(own_cluster)
     namespace = own_cluster.namespace()
     with (
         room(own_cluster.kubeconfig, namespace) as found,
@@ -256,7 +254,7 @@ def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(
     own_cluster: Client, tool: Installed, tmp_path: Path
 ) -> None:
     serve_tfjobs(own_cluster)
-    own_cluster.apply(tf_job_crd())
+    serve_tf_jobs(own_cluster)
     namespace = own_cluster.namespace()
     config = own_cluster.kubeconfig
     with room(config, namespace) as team, operating(config, f"--namespace={namespace}"):
@@ -290,7 +288,7 @@ def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(
 def test_an_operator_of_one_group_leaves_the_jobs_of_the_other_alone(own_cluster: Client) -> None:
     """Its rights are for that group, and CRDs stay where the setting changes."""
     serve_tfjobs(own_cluster)
-    own_cluster.apply(tf_job_crd())
+    serve_tf_jobs(own_cluster)
     config, namespace = own_cluster.kubeconfig, own_cluster.namespace()
     with room(config, namespace) as team:
         team.make(TF_JOBS, tf_job("left-alone", replica("MASTER")))
