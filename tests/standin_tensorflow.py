@@ -43,5 +43,5 @@ def write(archive: Path) -> None:
     (library,) = (path.parent for path in root.glob("usr/local/lib/python*/os.py"))
     files[f"{library.relative_to(root)}/site-packages/tensorflow.py"] = Path(__file__)
     program = Path(__file__).parents[1] / "src" / "tfjob" / "operator" / "meeting.py"
-    files["work/meeting.py"] = program
-    images.write(archive, IMAGE, files, ["python", "/work/meeting.py"], folders=("tmp",))
+    files["opt/meeting.py"] = program
+    images.write(archive, IMAGE, files, ["python", "/opt/meeting.py"], folders=("tmp",))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from conformance.cases import Case
+from conformance.case import Case
 from conformance.checks import Outcome
 from conformance.live_job import PATIENCE, LiveJob, Tool
 from conformance.manifests import Document

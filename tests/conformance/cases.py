@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from conformance import scripts
+from conformance.case import Case
 from conformance.checks import (
-    Check,
     attempts,
     both,
     bounded,
@@ -20,9 +17,7 @@ from conformance.checks import (
     succeeded,
     task_restarts,
 )
-from conformance.live_job import LiveJob
 from conformance.manifests import (
-    Document,
     batch_job,
     files_job,
     missing_program,
@@ -37,27 +32,6 @@ TIME_TO_TELL = ("sleep", "4")
 """Restarts in place are told by the machine they happen on; a job's end elsewhere must not come before that."""
 FULL = ("full",)
 """For cases in which it does not matter how far replicas are separated."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A manifest and what must come of it.
-
-    It is run attached, or, with a `script`, submitted and then treated as that says. `levels` names those of the local
-    cluster that it is asked of.
-    """
-
-    name: str
-    documents: list[Document]
-    check: Check
-    levels: tuple[str, ...] = ("full", "addresses", "ports")
-    script: Callable[[LiveJob], None] | None = None
-
-    @property
-    def job(self) -> str:
-        """The name of its job."""
-        name: str = self.documents[0]["metadata"]["name"]
-        return name
 
 
 GANG = {

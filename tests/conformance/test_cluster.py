@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from conformance import standin_image
+from conformance.case import Case
 from conformance.case_runner import CaseRunner, Place, lines_of
-from conformance.cases import CASES, Case
+from conformance.cases import CASES
 from conformance.manifests import remembering, replica, tfjob
 from devcluster import state
 from devcluster.client import Client

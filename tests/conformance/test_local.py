@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from conformance.case import Case
 from conformance.case_runner import CaseRunner, Place, lines_of
-from conformance.cases import CASES, Case
+from conformance.cases import CASES
 from conformance.manifests import replica, tfjob
 from installed import Installed
 

@@ -75,14 +75,7 @@ def assemble(
         container["name"]: _environment(container, pod, machine, runtimes[container["name"]], folder, dry_run)
         for container in containers
     }
-    context = volumes.Context(
-        pod=pod,
-        folder=folder,
-        references=machine.references,
-        node=machine.node,
-        claims=machine.claims,
-        mapping={**machine.config.volumes, **machine.volumes},
-    )
+    context = volume_context(pod, machine, folder)
     resolved = volumes.resolve(context, {name: value.declared for name, value in variables.items()})
     fresh = [] if dry_run else volumes.prepare(resolved, context, now)
     notes = [f"claim {claim.name} was not declared: made at {claim.folder}" for claim in fresh]
@@ -174,6 +167,18 @@ class _Texts:
             if note not in self.notes:
                 self.notes.append(note)
         return peers.rewrite(mount_paths.rewrite(text, mapping), self._network, names=False)
+
+
+def volume_context(pod: Pod, machine: Machine, folder: Path) -> volumes.Context:
+    """What the volumes of a pod are resolved by; `folder` is for those that only it has."""
+    return volumes.Context(
+        pod=pod,
+        folder=folder,
+        references=machine.references,
+        node=machine.node,
+        claims=machine.claims,
+        mapping={**machine.config.volumes, **machine.volumes},
+    )
 
 
 def _environment(

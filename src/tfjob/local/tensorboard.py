@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from tfjob.api.objects import Deployment, ObjectMeta, Pod
 from tfjob.controller.console import Board
 from tfjob.local import environment, volumes
-from tfjob.local.assembly import Machine
+from tfjob.local.assembly import Machine, volume_context
 from tfjob.local.images import chosen_interpreter
 from tfjob.local.refusal import Refusal
 from tfjob.plan.actions import News
@@ -80,14 +80,7 @@ def view(deployment: Deployment, machine: Machine, folder: Path) -> View:
     (container,) = pod_spec["containers"]
     metadata = ObjectMeta(name=deployment.metadata.name, namespace=deployment.metadata.namespace)
     pod = Pod(metadata=metadata, spec=pod_spec)
-    context = volumes.Context(
-        pod=pod,
-        folder=folder,
-        references=machine.references,
-        node=machine.node,
-        claims=machine.claims,
-        mapping={**machine.config.volumes, **machine.volumes},
-    )
+    context = volume_context(pod, machine, folder)
     python = interpreter(machine.python, machine.project)
     resolved = volumes.resolve(context, {})
     volumes.prepare(resolved, context, datetime.now(UTC))
