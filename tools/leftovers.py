@@ -27,8 +27,11 @@ PREFIX = "tfjob-ci-"
 GRACE = 10.0
 NEWBORN = 10.0
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run")
-NOT_OURS = ("pytest-of-", "uv-", "__autograph_generated_file", "__pycache__", "mnist-worker-", ".tensorboard-info")
-"""What pytest, uv, TensorFlow, a training that was killed and TensorBoard keep in TMPDIR."""
+NOT_OURS = (
+    *("pytest-of-", "uv-", "__autograph_generated_file", "__pycache__"),
+    *("mnist-worker-", "retrain-", ".tensorboard-info"),
+)
+"""What pytest, uv, TensorFlow, trainings that were killed and TensorBoard keep in TMPDIR."""
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MARK = b"TFJOB_POD="  # every process of a pod carries it
 CLUSTER_LINK = "tfjobdc"

@@ -15,6 +15,7 @@ import shutil
 import signal
 import tempfile
 import threading
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -55,9 +56,11 @@ def main():
 
     np.random.seed(1)
     tf.random.set_seed(1)
-    train(args, folder_for_results(args.output))
+    with folder_for_results(args.output) as output:
+        train(args, output)
 
 
+@contextmanager
 def folder_for_results(wanted):
     """The folder to write to, without the curves of an earlier run.
 
@@ -65,10 +68,12 @@ def folder_for_results(wanted):
     """
     if wanted == FILES and not wanted.is_dir():
         print(f"nothing is mounted at {wanted}: what this run writes goes with it", flush=True)
-        wanted = Path(tempfile.mkdtemp())
+        with tempfile.TemporaryDirectory(prefix="retrain-") as folder:
+            yield Path(folder)
+        return
     wanted.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(wanted / "training_summaries", ignore_errors=True)
-    return wanted
+    yield wanted
 
 
 def train(args, output):
