@@ -53,10 +53,12 @@ def check(
 
     found = {file: _judged(file, parameters, _judges(on, python, volumes, namespace)) for file in files}
     faulty = any(errors(problems) for problems, _ in found.values())
-    if output == "json":
+    if output != "text":
         from tfjob.cli.shapes import print_list
 
-        print_list("Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems])
+        print_list(
+            "Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems], output
+        )
         return outcome.BAD_INPUT if faulty else outcome.SUCCEEDED
     for file, (problems, jobs) in found.items():
         for problem in problems:

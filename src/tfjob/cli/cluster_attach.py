@@ -40,7 +40,7 @@ def attach(console: KubeConsole, submission: Submission, output: str) -> int:
     made = console.run(submit(console.client, submission, console.options))
     records = [console.record(job) for job in made]
     try:
-        detached = console.run(_follow_all(console.client, records, console.records, quiet=output == "json"))
+        detached = console.run(_follow_all(console.client, records, console.records, quiet=output != "text"))
     except KubeError:
         _tell_it_goes_on(records)  # whatever keeps us from following it
         raise

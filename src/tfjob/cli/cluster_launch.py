@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 from msgspec.structs import replace
 
@@ -9,7 +11,7 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
 from tfjob.cli.context import On, cluster_console
-from tfjob.cli.starting import Request, jobs_of, placed, tell
+from tfjob.cli.starting import Request, jobs_of, placed, tell, written
 from tfjob.kube import config
 from tfjob.kube.submission import Submission, submit
 
@@ -32,8 +34,9 @@ class ClusterLaunch:
                 raise outcome.Stop(
                     outcome.BAD_INPUT, f"{option} is about this machine, and the job is for a cluster", "Leave it out."
                 )
-        _, manifest = jobs_of(request)
+        data, manifest = jobs_of(request, cluster=True)
         tell(manifest.problems)
+        self.written = partial(written, request, data, manifest)
         self.on = on
         self.namespace = request.namespace
         default = config.load(on.context or None).namespace
@@ -55,8 +58,8 @@ class ClusterLaunch:
         with cluster_console(self.on, self.namespace) as console:
             made = console.run(submit(console.client, self.submission, console.options))
             records = [console.record(job) for job in made]
-        if output == "json":
-            print_list("Job", [job_shape(record) for record in records])
+        if output != "text":
+            print_list("Job", [job_shape(record) for record in records], output)
         for record in records if output == "text" else ():
             click.echo(next_commands(record))
         return outcome.SUCCEEDED

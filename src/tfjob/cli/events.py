@@ -19,8 +19,8 @@ def events(job: str, on: On, namespace: str, output: str) -> None:
 
     with console(on, namespace, write=False) as there:
         found = there.events(there.find(job))
-    if output == "json":
-        print_list("Event", [event_shape(event) for event in found])
+    if output != "text":
+        print_list("Event", [event_shape(event) for event in found], output)
         return
     rows = [
         [

@@ -20,8 +20,8 @@ def restarts(output: str) -> None:
     from tfjob.cli.tables import table
     from tfjob.plan.restarts import RETRY_TABLE, TF_JOB_TABLE, WAITS
 
-    if output == "json":
-        print_list("RetryRule", [retry_rule_shape(row) for row in RETRY_TABLE])
+    if output != "text":
+        print_list("RetryRule", [retry_rule_shape(row) for row in RETRY_TABLE], output)
         return
     titles = ["A REPLICA ENDS BY", "Never", "ExitCode", "OnFailure, Always", "COUNTS"]
     rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]

@@ -123,9 +123,9 @@ def _unfinished(record: Record) -> Record:
 
 
 def _show(record: Record, output: str, text: str) -> None:
-    from tfjob.cli.shapes import job_shape, print_json
+    from tfjob.cli.shapes import job_shape, print_object
 
-    if output == "json":
-        print_json("Job", job_shape(record))
+    if output != "text":
+        print_object("Job", job_shape(record), output)
     else:
         click.echo(text)

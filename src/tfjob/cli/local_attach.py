@@ -30,7 +30,7 @@ def attach(wanted: Sequence[Submission], output: str) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
-        asyncio.run(drive_all(home, started, quiet=output == "json"))
+        asyncio.run(drive_all(home, started, quiet=output != "text"))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
     return ended([one.run.name for one in started], records, output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from tfjob.api.problems import Problem, path_parts
 from tfjob.cli import outcome
 from tfjob.cli.context import state
 from tfjob.cli.manifest_file import pairs, without_secrets
-from tfjob.cli.starting import Request, jobs_of, placed, tell
+from tfjob.cli.script import is_script
+from tfjob.cli.starting import Request, jobs_of, placed, tell, written
 from tfjob.controller.cluster import Key
 from tfjob.local import absent_programs, admission, config, gpus, machine, missing_objects, runs, submission
 from tfjob.local.home import Home
@@ -41,6 +43,7 @@ class LocalLaunch:
             click.echo(note, err=True)
         record = without_secrets(data, manifest)
         self._entries = manifest.entries
+        self.written = partial(written, request, data, manifest)
         self.submissions = [
             Submission(placed(entry, entry.job, request.namespace, "default"), manifest.objects, record, options)
             for entry in manifest.entries
@@ -66,8 +69,8 @@ class LocalLaunch:
             records = [record(begun.run) for begun in started]
             for begun in started:
                 start_background(home, begun.run, begun.lock)
-        if output == "json":
-            print_list("Job", [job_shape(one) for one in records])
+        if output != "text":
+            print_list("Job", [job_shape(one) for one in records], output)
         for one in records if output == "text" else ():
             click.echo(next_commands(one))
         return outcome.SUCCEEDED
@@ -105,8 +108,8 @@ def options_of(request: Request) -> tuple[Options, list[str]]:
 
 
 def project_of(file: str) -> Path:
-    """The folder that a manifest's relative paths and its tfjob.toml start from."""
-    return Path.cwd() if file == "-" else Path(file).absolute().parent
+    """The folder that a manifest's relative paths and its tfjob.toml start from; a script's manifest is made here."""
+    return Path.cwd() if file == "-" or is_script(file) else Path(file).absolute().parent
 
 
 def local_problems(manifest: Manifest, options: Options, namespace: str) -> list[Problem]:

@@ -42,7 +42,7 @@ def logs(
 ) -> None:
     """Show the logs of one replica (worker-0), of one of its containers (worker-0/sidecar), or of all, by time.
 
-    With -o json every line is one object.
+    With -o json or -o yaml every line is one object.
     """
     from tfjob.controller.console import LogQuery
 
@@ -83,12 +83,10 @@ def _refuse_unknown(record: Record, replica: str | None, names: list[str], label
 
 
 def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:
-    if output == "json":
-        import msgspec
+    if output != "text":
+        from tfjob.cli.shapes import log_line_shape, print_line
 
-        from tfjob.cli.shapes import log_line_shape
-
-        click.echo(msgspec.json.encode(log_line_shape(line)).decode())
+        print_line(log_line_shape(line), output)
         return
     prefix = f"{line.replica:<{width}} | " if width else ""
     stamp = f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} " if timestamps and not begun else ""

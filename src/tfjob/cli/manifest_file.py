@@ -31,6 +31,11 @@ def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, M
     return data, manifests.load(data, "stdin" if file == "-" else file, values, name)
 
 
+def taken(data: bytes, source: str) -> Manifest:
+    """What a manifest holds that was made here."""
+    return manifests.load(data, source)
+
+
 def _content(file: str) -> bytes:
     if file.startswith(("http://", "https://")):
         command = click.get_current_context().info_name

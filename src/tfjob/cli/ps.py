@@ -21,8 +21,8 @@ def ps(everything: bool, all_namespaces: bool, on: On, namespace: str, output: s
     with console(on, namespace, write=False) as there:
         options = there.options
         shapes = [job_shape(record) for record in there.jobs(everything=everything, all_namespaces=all_namespaces)]
-    if output == "json":
-        print_list("Job", shapes)
+    if output != "text":
+        print_list("Job", shapes, output)
         return
     if not shapes:
         click.echo(f"no jobs; start one with: tfjob run FILE{options}")

@@ -41,8 +41,8 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         names = {(record.job.metadata.namespace, record.name) for record in found if record.current}
         runs = [] if there.shared else there.jobs(everything=True, all_namespaces=True)
         kept = [record.id for record in runs if (record.job.metadata.namespace, record.name) in names]
-    if output == "json":
-        print_list("Job", shapes)
+    if output != "text":
+        print_list("Job", shapes, output)
         return
     for record in found:
         click.echo(f"deleted {record.id}")
@@ -78,8 +78,8 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
         shapes = [job_shape(record) for record in doomed]
         for record in () if dry_run else doomed:
             there.delete(record)
-    if output == "json":
-        print_list("Job", shapes)
+    if output != "text":
+        print_list("Job", shapes, output)
         return
     for record in doomed:
         click.echo(f"{'would delete' if dry_run else 'deleted'} {record.id}")

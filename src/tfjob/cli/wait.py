@@ -35,7 +35,7 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
     """
     from tfjob.cli import outcome
     from tfjob.cli.report import ending
-    from tfjob.cli.shapes import job_shape, print_json
+    from tfjob.cli.shapes import job_shape, print_object
     from tfjob.controller.console import NotFound
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
@@ -54,8 +54,8 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
             if found is None:
                 raise NotFound(f"{record.id} was deleted meanwhile")
             record = found
-    if output == "json":
-        print_json("Job", job_shape(record))
+    if output != "text":
+        print_object("Job", job_shape(record), output)
     elif over or now == "suspended":
         click.echo(ending(record))
     else:
