@@ -39,8 +39,9 @@ class Request:
 class Launch(Protocol):
     """The jobs of a manifest, judged and ready to start somewhere."""
 
-    written: Callable[[], str]
-    """Gives the manifest of the jobs, for `tfjob run` or for `kubectl create`."""
+    @property
+    def written(self) -> Callable[[], str]:
+        """Gives the manifest of the jobs, for `tfjob run` or for `kubectl create`."""
 
     def show(self, output: str) -> int:
         """Prints what would start."""
