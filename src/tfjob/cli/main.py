@@ -18,8 +18,9 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry("run", "Run a manifest here and show its logs; the exit code is the job's."),
-    "submit": Entry("run", "Run a manifest in the background (= run --detach)."),
+    "init": Entry("init", "Write a manifest and a training script that run as they are."),
+    "run": Entry("run", "Run a manifest or a script and show its logs; the exit code is the job's."),
+    "submit": Entry("run", "Run a manifest or a script in the background (= run --detach)."),
     "check": Entry("check", "Say what is wrong with a manifest, and where."),
     "convert": Entry("convert", "Print a manifest in another API version."),
     "ps": Entry("ps", "List jobs."),
