@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import FILE
 from tfjob.cli.context import On, output_option, place, valid_namespace
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest.")
 @click.option(
     "--on",
@@ -63,7 +65,7 @@ def check(
     for file, (problems, jobs) in found.items():
         for problem in problems:
             click.echo(str(problem))
-        if not errors(problems):
+        if not errors(problems) and not is_quiet():
             click.echo(f"{file}: ok ({', '.join(jobs) or 'no job'})")
     return outcome.BAD_INPUT if faulty else outcome.SUCCEEDED
 

@@ -13,6 +13,7 @@ import msgspec
 
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.display import Display, level
 from tfjob.cli.starting import ended
 from tfjob.cli.troubles import show_outages
@@ -40,7 +41,9 @@ def attach(console: KubeConsole, submission: Submission, output: str) -> int:
     made = console.run(submit(console.client, submission, console.options))
     records = [console.record(job) for job in made]
     try:
-        detached = console.run(_follow_all(console.client, records, console.records, quiet=output != "text"))
+        detached = console.run(
+            _follow_all(console.client, records, console.records, quiet=output != "text" or is_quiet())
+        )
     except KubeError:
         _tell_it_goes_on(records)  # whatever keeps us from following it
         raise

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tfjob.api.conversion import canonical_type
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import On, cluster_console
 from tfjob.cli.starting import Request, jobs_of, placed, tell, written
 from tfjob.kube import config
@@ -61,7 +62,7 @@ class ClusterLaunch:
         if output != "text":
             print_list("Job", [job_shape(record) for record in records], output)
         for record in records if output == "text" else ():
-            click.echo(next_commands(record))
+            click.echo(record.name if is_quiet() else next_commands(record))
         return outcome.SUCCEEDED
 
     def attach(self, output: str) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @on_option
 @namespace_option
 @output_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,8 @@ def init(template: str, folder: str, force: bool) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (target / name).write_bytes(content)
+    if is_quiet():
+        return
     click.echo(f"wrote {' and '.join(str(target / name) for name in files)}: {TEMPLATES[template]}")
     click.echo(_next_commands(template, target))
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from tfjob.api.objects import Pod
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import state
 from tfjob.cli.display import Display, level
 from tfjob.cli.local_launch import start_all
@@ -30,7 +31,7 @@ def attach(wanted: Sequence[Submission], output: str) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
-        asyncio.run(drive_all(home, started, quiet=output != "text"))
+        asyncio.run(drive_all(home, started, quiet=output != "text" or is_quiet()))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
     return ended([one.run.name for one in started], records, output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ import click
 from tfjob.api.manifest import Entry, Manifest
 from tfjob.api.problems import Problem, path_parts
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import state
 from tfjob.cli.manifest_file import pairs, without_secrets
 from tfjob.cli.script import is_script
@@ -27,6 +29,8 @@ from tfjob.local.references import References, brought
 from tfjob.local.store import Store
 from tfjob.local.submission import Started, Submission
 from tfjob.plan import cleanup
+
+logger = logging.getLogger(__name__)
 
 CLEAN_POD_POLICY = "spec.runPolicy.cleanPodPolicy"
 ENDS_WITH_US = "None keeps no replica of an attached run: all end with it"
@@ -72,7 +76,7 @@ class LocalLaunch:
         if output != "text":
             print_list("Job", [job_shape(one) for one in records], output)
         for one in records if output == "text" else ():
-            click.echo(next_commands(one))
+            click.echo(one.name if is_quiet() else next_commands(one))
         return outcome.SUCCEEDED
 
     def attach(self, output: str) -> int:
@@ -95,7 +99,9 @@ def options_of(request: Request) -> tuple[Options, list[str]]:
     python = str(Path(request.python).expanduser().absolute()) if os.sep in request.python else request.python
     if python:
         chosen_interpreter(Path(python), project)
+    logger.debug("configuration: %s", ", ".join(map(str, settings.files)) or "none")
     choice = machine.choose(request.level or settings.level, "off" if request.no_limits else settings.limits)
+    logger.debug("project folder %s, level %s, limits %s", project, choice.level, choice.limits)
     return Options(
         project=str(project),
         level=choice.level,

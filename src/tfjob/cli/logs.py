@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.completing import JOB, REPLICA
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job")
-@click.argument("replica", required=False)
+@click.argument("job", type=JOB)
+@click.argument("replica", required=False, type=REPLICA)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each replica.")
 @click.option("--since", callback=time_span, metavar="AGE", help="Only lines not older than this: 30s, 5m, 2h.")

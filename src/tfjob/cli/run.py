@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.completing import FILE
 from tfjob.cli.context import Command, On, on_option, output_option, valid_namespace
 from tfjob.cli.script import ScriptRequest, WithArguments, script_options
 
@@ -12,7 +13,7 @@ from tfjob.cli.script import ScriptRequest, WithArguments, script_options
 def _options(command: Command) -> Command:
     for option in reversed(
         (
-            click.argument("file", metavar="FILE|SCRIPT"),
+            click.argument("file", type=FILE, metavar="FILE|SCRIPT"),
             click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
             script_options,
             click.option(

@@ -7,6 +7,7 @@ import sys
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import output_option, state, valid_namespace
 
 
@@ -87,5 +88,5 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
         claims.delete(namespace, name, used_by=users)
     if output != "text":
         print_object("Claim", shape, output)
-    else:
+    elif not is_quiet():
         click.echo(f"deleted claim {name}")

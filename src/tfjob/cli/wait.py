@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import click
 
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
@@ -14,7 +16,7 @@ LONGEST_PAUSE = 60.0
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option(
     "--for",
     "wanted",
@@ -56,6 +58,8 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
             record = found
     if output != "text":
         print_object("Job", job_shape(record), output)
+    elif is_quiet():
+        pass
     elif over or now == "suspended":
         click.echo(ending(record))
     else:

@@ -43,9 +43,9 @@ CLASSES = 3
 
 def main():
     parser = argparse.ArgumentParser(description="Train on points of a spiral.")
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=64, help="points a step, over all workers")
-    parser.add_argument("--checkpoint-every", type=int, default=100, help="steps")
+    parser.add_argument("--checkpoint-every", type=int, default=50, help="steps")
     args = parser.parse_args()
 
     config = json.loads(os.environ.get("TF_CONFIG", "{}"))
@@ -70,7 +70,7 @@ def train(args, cluster, task):
     tf.keras.utils.set_random_seed(1)
     with strategy.scope():
         model = make_model()
-        optimizer = tf.keras.optimizers.Adam(3e-3)
+        optimizer = tf.keras.optimizers.Adam(1e-3)
         optimizer.build(model.trainable_variables)
 
     step = tf.Variable(0, dtype=tf.int64)
@@ -130,7 +130,7 @@ def spiral(count):
     random = np.random.default_rng(1)
     arms = np.arange(count) % CLASSES
     radius = random.uniform(0.1, 1, count)
-    angle = 4 * radius + 2 * np.pi * arms / CLASSES + random.normal(0, 0.1, count)
+    angle = 4 * radius + 2 * np.pi * arms / CLASSES + random.normal(0, 0.2, count)
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     return points.astype(np.float32), arms.astype(np.int64)
 

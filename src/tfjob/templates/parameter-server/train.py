@@ -83,7 +83,7 @@ def coordinate(args):
     tf.keras.utils.set_random_seed(1)
     with strategy.scope():
         model = make_model()
-        optimizer = tf.keras.optimizers.Adam(3e-3)
+        optimizer = tf.keras.optimizers.Adam(1e-3)
         optimizer.build(model.trainable_variables)
         # Our own counter: workers that step at the same time lose counts in Keras' optimizer.iterations.
         step = tf.Variable(0, dtype=tf.int64)
@@ -138,7 +138,7 @@ def spiral(count):
     random = np.random.default_rng(1)
     arms = np.arange(count) % CLASSES
     radius = random.uniform(0.1, 1, count)
-    angle = 4 * radius + 2 * np.pi * arms / CLASSES + random.normal(0, 0.1, count)
+    angle = 4 * radius + 2 * np.pi * arms / CLASSES + random.normal(0, 0.2, count)
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     return points.astype(np.float32), arms.astype(np.int64)
 

@@ -31,7 +31,7 @@ def main():
     layers = [tf.keras.layers.Dense(64, activation="relu") for _ in range(2)]
     model = tf.keras.Sequential([tf.keras.Input((2,)), *layers, tf.keras.layers.Dense(CLASSES)])
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=tf.keras.optimizers.Adam(3e-3), loss=loss, metrics=["accuracy"])
+    model.compile(optimizer=tf.keras.optimizers.Adam(1e-3), loss=loss, metrics=["accuracy"])
     CHECKPOINTS.mkdir(parents=True, exist_ok=True)
     callbacks = [tf.keras.callbacks.BackupAndRestore(str(CHECKPOINTS)), Told(args.epochs)]
     model.fit(*spiral(3000), batch_size=args.batch, epochs=args.epochs, verbose=0, callbacks=callbacks)
@@ -62,7 +62,7 @@ def spiral(count):
     random = np.random.default_rng(1)
     arms = np.arange(count) % CLASSES
     radius = random.uniform(0.1, 1, count)
-    angle = 4 * radius + 2 * np.pi * arms / CLASSES + random.normal(0, 0.1, count)
+    angle = 4 * radius + 2 * np.pi * arms / CLASSES + random.normal(0, 0.2, count)
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     return points.astype(np.float32), arms.astype(np.int64)
 
