@@ -82,7 +82,7 @@ EXAMPLES = {
     "operator uninstall": (("tfjob operator uninstall", "jobs stay"),),
     "operator manifests": (("tfjob operator manifests --image REGISTRY/tf-job-operator:TAG", "for kubectl apply"),),
     "operator run": (("tfjob operator run", "from a shell, with a kubeconfig"),),
-    "operator self-test": (("tfjob operator self-test", "a job to its end"),),
+    "operator self-test": (("tfjob operator self-test --image python:3.11-slim", "a job to its end"),),
 }
 """By how a command is called: lines to type, and what they do."""
 
