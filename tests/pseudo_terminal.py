@@ -22,7 +22,10 @@ class PseudoTerminal:
         self._outer, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(
-            command, env=env, cwd=cwd, stdin=inner, stdout=inner, stderr=inner, start_new_session=True
+            command,
+            env=env,
+            cwd=cwd,
+            preexec_fn=lambda: os.login_tty(inner),  # so that ^C is for it
         )
         os.close(inner)
         self.shown = ""
