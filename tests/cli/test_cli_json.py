@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from command_line import CommandLine
 from tfjob.cli.json_kinds import KINDS
@@ -43,6 +44,13 @@ def test_an_object_has_a_version_and_the_documented_fields(finished: CommandLine
     shape = json.loads(finished(*words))
     assert (shape.pop("apiVersion"), shape.pop("kind")) == ("tfjob/v1", kind)
     assert_documented(kind, shape)
+
+
+def test_yaml_says_the_same(finished: CommandLine) -> None:
+    for words in (("ps", "-a"), ("status", "fails"), ("events", "hello")):
+        assert yaml.safe_load(finished(*words, "-o", "yaml")) == json.loads(finished(*words, "-o", "json"))
+    lines = [json.loads(line) for line in finished("logs", "hello", "-o", "json").splitlines()]
+    assert list(yaml.safe_load_all(finished("logs", "hello", "-o", "yaml"))) == lines
 
 
 def test_log_lines_are_an_object_each(finished: CommandLine) -> None:
