@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.context import On, cluster_console, state
+from tfjob.cli.context import On, cluster_console, home, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +25,6 @@ class JobName(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Those that begin like it; `@latest` for who asks for it."""
-        from tfjob.controller.finding import LATEST
-
         known: set[str] = set()
         with suppress(Exception):  # whatever it is, a TAB is no place to tell it
             known = _jobs(ctx)
@@ -59,6 +57,7 @@ class FileName(click.types.StringParamType):
         return [CompletionItem(incomplete, type="file")]
 
 
+LATEST = "@latest"
 JOB, REPLICA, FILE = JobName(), ReplicaName(), FileName()
 
 
@@ -73,8 +72,9 @@ def _jobs(ctx: click.Context) -> set[str]:
     if on.cluster:
         with cluster_console(on, namespace) as there:
             return {record.name for record in there.jobs()}
-    with state(write=False) as (_, store):
-        return set(store.names(namespace or "default"))
+    from tfjob.local.job_names import job_names
+
+    return set(job_names(home().database, namespace or "default"))
 
 
 def _replicas(ctx: click.Context) -> list[str]:

@@ -88,8 +88,12 @@ def _missing_tensorflow(folder: Path) -> str:
     from pathlib import Path
 
     from tfjob.local.images import chosen_interpreter
+    from tfjob.local.refusal import Refusal
 
-    python = chosen_interpreter(None, folder)
+    try:
+        python = chosen_interpreter(None, folder)
+    except Refusal:  # `run` will say it
+        return ""
     program = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
     if not subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, check=False).returncode:
         return ""

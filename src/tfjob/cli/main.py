@@ -111,7 +111,9 @@ def cli() -> None:
     """Distributed TensorFlow jobs from one TFJob manifest.
 
     \b
-    tfjob run train.yaml        run it here, as processes
+    tfjob init                  a manifest and a script to begin with
+    tfjob run tfjob.yaml        run it here, as processes
+    tfjob run train.py          the same for a script alone
     tfjob ps                    what is there
     tfjob logs @latest -f       what it says
     """

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: str, output: str) -> None:
     """List jobs, the newest last.
 
-    With -w the list is kept up to date in a terminal; elsewhere a line is added for every change.
+    With -w the list is kept up to date in a terminal; elsewhere a line is added for every change, with -o json an
+    object.
     """
     columns = Columns(is_wide=output == "wide", namespaces=all_namespaces, runs=everything)
     form = "name" if is_quiet() else "text" if output == "wide" else output

@@ -14,7 +14,7 @@ from tfjob.api.problems import InvalidManifest, Problem, errors, in_order
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
 from tfjob.cli.context import On
-from tfjob.cli.manifest_file import read, taken
+from tfjob.cli.manifest_file import read, taken, without_contents
 from tfjob.cli.script import ScriptRequest, is_script, refuse_options_of_a_script, script_manifest
 from tfjob.controller.console import Record
 from tfjob.plan.plan import is_finished
@@ -82,7 +82,10 @@ def jobs_of(request: Request, *, cluster: bool = False) -> tuple[bytes, Manifest
 
 
 def written(request: Request, data: bytes, manifest: Manifest) -> str:
-    """A manifest with its parameters filled in and its job renamed: a script's as it is, a file's in v1."""
+    """A manifest with its parameters filled in and its job renamed: a script's as it is, a file's in v1.
+
+    What a Secret holds is not shown.
+    """
     if is_script(request.file):
         return data.decode()
     from msgspec import to_builtins
@@ -92,7 +95,7 @@ def written(request: Request, data: bytes, manifest: Manifest) -> str:
     from tfjob.cli.yaml_text import yaml_text
 
     jobs = [to_builtins(to_version(entry.written, API_VERSION)[0]) for entry in manifest.entries]
-    return yaml_text([*manifest.objects, *jobs])
+    return yaml_text([*without_contents(manifest.objects), *jobs])
 
 
 def tell(problems: Iterable[Problem]) -> None:

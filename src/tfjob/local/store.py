@@ -119,11 +119,6 @@ class Store:
             query = f"{query} and current = {int(current)}"
         return [_run(row) for row in self.connection.execute(f"{query} order by created", values)]
 
-    def names(self, namespace: str) -> list[str]:
-        """The names that mean a run now, for who needs no more of it."""
-        query = "select name from jobs where current and namespace = ?"
-        return [name for (name,) in self.connection.execute(query, (namespace,))]
-
     def current(self, key: Key) -> Run | None:
         """The run that a name means now."""
         row = self.connection.execute(
