@@ -115,7 +115,7 @@ def test_a_script_travels_in_a_config_map(there: CommandLine, team: Room) -> Non
     there("submit", "steps.py", "--name", "script", "--image", "python:3", "--workers", "2", "--", "--steps", "3")
     team.until_pods("script", "worker-0", "worker-1")
     assert team.get(CONFIG_MAPS, "script-script")["data"] == {"steps.py": (MANIFESTS / "steps.py").read_text()}
-    pod = team.pods("script")["script-worker-1"]
+    pod = team.pods("script")["worker-1"]
     (container,) = pod["spec"]["containers"]
     assert container["command"] == ["python", "/opt/tfjob-script/steps.py", "--steps", "3"]
     assert {"name": "script", "configMap": {"name": "script-script", "defaultMode": 420}} in pod["spec"]["volumes"]
