@@ -52,7 +52,7 @@ KINDS = {
         ("status",),
         {
             **JOB,
-            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, resources.",
+            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources.",
             "status": "The status object as a cluster would keep it.",
         },
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -12,7 +12,7 @@ from tfjob.cli.context import On, console, namespace_option, on_option, output_c
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfjob.controller.console import Record
+    from tfjob.controller.console import Console, Record
 
 
 @click.command()
@@ -28,15 +28,18 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
     With -w the list is kept up to date in a terminal; elsewhere a line is added for every change, with -o json an
     object.
     """
-    columns = Columns(is_wide=output == "wide", namespaces=all_namespaces, runs=everything)
-    form = "name" if is_quiet() else "text" if output == "wide" else output
+    is_wide = output == "wide"
+    form = "name" if is_quiet() else "text" if is_wide else output
     with console(on, namespace, write=False) as there:
+        where: Where = Nodes(there) if there.shared else Folders()
+        columns = Columns(where, is_wide=is_wide, namespaces=all_namespaces, runs=everything)
         if watch:
             from tfjob.cli.watching import watch_jobs
 
             watch_jobs(lambda: there.jobs(everything=everything, all_namespaces=all_namespaces), columns, form)
             return
         records = there.jobs(everything=everything, all_namespaces=all_namespaces)
+        rows = columns.rows(records) if form == "text" else []
         options = there.options
     if form in ("json", "yaml"):
         from tfjob.cli.shapes import job_shape, print_list
@@ -48,16 +51,52 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
     elif records:
         from tfjob.cli.tables import table
 
-        click.echo(table(columns.titles, columns.rows(records)))
+        click.echo(table(columns.titles, rows))
     else:
         click.echo(f"no jobs; start one with: tfjob run FILE{options}")
+
+
+class Where(Protocol):
+    """The last of the wide columns: where a job is."""
+
+    title: str
+
+    def __call__(self, record: Record) -> str:
+        """The cell of one job; empty if there is nothing to say."""
+
+
+class Folders:
+    """On this machine: the folder of its record."""
+
+    title = "FOLDER"
+
+    def __call__(self, record: Record) -> str:
+        """The folder."""
+        return record.folder
+
+
+class Nodes:
+    """On a cluster: the nodes that its pods are on; costs a request for a job that has not ended."""
+
+    title = "NODES"
+
+    def __init__(self, there: Console) -> None:
+        self._there = there
+
+    def __call__(self, record: Record) -> str:
+        """The names of the nodes."""
+        from tfjob.plan.plan import is_finished
+
+        replicas = () if is_finished(record.job.status) else self._there.replicas(record)
+        return ",".join(sorted({replica.node for replica in replicas if replica.node}))
 
 
 class Columns:
     """What `ps` shows of a job: a few columns, or all; `namespaces` and `runs` say what else tells jobs apart."""
 
-    def __init__(self, *, is_wide: bool = False, namespaces: bool = False, runs: bool = False) -> None:
+    def __init__(self, where: Where, *, is_wide: bool = False, namespaces: bool = False, runs: bool = False) -> None:
         self._is_wide = is_wide
+        self._where = where
         self._namespaces = namespaces or is_wide
         self._runs = runs
         self.titles = [
@@ -65,7 +104,7 @@ class Columns:
             *("NAME", "STATE", "READY", "RESTARTS", "AGE"),
             *(["DURATION", "ATTEMPT", "REPLICAS"] if is_wide else []),
             "REASON",
-            *(["FOLDER"] if is_wide else []),
+            *([where.title] if is_wide else []),
         ]
 
     def name(self, record: Record) -> str:
@@ -89,7 +128,7 @@ class Columns:
             age(record.created),
             *([_duration(record), str(status.attempt or "-"), _replicas(record)] if self._is_wide else []),
             record.reason or "-",
-            *([record.folder or "-"] if self._is_wide else []),
+            *([self._where(record) or "-"] if self._is_wide else []),
         ]
 
 

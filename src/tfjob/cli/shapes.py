@@ -78,6 +78,7 @@ def replica_shape(replica: Replica) -> dict[str, Any]:
         "restarts": replica.restarts,
         "exitCode": replica.exit_code,
         "address": replica.address,
+        "node": replica.node,
         "resources": replica.resources,
     }
 
