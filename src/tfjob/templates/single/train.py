@@ -7,6 +7,7 @@ A run that was cut off goes on after the last whole epoch. The data is made here
 
 import argparse
 import os
+import shutil
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
@@ -45,15 +46,19 @@ class Told(tf.keras.callbacks.Callback):
     def __init__(self, epochs):
         super().__init__()
         self.epochs = epochs
-        self.is_first = True
+        self.writer = None
 
     def on_epoch_begin(self, epoch, logs=None):
-        if self.is_first and epoch:
+        if self.writer:
+            return
+        if epoch:
             print(f"resumed after epoch {epoch}", flush=True)
-        self.is_first = False
+        else:
+            shutil.rmtree(OUTPUT / "logs", ignore_errors=True)  # an earlier training's
+        self.writer = tf.summary.create_file_writer(str(OUTPUT / "logs"))
 
     def on_epoch_end(self, epoch, logs=None):
-        write_scalars(epoch + 1, logs)
+        write_scalars(self.writer, epoch + 1, **logs)
         print(f"epoch {epoch + 1}/{self.epochs} loss {logs['loss']:.4f} accuracy {logs['accuracy']:.4f}", flush=True)
 
 
@@ -67,12 +72,13 @@ def spiral(count):
     return points.astype(np.float32), arms.astype(np.int64)
 
 
-def write_scalars(step, values):
+def write_scalars(writer, step, **values):
     """Do what tf.summary.scalar does, which needs the package tensorboard."""
     metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
-    with tf.summary.create_file_writer(str(OUTPUT / "logs")).as_default(step):
+    with writer.as_default(step):
         for name, value in values.items():
             tf.summary.write(name, tf.cast(value, tf.float32), metadata=metadata)
+    writer.flush()
 
 
 if __name__ == "__main__":
