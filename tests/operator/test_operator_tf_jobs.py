@@ -119,6 +119,11 @@ def test_a_job_of_the_documents_runs_and_shows_what_they_show(documents: Room, o
     assert config["cluster"]["ps"] == [f"ps-{runtime_id}-0:2222", f"ps-{runtime_id}-1:2222"]
     assert config["task"] == {"type": "master", "index": 0}
 
+    told = team.until_event("example-job", "SuccessfulCreateJob")["message"]
+    assert told.startswith("Created job")
+    assert f"master-{runtime_id}-0" in told
+    assert "SuccessfulCreatePod" not in {one["reason"] for one in team.events("example-job")}
+
     team.ends(master["metadata"]["name"], 0)
     status = until(team, "example-job", phase="Done", state="Succeeded")
     assert [(one["tf_replica_type"], one["state"], one["ReplicasStates"]) for one in status["replicaStatuses"]] == [
@@ -240,12 +245,25 @@ def test_what_refuses_a_pod_is_the_reason_why_the_job_waits(documents: Room) -> 
 
 
 def test_a_name_that_is_taken_means_another_id(documents: Room) -> None:
+    """By anybody, for any child; what was drawn costs as many requests for a hundred workers as for one."""
     team = documents
-    team.make(SERVICES, {"metadata": {"name": "worker-aaaa-1"}, "spec": {"ports": [{"port": 1}]}})
-    ids = iter(("used", "aaaa", "free"))
-    owner = job(name="draws", origin=TENSORFLOW, master=1, worker=2)
+    service = {"ports": [{"port": 1}]}
+    team.make(SERVICES, {"metadata": {"name": "worker-aaaa-99"}, "spec": service})
+    team.make(SERVICES, {"metadata": {"name": "tensorboard-bbbb"}, "spec": service})
+    team.make(CONFIG_MAPS, {"metadata": {"name": "cm-ps-cccc"}})
+    once = {"suspend": True, "template": template(restartPolicy="Never")}
+    team.make(JOBS, {"metadata": {"name": "master-dddd-0"}, "spec": once})
+    ours = {"training.kubeflow.org/operator-name": "tfjob-controller", "runtime_id": "eeee"}
+    team.make(JOBS, {"metadata": {"name": "worker-eeee-0", "labels": ours}, "spec": once})
+    ids = iter(("used", "aaaa", "bbbb", "cccc", "dddd", "eeee", "free"))
+    owner = job(name="draws", origin=TENSORFLOW, master=1, worker=100)
     owner = replace(owner, metadata=replace(owner.metadata, namespace=team.namespace))
     assert team.do(lambda: draw(team.client, owner, {"used"}, lambda: next(ids))) == "free"
+    asked: list[str] = []
+    team.client.observe = lambda method, code, seconds: asked.append(method)
+    assert team.do(lambda: draw(team.client, owner, set(), lambda: "free")) == "free"
+    team.client.observe = None
+    assert asked == ["GET"] * 6
 
 
 def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(
