@@ -79,10 +79,14 @@ async def refuse_if_in_use(client: Client, job: TFJob, options: str) -> None:
 
 async def as_kept(client: Client, manifest: dict[str, Any]) -> dict[str, Any]:
     """A v1 manifest as the cluster keeps such a job: a TfJob of tensorflow.org as that, where there are any."""
+    kept = as_kept_with_tf_jobs(manifest)
+    return kept if kept is manifest or await jobs.has_tf_jobs(client) else manifest
+
+
+def as_kept_with_tf_jobs(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A v1 manifest as a cluster that has TfJobs of tensorflow.org keeps such a job."""
     written_for = (manifest["metadata"].get("annotations") or {}).get(ORIGIN)
-    if written_for == TENSORFLOW and await jobs.has_tf_jobs(client):
-        return converted(manifest, TENSORFLOW)
-    return manifest
+    return converted(manifest, TENSORFLOW) if written_for == TENSORFLOW else manifest
 
 
 async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> TFJob:
