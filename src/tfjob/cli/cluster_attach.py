@@ -8,11 +8,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-import click
 import msgspec
 
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
+from tfjob.cli.cluster_creation import created, tell_it_goes_on
 from tfjob.cli.display import Display, level
 from tfjob.cli.starting import ended
 from tfjob.cli.troubles import show_outages
@@ -27,7 +27,7 @@ from tfjob.kube.job_states import PATIENCE, is_unseen
 from tfjob.kube.reflector import Reflector
 from tfjob.kube.resources import CORE_EVENTS
 from tfjob.kube.store import Store
-from tfjob.kube.submission import Submission, submit
+from tfjob.kube.submission import Submission
 from tfjob.plan.actions import News
 
 MOMENT_SECONDS = 1.0
@@ -37,23 +37,21 @@ _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 def attach(console: KubeConsole, submission: Submission, output: str) -> int:
     """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
-    made = console.run(submit(console.client, submission, console.options))
-    records = [console.record(job) for job in made]
+    records, detached = created(console, submission)
+    left = records
     try:
-        detached = console.run(_follow_all(console.client, records, console.records, quiet=output == "json"))
+        if not detached:
+            detached = console.run(_follow_all(console.client, records, console.records, quiet=output == "json"))
+            left = [record for record in map(console.again, records) if record is not None]
+    except KeyboardInterrupt:
+        detached = True  # before anybody listened for it, or after
     except KubeError:
-        _tell_it_goes_on(records)  # whatever keeps us from following it
+        tell_it_goes_on(records)  # whatever keeps us from following it
         raise
-    left = [record for record in map(console.again, records) if record is not None]
     if not detached:
         return ended([record.name for record in records], left, output)
-    _tell_it_goes_on(left)
+    tell_it_goes_on(left)
     return outcome.INTERRUPTED
-
-
-def _tell_it_goes_on(records: list[Record]) -> None:
-    for record in records:
-        click.echo(f"{record.name} goes on; stop it with: tfjob stop {record.name}{record.options}", err=True)
 
 
 async def _follow_all(client: Client, records: list[Record], kept: JobRecords, *, quiet: bool) -> bool:

@@ -15,7 +15,7 @@ from tfjob.cli.context import On, cluster_console
 from tfjob.cli.starting import Request, jobs_of, placed, tell
 from tfjob.kube import config
 from tfjob.kube.errors import KubeError
-from tfjob.kube.submission import Submission, as_kept, as_kept_with_tf_jobs, submit
+from tfjob.kube.submission import Submission, as_kept, as_kept_with_tf_jobs
 
 ONLY_HERE = {
     "python": "--python",
@@ -53,17 +53,17 @@ class ClusterLaunch:
 
     def detach(self, output: str) -> int:
         """Creates the jobs."""
+        from tfjob.cli.cluster_creation import created
         from tfjob.cli.report import next_commands
         from tfjob.cli.shapes import job_shape, print_list
 
         with cluster_console(self.on, self.namespace) as console:
-            made = console.run(submit(console.client, self.submission, console.options))
-            records = [console.record(job) for job in made]
+            records, interrupted = created(console, self.submission)
         if output == "json":
             print_list("Job", [job_shape(record) for record in records])
         for record in records if output == "text" else ():
             click.echo(next_commands(record))
-        return outcome.SUCCEEDED
+        return outcome.INTERRUPTED if interrupted else outcome.SUCCEEDED
 
     def attach(self, output: str) -> int:
         """Creates the jobs and follows them."""

@@ -133,8 +133,10 @@ class KubeConsole:
 
     def record(self, job: TFJob) -> Record:
         """A job of the cluster as commands show it."""
-        folder = self.records.folder_of(job)
-        return job_states.record(job, datetime.now(UTC), folder=folder, options=self.options)
+        folder, own = self.records.folder_of(job), job.metadata.namespace
+        # A manifest may name a namespace that the next command would not look in.
+        options = self.options if own == self.namespace else f"{self.options} -n {own}"
+        return job_states.record(job, datetime.now(UTC), folder=folder, options=options)
 
     def _gone(self, kept: JobRecord) -> Record:
         return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=self.options)
