@@ -105,7 +105,8 @@ class Kubelet:
             available = gpus.found(self.machine.environ)
             pod = gpus.hold(self.store, pod, available, self._is_live)
             if gpus.HELD not in pod.metadata.annotations:
-                self._store_status(pod, gpus.waiting(pod, available), Report())
+                peers = self.store.children(Pod, self.run.job.metadata.uid)
+                self._store_status(pod, gpus.waiting(pod, peers, available), Report())
                 return
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         hosts = self.run.folder / "hosts"
