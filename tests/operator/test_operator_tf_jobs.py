@@ -21,8 +21,13 @@ from room import job as v1_job
 from running import wait_until
 from served import serve_tf_jobs, serve_tfjobs
 from tfjob.api.origin import TENSORFLOW
+from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
 from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
 from tfjob.kube.tf_jobs import draw
+from tfjob.kube.wrapped_pods import wrapper
+from tfjob.plan.children import Settings
+from tfjob.plan.children import pod as planned
+from tfjob.plan.tasks import Task
 
 Object = dict[str, Any]
 
@@ -173,6 +178,32 @@ def test_a_pod_that_somebody_deletes_is_replaced_by_the_plan_and_not_by_its_job(
     wait_until(lambda: _is_new(team, "deleted", "worker-0", gone), 90)
     made = {one["metadata"]["name"]: one["metadata"]["uid"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")}
     assert made[f"worker-{runtime_id}-0"] != before[f"worker-{runtime_id}-0"]
+
+
+def test_a_job_makes_no_second_pod_where_the_server_drops_its_replacement_policy(documents: Room) -> None:
+    """As Kubernetes before 1.29 does: the pod that is being deleted is there for as long as it likes, and alone."""
+    team = documents
+    policy = TerminationPolicy(chief=ChiefReference())
+    owner = job(name="older", origin=TENSORFLOW, annotations={RUNTIME_ID: "old1"}, master=1, termination_policy=policy)
+    made = wrapper(planned(owner, Task("Master", 0), 1, Settings()))
+    spec = {key: value for key, value in made.spec.items() if key != "podReplacementPolicy"}
+    spec["template"] = {**spec["template"], "metadata": {"finalizers": ["example.com/still-ends"]}}
+    uid = team.make(JOBS, {"metadata": {"name": made.metadata.name}, "spec": spec})["metadata"]["uid"]
+
+    def found() -> list[Object]:
+        return team.objects(PODS, f"batch.kubernetes.io/controller-uid={uid}")
+
+    def held() -> set[str]:
+        return {one["type"] for one in team.get(JOBS, made.metadata.name)["status"].get("conditions") or ()}
+
+    wait_until(lambda: len(found()) == 1, 90)
+    name = found()[0]["metadata"]["name"]
+    team.runs(name)
+    team.delete(PODS, name)
+    wait_until(lambda: bool(held() & {"FailureTarget", "Failed"}), 90, lambda: str(found()))
+    assert [one["metadata"]["name"] for one in found()] == [name]
+    team.release(name)
+    wait_until(lambda: "Failed" in held() and not found(), 90, lambda: str(found()))
 
 
 def test_an_error_of_the_master_fails_the_job(documents: Room) -> None:
