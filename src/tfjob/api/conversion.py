@@ -71,12 +71,11 @@ def recorded_origin(api_version: str) -> dict[str, str]:
     return {ORIGIN: api_version}
 
 
-def written_metadata(job: TFJob) -> dict[str, Any]:
-    """A job's metadata for a version other than v1, whose manifests need no notes of ours."""
+def written_metadata(job: TFJob, *said: str) -> dict[str, Any]:
+    """A job's metadata for a version other than v1, whose manifests need no notes of ours; `said` are more of them."""
     metadata = own_metadata({"metadata": msgspec.to_builtins(job.metadata)})
-    noted = {
-        key: text for key, text in metadata.pop("annotations").items() if key not in (ORIGIN, RUNTIME_ID, PARALLELISM)
-    }
+    dropped = (ORIGIN, RUNTIME_ID, PARALLELISM, *said)
+    noted = {key: text for key, text in metadata.pop("annotations").items() if key not in dropped}
     return {**metadata, "annotations": noted} if noted else metadata
 
 

@@ -30,6 +30,8 @@ ORIGIN = "tfjob/origin"
 """Annotation: the apiVersion that the user wrote, where it is not v1; `origin.py` says what depends on it."""
 RUNTIME_ID = "tfjob/runtime-id"
 """Annotation: the random part of child names that v1alpha1 jobs have."""
+PS_PORT = "tfjob/ps-port"
+"""Annotation: the port of default parameter servers, whose replica has no container that could say it."""
 PARALLELISM = "tfjob/parallelism"
 """Annotation: how many replicas of a converted batch/v1 Job run at once."""
 
