@@ -32,6 +32,8 @@ RUNTIME_ID = "tfjob/runtime-id"
 """Annotation: the random part of child names that v1alpha1 jobs have."""
 PS_PORT = "tfjob/ps-port"
 """Annotation: the port of default parameter servers, whose replica has no container that could say it."""
+UNSAID = "tfjob/unsaid"
+"""Annotation: for each other version that has something to say which this one cannot, a `Note` of `served.py`."""
 PARALLELISM = "tfjob/parallelism"
 """Annotation: how many replicas of a converted batch/v1 Job run at once."""
 
