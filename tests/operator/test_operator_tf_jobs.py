@@ -234,6 +234,30 @@ def test_a_job_that_is_none_is_failed_with_the_place_of_the_fault(documents: Roo
     assert "spec.replicaSpecs[0].template: is missing" in status["reason"]
 
 
+def test_an_edit_that_is_not_sound_is_told_and_neither_obeyed_nor_rewritten(documents: Room) -> None:
+    """Here no webhook judges it."""
+    team = documents
+    begin(team, tf_job("edited", replica("MASTER"), replica("WORKER", 2)), "master-0", "worker-0", "worker-1")
+    before = {task: pod["metadata"]["uid"] for task, pod in pods(team, "edited").items()}
+    sound = team.get(TF_JOBS, "edited")["spec"]["replicaSpecs"]
+    broken = json.loads(json.dumps(sound))
+    broken[1] |= {"replicas": "none", "tfPrt": 3}
+    broken[1]["template"]["spec"]["terminationGracePeriodSeconds"] = "5"
+    team.patch(TF_JOBS, "edited", {"spec": {"replicaSpecs": broken}})
+    told = team.until_event("edited", "InvalidSpec")
+    assert told["type"] == "Warning"
+    assert "spec.replicaSpecs[1].tfPrt: unknown field" in told["message"]
+    wait_until(lambda: until(team, "edited", state="Running")["reason"].startswith("InvalidSpec: spec.replica"), 90)
+    found = team.get(TF_JOBS, "edited")
+    assert found["spec"]["replicaSpecs"] == broken
+    assert found["status"]["replicaStatuses"][1]["ReplicasStates"] == {"Running": 2}
+    assert {task: pod["metadata"]["uid"] for task, pod in pods(team, "edited").items()} == before
+
+    team.patch(TF_JOBS, "edited", {"spec": {"replicaSpecs": sound}})
+    until(team, "edited", state="Running", reason="")
+    assert {task: pod["metadata"]["uid"] for task, pod in pods(team, "edited").items()} == before
+
+
 def test_a_job_that_is_deleted_takes_everything_with_it_though_no_operator_is_there(
     documents: Room, own_cluster: Client
 ) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.completion import completed
+from tfjob.api.judgement import judge
 from tfjob.api.names import (
     OPERATOR_NAME,
     OPERATOR_NAME_LABEL,
@@ -20,9 +21,10 @@ from tfjob.api.names import (
     tensorboard_name,
 )
 from tfjob.api.objects import ObjectMeta
+from tfjob.api.problems import errors
 from tfjob.api.types import RUNTIME_ID, TFJob
 from tfjob.api.v1alpha1 import canonical_spec
-from tfjob.kube.cached import CachedJob
+from tfjob.kube.cached import CachedJob, tf_job_manifest
 from tfjob.kube.client import Client
 from tfjob.kube.errors import NotFound
 from tfjob.kube.jobs import difference
@@ -52,8 +54,11 @@ def drawn() -> str:
 async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterable[CachedJob], tf_image: str) -> bool:
     """Writes what is missing over the version that was read; whether anything was.
 
+    Into a spec that is not sound nothing is written: what cannot be read would be lost.
     `others` are the TfJobs of the namespace, `tf_image` is the operator's for jobs that name none.
     """
+    if errors(judge(tf_job_manifest(cached))):
+        return False
     metadata = job.metadata
     runtime_id = job.status.runtime_id
     if not runtime_id:
