@@ -37,6 +37,10 @@ UNREAD_ANNOTATIONS = (LAST_APPLIED,)
 """As long as the object itself, and nobody here reads them."""
 
 
+MISSHAPEN = (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError)
+"""What a spec raises that has other types than its schema says."""
+
+
 class CachedJob(msgspec.Struct, frozen=True):
     """A job whose spec and status stay encoded: most jobs of a cluster are finished and are never looked at again."""
 
@@ -200,9 +204,9 @@ def job_of(cached: CachedJob) -> TFJob:
     shell = TFJob(metadata=_of_kubeflow(cached.metadata), status=_status(cached.status))
     try:
         return with_defaults(replace(shell, spec=_specs.decode(cached.spec)))
-    except (msgspec.ValidationError, AttributeError, TypeError) as error:
+    except MISSHAPEN as error:
         spec = msgspec.json.decode(cached.spec)
-        problems = v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems
+        problems = errors(v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems)
         shell = replace(shell, spec=TFJobSpec(run_policy=_run_policy(spec)))
         raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
 
@@ -227,7 +231,7 @@ def _tf_job_of(cached: CachedJob) -> TFJob:
     shell = TFJob(metadata=metadata, status=status)
     try:
         job = with_defaults(replace(shell, spec=msgspec.convert(hub.get("spec"), TFJobSpec)))
-    except (msgspec.ValidationError, AttributeError, TypeError) as error:
+    except MISSHAPEN as error:
         raise InvalidJob(shell, errors(judge(manifest)) or [Problem("spec", str(error))]) from None
     # Its CRD takes any spec. One that runs is judged when it was edited, not by rules that came after it.
     unseen = status.attempt == 0 or status.observed_generation not in (0, cached.metadata.generation)
