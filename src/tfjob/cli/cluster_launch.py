@@ -61,12 +61,12 @@ class ClusterLaunch:
             click.echo(next_commands(record))
         return outcome.SUCCEEDED
 
-    def attach(self, output: str) -> int:
+    def attach(self, output: str, *, plain: bool) -> int:
         """Creates the jobs and follows them."""
         from tfjob.cli.cluster_attach import attach
 
         with cluster_console(self.on, self.namespace) as console:
-            return attach(console, self.submission, output)
+            return attach(console, self.submission, output, plain=plain)
 
 
 def canonical(job: TFJob) -> TFJob:

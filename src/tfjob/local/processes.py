@@ -13,6 +13,7 @@ MARK = "TFJOB_POD"
 """The environment variable that every process of a pod carries; its value is the pod's uid."""
 
 _HAS_PROC = os.path.isdir("/proc/self")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -30,10 +31,10 @@ def table() -> dict[int, tuple[int, int]]:
     return found
 
 
-def descendants(pid: int) -> dict[int, int]:
-    """pid -> resident bytes of every child, grandchild ... of `pid`."""
+def descendants(pid: int, everyone: dict[int, tuple[int, int]] | None = None) -> dict[int, int]:
+    """pid -> resident bytes of every child, grandchild ... of `pid`; `everyone` is a table that is at hand."""
     children: dict[int, list[int]] = {}
-    everyone = table()
+    everyone = table() if everyone is None else everyone
     for child, (parent, _) in everyone.items():
         children.setdefault(parent, []).append(child)
     found: dict[int, int] = {}
@@ -61,6 +62,12 @@ def start_time(pid: int) -> int | None:
     """When a process began, in kernel ticks since boot: with the pid it names one process for ever."""
     fields = _stat(pid) if _HAS_PROC else None
     return int(fields[19]) if fields else None
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """What a process has used of the CPU, with its children that have ended; None where the kernel does not say."""
+    fields = _stat(pid) if _HAS_PROC else None
+    return sum(map(int, fields[11:15])) / _TICKS if fields else None
 
 
 def marked(uid: str) -> list[int]:
