@@ -80,23 +80,23 @@ def panel(jobs: Sequence[Snapshot], now: datetime, width: int, height: int, hint
 
 
 def _headline(job: Snapshot, now: datetime, width: int) -> Text:
-    """`── mnist  Running 3/3 ─── 1 restart · 1m12s ──`, with the reason where there is one."""
+    """`── mnist · Running 3/3 · 1m12s · 1 restart`, with the reason where there is one.
+
+    Not drawn out to the terminal's edge: what is no longer than it must be does not break when the terminal shrinks.
+    """
     record = job.record
     status = record.job.status
-    restarts = f"{status.restarts} restart{'s' if status.restarts > 1 else ''} · " if status.restarts else ""
-    right = Text(f" {restarts}{age(record.created, now)} ──", style="dim")
-    left = Text.assemble(
-        ("── ", "dim"), (record.name, "bold"), "  ", (record.state, COLOURS.get(record.state, "")), f" {status.ready}"
-    )
-    left.rstrip()
-    if record.reason not in ("", record.state):
-        left.append(f" ({record.reason})")
-    if detail := status.message or record.note:
-        left.append(f": {' '.join(detail.split())}")
-    left.append(" ")
-    left = _cut(left, max(0, width - right.cell_len))
-    rule = Text("─" * (width - left.cell_len - right.cell_len), style="dim")
-    return _cut(left + rule + right, width)
+    parts = [
+        Text(record.name, style="bold"),
+        Text(f"{record.state} {status.ready}".rstrip(), style=COLOURS.get(record.state, "")),
+        Text(age(record.created, now)),
+    ]
+    if status.restarts:
+        parts.append(Text(f"{status.restarts} restart{'s' if status.restarts > 1 else ''}", style="yellow"))
+    reason = record.reason if record.reason != record.state else ""
+    if why := ": ".join(filter(None, (reason, " ".join((status.message or record.note).split())))):
+        parts.append(Text(why))
+    return _cut(Text.assemble(("── ", "dim"), Text(" · ").join(parts)), width)
 
 
 def _rows(job: Snapshot, layout: _Layout, most: int) -> list[Text]:

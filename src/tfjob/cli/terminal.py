@@ -18,7 +18,7 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Terminals that know these show what is between them at once; others ignore them."""
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
-ERASE_BELOW = "\x1b[J"
+ERASE_LINE, UP = "\x1b[2K", "\x1b[A"
 
 
 class Size(NamedTuple):
@@ -102,8 +102,9 @@ class Terminal:
             return ""
         width, height = self.size
         rows = sum(max(1, ceil(line.cells / width)) for line in self._drawn)
-        up = min(rows, height) - 1
-        return f"\r\x1b[{up}A{ERASE_BELOW}" if up else f"\r{ERASE_BELOW}"
+        # Line by line: tmux takes an erasure of all that is below its first line for one of the screen, and keeps the
+        # old panel in its history.
+        return f"\r{ERASE_LINE}{f'{UP}{ERASE_LINE}' * (min(rows, height) - 1)}"
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

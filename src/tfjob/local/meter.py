@@ -10,10 +10,10 @@ from pathlib import Path
 from tfjob.controller.console import Usage
 from tfjob.local import pod_files, processes
 
-CPU_SECONDS, TREE_SECONDS = 1.0, 5.0
+CPU_SECONDS, TREE_SECONDS = 1.0, 2.0
 """How often, at most, the time of known processes is read; and who they are and their memory, which costs much more."""
-SHARE = 0.01
-"""Of a core, that measuring may take: a machine with many processes is measured more seldom."""
+SHARE = 0.005
+"""Of a core, that either may take: many processes, or large ones, are measured more seldom."""
 
 
 @dataclass
@@ -39,29 +39,27 @@ class Meter:
     def measure(self, pods: Mapping[str, Path]) -> dict[str, Usage]:
         """By the keys of `pods`; a pod whose processes are not to be seen is left out."""
         now = self._clock()
-        if now >= self._next_tree or any(folder not in self._pods for folder in pods.values()):
-            self._find(pods)
-            self._next_tree = now + max(TREE_SECONDS, (self._clock() - now) / SHARE)
+        if now >= self._next_tree:
+            self._next_tree = now + max(TREE_SECONDS, _cost(lambda: self._find(pods)) / SHARE)
         if now >= self._next_reading:
-            self._read(now)
-            self._next_reading = now + max(CPU_SECONDS, (self._clock() - now) / SHARE)
+            self._next_reading = now + max(CPU_SECONDS, _cost(lambda: self._read(now)) / SHARE)
         found = {name: self._pods[folder] for name, folder in pods.items() if folder in self._pods}
         return {name: Usage(one.cpu, one.memory) for name, one in found.items() if one.pids}
 
     def _find(self, pods: Mapping[str, Path]) -> None:
         """Who belongs to each pod, and their memory: shared pages in part, for forked replicas share most of theirs."""
-        everyone = processes.table()
         known, self._pods = self._pods, {}
         for folder in pods.values():
             before = known.get(folder)
-            one = before if before and before.supervisor else _Measured(_supervisor(folder))
-            resident = processes.descendants(one.supervisor, everyone) if one.supervisor else {}
+            self._pods[folder] = before if before and before.supervisor else _Measured(_supervisor(folder))
+        below = processes.descendants_of([one.supervisor for one in self._pods.values() if one.supervisor])
+        for one in self._pods.values():
+            resident = below.get(one.supervisor, {})
             shares = {pid: processes.proportional_memory(pid) for pid in resident}
             one.memory = sum(resident[pid] if share is None else share for pid, share in shares.items())
             if not set(one.pids).issuperset(resident):
                 one.used = None  # what a new one has used before we knew it was not used just now
             one.pids = list(resident)
-            self._pods[folder] = one
 
     def _read(self, now: float) -> None:
         for one in self._pods.values():
@@ -71,6 +69,13 @@ class Meter:
                 one.cpu = max(0.0, used - one.used) / (now - self._read_at)
             one.used = used
         self._read_at = now
+
+
+def _cost(work: Callable[[], None]) -> float:
+    """Does it, and says how long this process was busy with it."""
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
 
 
 def _supervisor(folder: Path) -> int:

@@ -31,18 +31,24 @@ def table() -> dict[int, tuple[int, int]]:
     return found
 
 
-def descendants(pid: int, everyone: dict[int, tuple[int, int]] | None = None) -> dict[int, int]:
-    """pid -> resident bytes of every child, grandchild ... of `pid`; `everyone` is a table that is at hand."""
+def descendants(pid: int) -> dict[int, int]:
+    """pid -> resident bytes of every child, grandchild ... of `pid`."""
+    return descendants_of([pid])[pid]
+
+
+def descendants_of(pids: list[int]) -> dict[int, dict[int, int]]:
+    """The same of several processes, by one look at the machine."""
     children: dict[int, list[int]] = {}
-    everyone = table() if everyone is None else everyone
+    everyone = table()
     for child, (parent, _) in everyone.items():
         children.setdefault(parent, []).append(child)
-    found: dict[int, int] = {}
-    todo = list(children.get(pid, ()))
-    while todo:
-        child = todo.pop()
-        found[child] = everyone[child][1]
-        todo.extend(children.get(child, ()))
+    found: dict[int, dict[int, int]] = {pid: {} for pid in pids}
+    for pid, below in found.items():
+        todo = list(children.get(pid, ()))
+        while todo:
+            child = todo.pop()
+            below[child] = everyone[child][1]
+            todo.extend(children.get(child, ()))
     return found
 
 
