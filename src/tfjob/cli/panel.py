@@ -55,7 +55,7 @@ LEAST = {STATE: 10, CPU: 5, MEMORY: 9}
 
 def panel(jobs: Sequence[Snapshot], now: datetime, width: int, height: int, hint: str = "") -> list[Text]:
     """The lines, none of them wider than the terminal less one; at most half of its height, so that logs have room."""
-    width -= 1  # a line that fills a terminal's last column wraps in some and not in others
+    width = max(1, width - 1)  # a line that fills a terminal's last column wraps in some and not in others
     most = max(1, height // 2)
     told, hidden = jobs[:most], len(jobs) - most
     if hidden > 0:
@@ -120,8 +120,7 @@ class _Layout:
         self.width = width
         widths = {column: max(len(column.title), LEAST.get(column, 0)) for column in COLUMNS}
         widths[NAME] = min(max(map(cell_len, (NAME.title, *names))), max(8, width // 3))
-        widths[STATE] = max(map(len, (STATE.title, *states)), default=0)
-        widths[STATE] = max(widths[STATE], LEAST[STATE])
+        widths[STATE] = max(LEAST[STATE], min(max(map(len, states), default=0), width // 4))
         for priority in (2, 1, 0):
             self.widths = {column: widths[column] for column in COLUMNS if column.priority <= priority}
             self.left = width - INDENT - sum(cells + GAP for cells in self.widths.values())

@@ -10,8 +10,11 @@ from pathlib import Path
 from tfjob.controller.console import Usage
 from tfjob.local import pod_files, processes
 
-CPU_SECONDS, TREE_SECONDS = 1.0, 2.0
-"""How often, at most, the time of known processes is read; and who they are and their memory, which costs much more."""
+CPU_SECONDS, TREE_SECONDS = 1.0, 5.0
+"""How often, at most, the time of known processes is read; and who they are and their memory, which costs much more.
+
+Whose processes are not known yet is looked for as often as time is read.
+"""
 SHARE = 0.005
 """Of a core, that either may take: many processes, or large ones, are measured more seldom."""
 
@@ -34,13 +37,16 @@ class Meter:
         self._clock = clock
         self._pods: dict[Path, _Measured] = {}
         self._read_at = float("-inf")
-        self._next_reading = self._next_tree = float("-inf")
+        self._next_reading = self._found_at = float("-inf")
+        self._cost = 0.0
 
     def measure(self, pods: Mapping[str, Path]) -> dict[str, Usage]:
         """By the keys of `pods`; a pod whose processes are not to be seen is left out."""
         now = self._clock()
-        if now >= self._next_tree:
-            self._next_tree = now + max(TREE_SECONDS, _cost(lambda: self._find(pods)) / SHARE)
+        known = [self._pods.get(folder) for folder in pods.values()]
+        patience = TREE_SECONDS if all(one and one.pids for one in known) else CPU_SECONDS
+        if now >= self._found_at + max(patience, self._cost / SHARE):
+            self._found_at, self._cost = now, _cost(lambda: self._find(pods))
         if now >= self._next_reading:
             self._next_reading = now + max(CPU_SECONDS, _cost(lambda: self._read(now)) / SHARE)
         found = {name: self._pods[folder] for name, folder in pods.items() if folder in self._pods}
