@@ -192,5 +192,5 @@ def paint(lines: Sequence[Text], *, colour: bool) -> list[Painted]:
     written = StringIO()
     console = Console(file=written, force_terminal=True, color_system=system, legacy_windows=False)
     console.print(Text("\n").join(lines), end="", soft_wrap=True, highlight=False)
-    texts = written.getvalue().split("\n")
+    texts = written.getvalue().split("\n") if lines else []
     return [Painted(text, line.cell_len) for text, line in zip(texts, lines, strict=True)]
