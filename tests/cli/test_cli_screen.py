@@ -41,9 +41,8 @@ class Pty:
 
 @pytest.fixture
 def pty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pty]:
-    """A terminal; that its foreground is another's is left out of it."""
+    """A terminal that does not control us."""
     made = Pty()
-    monkeypatch.setattr(Terminal, "is_ours", True)
     monkeypatch.setattr(module, "PERIOD", 0.01)
     yield made
     made.stream.close()
@@ -94,6 +93,29 @@ def test_whatever_ends_a_run_the_terminal_is_given_back(pty: Pty) -> None:
     shown = pty.shown()
     assert "last words\r\n" in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_a_terminal_that_goes_away_ends_the_printing_and_not_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pty = Pty()
+    monkeypatch.setattr(sys, "stdout", pty.stream)
+    monkeypatch.setattr(module, "PERIOD", 0.01)
+    live = Live(Terminal(pty.stream), "", colour=True)
+    live.kept.append("/somewhere")
+
+    async def main() -> str:
+        async with live:
+            await asyncio.sleep(0.05)
+            os.close(pty.ours)
+            for text in ("first", "second"):
+                live.print(text)
+                await asyncio.sleep(0.05)
+        return "the end"
+
+    assert asyncio.run(main()) == "the end"
+    assert capsys.readouterr().err == "cannot print any longer (Input/output error); the logs go on in /somewhere\n"
+    pty.stream.close()
 
 
 def test_what_a_library_says_on_stderr_goes_above_the_panel(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -166,8 +167,15 @@ def _doing(replica: Replica, words: str) -> Text:
     """What a replica does, or how it ended."""
     if replica.exit_code is None or replica.phase == "Running":
         return Text(words)
-    ended = f"exited {replica.exit_code}" if replica.exit_code <= 128 else f"killed by signal {replica.exit_code - 128}"
+    ended = _ended(replica.exit_code)
     return Text(f"{ended}: {words}" if words and replica.exit_code else words or ended)
+
+
+def _ended(code: int) -> str:
+    try:
+        return f"killed by {signal.Signals(code - 128).name}" if code > 128 else f"exited {code}"
+    except ValueError:
+        return f"exited {code}"
 
 
 def _state(replica: Replica) -> str:

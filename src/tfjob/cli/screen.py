@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol, Self
@@ -141,13 +141,15 @@ class Live:
 
     async def __aexit__(self, *_: object) -> None:
         self._painting.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._painting
-        self._leave()
-        sys.stderr = self._stderr
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGQUIT):
-            loop.remove_signal_handler(number)
+        try:
+            with suppress(asyncio.CancelledError):
+                await self._painting
+        finally:
+            self._leave()
+            sys.stderr = self._stderr
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGQUIT):
+                loop.remove_signal_handler(number)
 
     async def _paint(self) -> None:
         await asyncio.sleep(PERIOD)
@@ -169,15 +171,12 @@ class Live:
         lines = paint(panel(jobs, datetime.now(UTC), size.width, size.height, self._hint), colour=self._colour)
         waiting, self._waiting = self._waiting, []
         self._size, self._next = size, time.monotonic() + CLOCK
-        self._terminal.show(waiting, lines)
+        self._show(waiting, lines)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """A view that fails must not end a training: what is left is printed plainly."""
         try:
             step()
-        except OSError as error:
-            self._given_up = True
-            self._otherwise.lose(error)
         except Exception as error:
             # The one place that must not let a fault of ours through: locally every replica would end with it.
             if os.environ.get("TFJOB_DEBUG"):
@@ -188,16 +187,18 @@ class Live:
 
     def _leave(self) -> None:
         """Shows what is left, and leaves the terminal."""
-        if self._given_up:
-            return
-        try:
+        if not self._given_up:
             waiting, self._waiting = self._waiting, []
-            self._terminal.show(waiting, ())
+            self._show(waiting, ())
+        with suppress(OSError):
+            self._terminal.close()
+
+    def _show(self, lines: Sequence[str], panel: Sequence[terminal.Painted]) -> None:
+        try:
+            self._terminal.show(lines, panel)
         except OSError as error:
             self._given_up = True
             self._otherwise.lose(error)
-        with suppress(OSError):
-            self._terminal.close()
 
     def _rest(self) -> None:
         """Ctrl-Z: the shell gets the terminal as it was; when we go on, SIGCONT opens the view again."""

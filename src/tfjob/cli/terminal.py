@@ -5,6 +5,7 @@ Nothing but the panel is ever drawn again: lines go where the terminal keeps the
 
 from __future__ import annotations
 
+import errno
 import os
 import termios
 from collections.abc import Sequence
@@ -55,11 +56,11 @@ class Terminal:
 
     @property
     def is_ours(self) -> bool:
-        """Whether we are in its foreground: a job in the background that changes it is stopped."""
+        """Whether we may change it: who is in the background of a terminal would be stopped for it."""
         try:
             return os.tcgetpgrp(self._descriptor) == os.getpgrp()
-        except OSError:
-            return False
+        except OSError as error:
+            return error.errno == errno.ENOTTY  # not the one that controls us, so that nobody stops us
 
     @property
     def is_open(self) -> bool:

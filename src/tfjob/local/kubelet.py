@@ -88,7 +88,7 @@ class Kubelet:
 
     def sync(self) -> None:
         """One look at every pod: start, report, stop, remove; of many that are to start, some wait for the next."""
-        spent = 0.0
+        until, started = time.monotonic() + STARTING_SECONDS, 0
         for pod in self.store.children(Pod, self.run.job.metadata.uid):
             watched = self._watched.setdefault(pod.metadata.uid, _Watched())
             folder = pod_folder(self.run.folder, pod)
@@ -97,10 +97,9 @@ class Kubelet:
             elif pod.status.phase not in ("Succeeded", "Failed"):
                 if was_launched(folder):
                     self._report(pod, folder, watched)
-                elif spent < STARTING_SECONDS:
-                    begun = time.monotonic()
+                elif not started or time.monotonic() < until:
                     self._start(pod, folder, watched)
-                    spent += time.monotonic() - begun
+                    started += 1
 
     def _start(self, pod: Pod, folder: Path, watched: _Watched) -> None:
         now = datetime.now(UTC)
