@@ -39,6 +39,7 @@ class Display:
         self.doings = Doings()
         self._job = job
         self._screen = screen
+        self._is_live = screen.width is not None
         self._shown = ("", "", "")
         self._owner = f"{job.metadata.name}/" if several else ""
         self.width = max((len(self._owner + name) for name in _labels(job)), default=0)
@@ -71,7 +72,7 @@ class Display:
         prefix = click.style(f"{name:<{self.width}} |", fg=colour)
         text = click.style(line.text, dim=True) if line.notice else line.text
         self._screen.print(f"{prefix} {text}")
-        if self._screen.width:
+        if self._is_live:
             self.doings.take(line)
 
     def news(self, news: News) -> None:

@@ -27,7 +27,7 @@ COLOURS = {
     "CrashLoopBackOff": "red",
     "Suspended": "yellow",
 }
-ATTENTION = ("Running", "Succeeded", "-")
+CALM = ("Running", "Succeeded", "-")
 """States of replicas that nobody needs to look at, the most interesting first; any other comes before them."""
 INDENT, GAP = 2, 2
 LEAST_DOING = 16
@@ -58,11 +58,10 @@ def panel(jobs: Sequence[Snapshot], now: datetime, width: int, height: int, hint
     """The lines, none of them wider than the terminal less one; at most half of its height, so that logs have room."""
     width = max(1, width - 1)  # a line that fills a terminal's last column wraps in some and not in others
     most = max(1, height // 2)
-    told, hidden = jobs[:most], len(jobs) - most
-    if hidden > 0:
-        told = jobs[: most - 1]
+    told = jobs if len(jobs) <= most else jobs[: most - 1]
+    hidden = len(jobs) - len(told)
     roomy = most >= LEAST_LINES
-    left = most - len(told) - (hidden > 0) - 2 * roomy
+    left = most - len(told) - bool(hidden) - 2 * roomy
     names = [replica.name for job in told for replica in job.replicas]
     layout = _Layout(names, [_state(replica) for job in told for replica in job.replicas], width)
     lines: list[Text] = []
@@ -73,8 +72,8 @@ def panel(jobs: Sequence[Snapshot], now: datetime, width: int, height: int, hint
         rows = _rows(job, layout, max(0, left) // (len(told) - number))
         left -= len(rows)
         lines += rows
-    if hidden > 0:
-        lines.append(_cut(Text(f"… {hidden + 1} more jobs", style="dim"), width))
+    if hidden:
+        lines.append(_cut(Text(f"… {hidden} more jobs", style="dim"), width))
     if roomy and hint:
         lines.append(_cut(Text(hint, style="dim"), width))
     return lines
@@ -185,7 +184,7 @@ def _state(replica: Replica) -> str:
 def _calm(replica: Replica) -> int:
     """How little a replica needs to be looked at."""
     state = _state(replica)
-    return ATTENTION.index(state) + 1 if state in ATTENTION else 0
+    return CALM.index(state) + 1 if state in CALM else 0
 
 
 def _cut(text: Text, width: int) -> Text:
