@@ -65,12 +65,12 @@ class ClusterLaunch:
             click.echo(next_commands(record))
         return outcome.INTERRUPTED if interrupted else outcome.SUCCEEDED
 
-    def attach(self, output: str) -> int:
+    def attach(self, output: str, *, plain: bool) -> int:
         """Creates the jobs and follows them."""
         from tfjob.cli.cluster_attach import attach
 
         with cluster_console(self.on, self.namespace) as console:
-            return attach(console, self.submission, output)
+            return attach(console, self.submission, output, plain=plain)
 
     def _kept(self) -> list[dict[str, Any]]:
         """The jobs as the cluster would keep them; only one written for tensorflow.org makes it worth asking."""

@@ -21,6 +21,7 @@ from tfjob.api.tf_job_crd import SHORT_NAME
 from tfjob.api.types import TFJob
 from tfjob.controller import finding
 from tfjob.controller.console import Board, Event, Line, LogQuery, NotFound, Record, Replica
+from tfjob.controller.replicas import replicas
 from tfjob.kube import errors, job_states, jobs
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
@@ -125,7 +126,7 @@ class KubeConsole:
     def replicas(self, record: Record) -> list[Replica]:
         """By the job's pods and what its status remembers."""
         pods = self.run(pods_of(self.client, record.job)) if record.current else []
-        return job_states.replicas(record.job, pods)
+        return replicas(record.job, pods)
 
     def events(self, record: Record) -> list[Event]:
         """Of the job and of its pods; a cluster keeps them for an hour."""
