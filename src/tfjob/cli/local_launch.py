@@ -79,7 +79,7 @@ class LocalLaunch:
             click.echo(one.name if is_quiet() else next_commands(one))
         return outcome.SUCCEEDED
 
-    def attach(self, output: str) -> int:
+    def attach(self, output: str, *, plain: bool) -> int:
         """Drives the jobs in this process."""
         from tfjob.cli.local_attach import attach
 
@@ -88,7 +88,7 @@ class LocalLaunch:
             for entry in self._entries
             if entry.job.spec.run_policy.clean_pod_policy == cleanup.NONE
         )
-        return attach(self.submissions, output)
+        return attach(self.submissions, output, plain=plain)
 
 
 def options_of(request: Request) -> tuple[Options, list[str]]:
