@@ -87,6 +87,24 @@ def write_layer(archive: Path, reference: str, layer: bytes, config: Mapping[str
     return _digest(manifest)
 
 
+def config_of(archive: Path) -> dict[str, Any]:
+    """The config of the one image of an archive: how it runs."""
+    with tarfile.open(archive) as files:
+
+        def read(name: str) -> dict[str, Any]:
+            content = files.extractfile(name)
+            assert content is not None
+            found: dict[str, Any] = json.load(content)
+            return found
+
+        def blob(descriptor: Mapping[str, Any]) -> dict[str, Any]:
+            return read("blobs/" + descriptor["digest"].replace(":", "/"))
+
+        (only,) = read("index.json")["manifests"]
+        config: dict[str, Any] = blob(blob(only)["config"])["config"]
+        return config
+
+
 def layer_of(folder: Path) -> bytes:
     """A folder as a layer: everything belongs to root, and times and order do not depend on when it was made."""
     layer = io.BytesIO()
