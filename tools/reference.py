@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import textwrap
 import types
 import typing
 from collections.abc import Iterator
@@ -118,9 +119,14 @@ def default_of(option: click.Option) -> str:
 
 
 def prose(text: str | None) -> str:
-    """A help text with its lines joined into paragraphs."""
-    paragraphs = (text or "").replace("\b", "").strip().split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    """A help text with its lines joined into paragraphs, but for those that click leaves as they are written."""
+    return "\n\n".join(map(paragraph, (text or "").strip().split("\n\n")))
+
+
+def paragraph(text: str) -> str:
+    """One of them; it is left as it is written if it begins with the mark for that."""
+    _, mark, lines = text.rpartition("\b\n")
+    return f"```text\n{textwrap.dedent(lines)}\n```" if mark else " ".join(text.split())
 
 
 def exit_codes() -> str:
