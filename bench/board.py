@@ -1,7 +1,7 @@
 """What our TensorBoard image costs: seconds to the first scalar and memory, beside TensorBoard's own program in it.
 
     python tools/image.py --tensorboard --output dist/board
-    python -m bench.board dist/board [--rounds 9]
+    python -m bench.board dist/board [--rounds 9]        on a busy machine: chrt -r 5 python -m bench.board ...
 
 Each server is started alone in the image's root file system (as root: chroot) with the image's own variables; the
 programs take turns. Started means that it serves the first scalar of a small event file, of a folder and of an S3
@@ -84,7 +84,7 @@ def row(found: list[Found]) -> str:
     parts_of = " + ".join(f"{median(one):.0f}" for one in zip(*(one.rss for one in found), strict=True))
     return (
         f"{median(times):8.2f} s ({times[0]:.2f} - {times[-1]:.2f}){median(one.cpu for one in found):7.2f} s"
-        f"{median(sum(one.rss) for one in found):6.0f} MB{parts_of:>16}"
+        f"{median(sum(one.rss) for one in found):6.1f} MB{parts_of:>16}"
         f"{median(one.pss for one in found):6.0f} MB{median(one.viewed for one in found):6.0f} MB"
     )
 

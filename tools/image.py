@@ -121,7 +121,8 @@ TENSORBOARD = Contents(
     files={CERTIFICATES: Path("/", CERTIFICATES)},
     programs={"tensorboard": Path(tensorboard_program.__file__)},
     optimize=2,
-    variables=("MALLOC_MMAP_THRESHOLD_=1048576",),  # else what a page took once is never given back
+    # Its threads share one heap without spare room, and what a page took once is given back.
+    variables=("MALLOC_ARENA_MAX=1", "MALLOC_TOP_PAD_=0", "MALLOC_MMAP_THRESHOLD_=1048576"),
 )
 BARE = Contents("interpreter", (), {})
 
