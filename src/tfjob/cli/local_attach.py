@@ -8,6 +8,7 @@ import signal
 from collections.abc import Sequence
 
 from tfjob.api.objects import Pod
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import state
 from tfjob.cli.display import Display, level
 from tfjob.cli.local_launch import start_all
@@ -35,7 +36,7 @@ def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
     screen = screen_for(plain=plain or output == "json", hint=HINT)
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
-        asyncio.run(drive_all(home, started, screen, quiet=output == "json"))
+        asyncio.run(drive_all(home, started, screen, quiet=output != "text" or is_quiet()))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
     return ended([one.run.name for one in started], records, output, width=screen.width)
