@@ -47,7 +47,7 @@ _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 def attach(console: KubeConsole, submission: Submission, output: str, *, plain: bool) -> int:
     """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
-    screen = screen_for(plain=plain or output == "json", hint=HINT)
+    screen = screen_for(plain=plain or output != "text" or is_quiet(), hint=HINT)
     records, detached = created(console, submission)
     left = records
     try:

@@ -33,7 +33,7 @@ HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 
 def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
-    screen = screen_for(plain=plain or output == "json", hint=HINT)
+    screen = screen_for(plain=plain or output != "text" or is_quiet(), hint=HINT)
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
         asyncio.run(drive_all(home, started, screen, quiet=output != "text" or is_quiet()))
