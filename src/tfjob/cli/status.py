@@ -26,17 +26,17 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
 
     with console(on, namespace, write=False) as there:
         record = there.find(job)
-        replicas = there.replicas(record)
+        replicas, storage = there.replicas(record), there.storage(record)
         events = [] if why.is_well(record) or output == "json" else there.events(record)
     if output == "json":
         shapes = [replica_shape(replica) for replica in replicas]
-        content = {**job_shape(record), "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
-        print_json("JobStatus", content)
+        full = {"storage": storage, "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
+        print_json("JobStatus", {**job_shape(record), **full})
         return
-    click.echo(_text(record, replicas, why.telling(events, record.job.status.start_time)))
+    click.echo(_text(record, storage, replicas, why.telling(events, record.job.status.start_time)))
 
 
-def _text(record: Record, replicas: list[Replica], events: list[Event]) -> str:
+def _text(record: Record, storage: str, replicas: list[Replica], events: list[Event]) -> str:
     from datetime import UTC, datetime
 
     from tfjob.cli import why
@@ -53,6 +53,7 @@ def _text(record: Record, replicas: list[Replica], events: list[Event]) -> str:
         f"  started    {clock(since)} UTC, {ago}",
         f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {status.attempt}",
         *([f"  files      {record.folder}"] if record.folder else []),
+        *([f"  data       {storage}"] if storage else []),
     ]
     if status.failure:
         lines.append(f"  why        {verdict(status.failure, status.reason)}")

@@ -23,9 +23,11 @@ from msgspec.structs import replace
 from tfjob.api.objects import Deployment, Pod
 from tfjob.controller.controller import Controller
 from tfjob.local import supervisor
+from tfjob.local.claims import Claims
 from tfjob.local.cluster import LocalCluster
 from tfjob.local.driving import is_settled, take_right
 from tfjob.local.home import Home, boot_id
+from tfjob.local.job_storage import SETTINGS, discard_unused
 from tfjob.local.kubelet import Kubelet
 from tfjob.local.machine import machine_of
 from tfjob.local.network import Network
@@ -59,7 +61,7 @@ class Driver:
         attached: bool,
         lock: int | None = None,
         on_news: Callable[[News], None] | None = None,
-        settings: Settings | None = None,
+        settings: Settings = SETTINGS,
     ) -> None:
         self.home = home
         self.store = store
@@ -104,6 +106,7 @@ class Driver:
                     await controller
                 if packages is not None:
                     packages.wait()
+            self._tidy()
             tick()
 
     def stop(self, reason: str = STOPPED) -> None:
@@ -145,6 +148,12 @@ class Driver:
                 self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=when)))
         if not pods:
             self.store.retire(self.uid)
+
+    def _tidy(self) -> None:
+        run = self.store.run(self.uid)
+        if run is not None:
+            with suppress(OSError, sqlite3.Error):
+                discard_unused(run.job, self.store, Claims(self.home.claims))
 
     async def _stop_what_is_left(self, tick: Callable[[], None]) -> None:
         """`cleanPodPolicy: None` keeps pods, but nothing outlives an attached run."""

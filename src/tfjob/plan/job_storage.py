@@ -36,13 +36,29 @@ def claim_name(job_name: str) -> str:
     return f"{job_name}-{VOLUME}"
 
 
+def storage_of(job: TFJob, *, for_all: bool = False) -> tuple[Object, Object] | None:
+    """The volume and its mount as the first replica type has them that has them; with `for_all` else our own."""
+    for kind in REPLICA_TYPES:
+        replica = job.spec.tf_replica_specs.get(kind)
+        spec: Object = ((replica.template if replica else None) or {}).get("spec") or {}
+        volume = next((one for one in spec.get("volumes") or () if one.get("name") == VOLUME), None)
+        mount = next(filter(None, map(_mount, _containers(spec))), None)
+        if volume and mount:
+            return volume, {name: value for name, value in mount.items() if name != "readOnly"}
+    if not for_all:
+        return None
+    claim = {"name": VOLUME, "persistentVolumeClaim": {"claimName": claim_name(job.metadata.name)}}
+    return claim, {"name": VOLUME, "mountPath": MOUNT_PATH}
+
+
 def with_storage(job: TFJob, task: Task, spec: Object, *, for_all: bool) -> Object:
     """The pod spec of a task with the variables; `for_all` adds the volume where no container mounts it.
 
     Without a mount of the volume the spec is returned as it is.
     """
-    if for_all and not any(_mount(container) for container in _containers(spec)):
-        spec = _mounted(job, spec)
+    storage = storage_of(job, for_all=True) if for_all else None
+    if storage and not any(_mount(container) for container in _containers(spec)):
+        spec = _mounted(spec, *storage)
     if not any(_mount(container) for container in _containers(spec)):
         return spec
     return {
@@ -55,12 +71,11 @@ def with_storage(job: TFJob, task: Task, spec: Object, *, for_all: bool) -> Obje
     }
 
 
-def _mounted(job: TFJob, spec: Object) -> Object:
-    """A pod spec whose main container mounts the volume, as another replica has it if any: they are to share it."""
+def _mounted(spec: Object, volume: Object, mount: Object) -> Object:
+    """A pod spec whose main container mounts the volume, as the other replicas have it: they are to share it."""
     main = main_template_container({"spec": spec})
     if not main:
         return spec
-    volume, mount = _elsewhere(job) or _own(job)
     volumes, mounts = spec.get("volumes") or [], main.get("volumeMounts") or []
     taken = {posixpath.normpath(one.get("mountPath") or "") for one in mounts}
     paths = (mount["mountPath"], *(f"/{name}" for name in islice(similar_names(VOLUME), len(taken) + 1)))
@@ -72,23 +87,6 @@ def _mounted(job: TFJob, spec: Object) -> Object:
         "containers": [{**one, "volumeMounts": mounts} if one is main else one for one in spec["containers"]],
         "volumes": volumes if named else [*volumes, volume],
     }
-
-
-def _elsewhere(job: TFJob) -> tuple[Object, Object] | None:
-    """The volume and its mount as the first replica type has them that has them."""
-    for kind in REPLICA_TYPES:
-        replica = job.spec.tf_replica_specs.get(kind)
-        spec: Object = ((replica.template if replica else None) or {}).get("spec") or {}
-        volume = next((one for one in spec.get("volumes") or () if one.get("name") == VOLUME), None)
-        mount = next(filter(None, map(_mount, _containers(spec))), None)
-        if volume and mount:
-            return volume, {name: value for name, value in mount.items() if name != "readOnly"}
-    return None
-
-
-def _own(job: TFJob) -> tuple[Object, Object]:
-    claim = {"name": VOLUME, "persistentVolumeClaim": {"claimName": claim_name(job.metadata.name)}}
-    return claim, {"name": VOLUME, "mountPath": MOUNT_PATH}
 
 
 def _told(container: Object, task: Task) -> Object:
