@@ -68,6 +68,10 @@ def run(
     stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it. On a cluster Ctrl-C only detaches: the
     job goes on, and the exit code is 130.
     """
+    if not on.cluster:
+        from tfjob.local import probe
+
+        probe.begin()  # while the rest of the tool is loaded
     from tfjob.cli.starting import Request, launch
 
     jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu))
