@@ -3,9 +3,9 @@
     python bench/launch.py [--pairs 9] [--without-tensorflow]
 
 A chief and two workers of a MultiWorkerMirroredStrategy, from the launch until all of them have done their first step.
-The loop gives each process a TF_CONFIG made by hand, on ports that were free. Tool and loop take turns, so that whatever
-else the machine does meets both; the figure is the median of the differences. Without TensorFlow the processes only say
-that they have started: the tool's own share, with less noise. Nothing here is a test.
+The loop gives each process a TF_CONFIG made by hand, on ports that were free. Tool and loop take turns, so that
+whatever else the machine does meets both; the figure is the median of the differences. Without TensorFlow the processes
+only say that they have started: the tool's own share, with less noise. Nothing here is a test.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def main() -> None:
     under_tool, bare = (statistics.median(side) for side in zip(*pairs, strict=True))
     added = statistics.median(one - other for one, other in pairs)
     print(f"medians of {len(pairs)} pairs: tool {under_tool:.3f} s, loop {bare:.3f} s, ratio {under_tool / bare:.2f}")
-    print(f"added {added * 1000:.0f} ms (at most {BOUND_SECONDS * 1000:.0f}); one minute's load {os.getloadavg()[0]:.1f}")
+    print(
+        f"added {added * 1000:.0f} ms (at most {BOUND_SECONDS * 1000:.0f}); one minute's load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def tool(folder: Path, program: Path) -> float:

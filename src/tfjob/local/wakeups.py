@@ -29,6 +29,7 @@ class Wakeups:
         self._watched: set[Path] = set()
         self._event = asyncio.Event()
         self._last = 0.0
+        self._again = False
         if sys.platform == "linux":
             with suppress(OSError):
                 self._descriptor = syscalls.inotify()
@@ -53,9 +54,11 @@ class Wakeups:
 
     async def pause(self) -> None:
         """Waits until it is worth while to look again."""
-        rest = REST_SECONDS if self._descriptor is not None else BUSY_SECONDS
+        rest = BUSY_SECONDS if self._descriptor is None or self._again else REST_SECONDS
+        self._again = False
         with suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), rest)
+            self._again = True  # a file's end is told just before its lock is free
         # Not more often than that, however much is written.
         await asyncio.sleep(max(0.0, self._last + BUSY_SECONDS - time.monotonic()))
         self._event.clear()
