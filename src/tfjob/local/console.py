@@ -50,9 +50,14 @@ class LocalConsole:
     def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """The runs whose name means them, or all."""
         namespace = None if all_namespaces else self.namespace
-        for run in runs.listed(self.store, namespace, everything=everything):
+        with self.store.snapshot():
+            found = runs.listed(self.store, namespace, everything=everything)
+            unsettled = [run for run in found if not is_settled(self.store, run.job.metadata.uid)]
+        for run in unsettled:
             self._keep_going(run)
-        return [record(run) for run in runs.listed(self.store, namespace, everything=everything)]
+        if unsettled:
+            found = runs.listed(self.store, namespace, everything=everything)
+        return [record(run) for run in found]
 
     def find(self, name: str) -> Record:
         """The run that `name` means, after seeing to it that it is driven if it should be."""
