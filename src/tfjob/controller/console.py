@@ -146,7 +146,7 @@ class Console(Protocol):
         """What happened to the job, in order."""
 
     def storage(self, record: Record) -> str:
-        """Where the job's own storage is, a folder or the name of a claim; empty while it has none that lasts."""
+        """Where the job's own storage is, a folder or a claim; empty while nothing was kept."""
 
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """How the lines of the containers that `replica` means are called: those that have, or had, a log."""

@@ -34,7 +34,7 @@ def make_folders(variables: Mapping[str, str], mounts: Iterable[Mount]) -> None:
 
 
 def folder_of(job: TFJob, claims: Claims, mapping: Mapping[str, Path]) -> Path | None:
-    """The folder of a job's storage; None while there is none that lasts. `mapping` leads volumes to folders."""
+    """The folder of a job's storage, once there is a file in it; `mapping` leads volumes to folders."""
     found = storage_of(job, for_all=True)
     if found is None:
         return None
@@ -43,15 +43,19 @@ def folder_of(job: TFJob, claims: Claims, mapping: Mapping[str, Path]) -> Path |
     path = (volume.get("hostPath") or {}).get("path")
     folder = mapping.get(VOLUME) or (claims.folder(job.metadata.namespace, claim) if claim else path and Path(path))
     whole = folder / (mount.get("subPath") or "") if folder else None
-    return whole if whole and whole.is_dir() else None
+    return whole if whole and _holds_files(whole) else None
 
 
 def discard_unused(job: TFJob, store: Store, claims: Claims) -> None:
     """Removes the claim that a job got without asking, if it holds no file and no pod uses it."""
     namespace, name = job.metadata.namespace, claim_name(job.metadata.name)
     claim = claims.find(namespace, name)
-    if claim is None or claim.record.declared or any(files for _, _, files in os.walk(claim.folder)):
+    if claim is None or claim.record.declared or _holds_files(claim.folder):
         return
     if not claim_users(store, name).get((namespace, name)):
         with suppress(OSError):  # somebody put something there meanwhile
             claims.discard(namespace, name)
+
+
+def _holds_files(folder: Path) -> bool:
+    return any(files for _, _, files in os.walk(folder))
