@@ -48,10 +48,12 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Ev
     message = f": {status.message}" if status.message and not status.failure else ""
     since = status.start_time or record.created
     ago = f"took {took(since, status.completion_time)}" if status.completion_time else f"{age(since)} ago"
+    # Of the job, or of the replica that was started most often: with parameter servers each restarts alone.
+    attempt = max([status.attempt, *(replica.attempts for replica in replicas)])
     lines = [
         f"{click.style(record.id, bold=True)}  {record.state}{because}{message}",
         f"  started    {clock(since)} UTC, {ago}",
-        f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {status.attempt}",
+        f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {attempt}",
         *([f"  files      {record.folder}"] if record.folder else []),
         *([f"  data       {storage}"] if storage else []),
     ]
