@@ -154,6 +154,9 @@ class Console(Protocol):
     def events(self, record: Record) -> list[Event]:
         """What happened to the job, in order."""
 
+    def storage(self, record: Record) -> str:
+        """Where the job's own storage is, a folder or a claim; empty while nothing was kept."""
+
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """How the lines of the containers that `replica` means are called: those that have, or had, a log."""
 
