@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
