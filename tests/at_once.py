@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,17 @@ SHARED = ("installed_wheel", "released", "finished", "running")
 INDEPENDENT = ("cli", "docs", "documents", "faults", "local", "training")
 """Rooms whose other tests go wherever there is room; elsewhere those of a file stay together."""
 
+LONGEST = ("released", "test_commands_nodes.py", "installed_wheel")
+"""Groups of few tests that take long: begun first, so that none of them is what all others wait for at the end."""
+
 _LOCK = pytest.StashKey[Any]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: no other test runs meanwhile, because it needs the cores for itself")
+    # xdist would put the groups in another order than ours: a process that is given one of tests that run alone waits
+    # for all others before each of them.
+    config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -28,9 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("tensorflow"):
             item.add_marker(pytest.mark.alone)
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    # Last, when nobody has anything else to do.
-    items.sort(key=_is_alone)
+    groups = {item: _group(item) for item in items}
+    sizes = Counter(groups.values())
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    # Large groups before small ones; tests that run alone last, when nobody has anything else to do.
+    items.sort(key=lambda item: (_is_alone(item), groups[item] not in LONGEST, -sizes[groups[item]]))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -47,7 +57,11 @@ def _is_alone(item: pytest.Item) -> bool:
 
 
 def _group(item: pytest.Item) -> str:
-    """The name that the tests of one process have in common."""
+    """The name that the tests of one process have in common; those of a place that run alone have their own."""
+    return f"{_place(item)} alone" if _is_alone(item) else _place(item)
+
+
+def _place(item: pytest.Item) -> str:
     callspec = getattr(item, "callspec", None)
     if callspec and "cluster" in callspec.params:
         return f"{item.path.name} {callspec.params['cluster']}"

@@ -373,7 +373,7 @@ CASES = [
     ),
     Case(
         "ttlSecondsAfterFinished removes the job on time",
-        [tfjob("brief", {"Worker": replica("sleep", "0.2")}, runPolicy={"ttlSecondsAfterFinished": 10})],
+        [tfjob("brief", {"Worker": replica("sleep", "0.2")}, runPolicy={"ttlSecondsAfterFinished": 3})],
         gone,
         levels=FULL,
         script=scripts.see_it_go,
