@@ -14,7 +14,7 @@ import pytest
 
 SHARED = ("installed_wheel", "released", "finished", "running")
 """Fixtures that take seconds to make, once in a process: the tests of each stay together."""
-INDEPENDENT = ("cli", "docs", "documents", "faults", "local", "training")
+INDEPENDENT = ("cli", "docs", "documents", "faults", "local", "plan", "training")
 """Rooms whose other tests go wherever there is room; elsewhere those of a file stay together."""
 
 LONGEST = ("released", "test_commands_nodes.py", "installed_wheel")
@@ -24,7 +24,7 @@ _LOCK = pytest.StashKey[Any]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "alone: no other test runs meanwhile, because it needs the cores for itself")
+    config.addinivalue_line("markers", "alone: no other test runs meanwhile: it needs the cores, or the whole machine")
     # xdist would put the groups in another order than ours: a process that is given one of tests that run alone waits
     # for all others before each of them.
     config.option.loadscopereorder = False
