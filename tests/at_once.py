@@ -17,14 +17,17 @@ SHARED = ("installed_wheel", "released", "finished", "running")
 INDEPENDENT = ("cli", "docs", "documents", "faults", "local", "plan", "training")
 """Rooms whose other tests go wherever there is room; elsewhere those of a file stay together."""
 
-LONGEST = ("released", "test_commands_nodes.py", "installed_wheel")
+TRAININGS = "trainings"
+"""The group of all tests with real TensorFlow: one after another, since each could use all cores, but beside others,
+since it also waits: for peers, for restarts, for their delays."""
+LONGEST = (TRAININGS, "released", "test_commands_nodes.py", "installed_wheel")
 """Groups of few tests that take long: begun first, so that none of them is what all others wait for at the end."""
 
 _LOCK = pytest.StashKey[Any]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "alone: no other test runs meanwhile: it needs the cores, or the whole machine")
+    config.addinivalue_line("markers", "alone: no other test runs meanwhile, because it needs the machine for itself")
     # xdist would put the groups in another order than ours: a process that is given one of tests that run alone waits
     # for all others before each of them.
     config.option.loadscopereorder = False
@@ -32,15 +35,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("tensorflow"):
-            item.add_marker(pytest.mark.alone)
     groups = {item: _group(item) for item in items}
     sizes = Counter(groups.values())
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
     # Large groups before small ones; tests that run alone last, when nobody has anything else to do.
-    items.sort(key=lambda item: (_is_alone(item), groups[item] not in LONGEST, -sizes[groups[item]]))
+    ranks = {
+        group: (LONGEST.index(group) if group in LONGEST else len(LONGEST), -size) for group, size in sizes.items()
+    }
+    items.sort(key=lambda item: (_is_alone(item), ranks[groups[item]]))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -62,6 +65,8 @@ def _group(item: pytest.Item) -> str:
 
 
 def _place(item: pytest.Item) -> str:
+    if item.get_closest_marker("tensorflow"):
+        return TRAININGS
     callspec = getattr(item, "callspec", None)
     if callspec and "cluster" in callspec.params:
         return f"{item.path.name} {callspec.params['cluster']}"
