@@ -14,13 +14,22 @@ import pytest
 
 SHARED = ("installed_wheel", "released", "finished", "running")
 """Fixtures that take seconds to make, once in a process: the tests of each stay together."""
-INDEPENDENT = ("cli", "docs", "documents", "faults", "local", "plan", "training")
+INDEPENDENT = ("cli", "development", "docs", "documents", "faults", "local", "plan", "training")
 """Rooms whose other tests go wherever there is room; elsewhere those of a file stay together."""
 
 TRAININGS = "trainings"
 """The group of all tests with real TensorFlow: one after another, since each could use all cores, but beside others,
 since it also waits: for peers, for restarts, for their delays."""
-LONGEST = (TRAININGS, "released", "test_commands_nodes.py", "installed_wheel")
+LONGEST = (
+    TRAININGS,
+    "installed_wheel",
+    "released",
+    "test_commands_nodes.py",
+    "test_commands_control_plane.py",
+    "test_server_installation.py",
+    "test_server_versions.py",
+    "test_chart_server.py",
+)
 """Groups of few tests that take long: begun first, so that none of them is what all others wait for at the end."""
 
 _LOCK = pytest.StashKey[Any]()
