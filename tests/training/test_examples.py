@@ -14,9 +14,10 @@ from installed import Installed
 from running import status
 from training.examples import EXAMPLES, accuracy, run_example
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
+@pytest.mark.tensorflow
 def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
     """Chief, worker and evaluator reach 95 % together; summaries, checkpoints and a model that loads are left.
 
