@@ -34,8 +34,8 @@ POD_FOLDER = Path("(pod folder)")
 def show(home: Home, store: Store, submissions: Sequence[Submission], output: str) -> None:
     """Prints every process that the jobs would start; what comes from a Secret is not shown."""
     found = [(submission, _processes(home, store, submission)) for submission in submissions]
-    if output == "json":
-        print_list("Process", [shape for _, shapes in found for shape in shapes])
+    if output != "text":
+        print_list("Process", [shape for _, shapes in found for shape in shapes], output)
         return
     click.echo("\n\n".join("\n".join(_text(submission, shapes)) for submission, shapes in found))
 

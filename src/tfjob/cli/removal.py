@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @on_option
 @namespace_option
@@ -41,8 +43,10 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         names = {(record.job.metadata.namespace, record.name) for record in found if record.current}
         runs = [] if there.shared else there.jobs(everything=True, all_namespaces=True)
         kept = [record.id for record in runs if (record.job.metadata.namespace, record.name) in names]
-    if output == "json":
-        print_list("Job", shapes)
+    if output != "text":
+        print_list("Job", shapes, output)
+        return
+    if is_quiet():
         return
     for record in found:
         click.echo(f"deleted {record.id}")
@@ -78,8 +82,10 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
         shapes = [job_shape(record) for record in doomed]
         for record in () if dry_run else doomed:
             there.delete(record)
-    if output == "json":
-        print_list("Job", shapes)
+    if output != "text":
+        print_list("Job", shapes, output)
+        return
+    if is_quiet():
         return
     for record in doomed:
         click.echo(f"{'would delete' if dry_run else 'deleted'} {record.id}")

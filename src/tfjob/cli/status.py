@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @on_option
 @namespace_option
 @output_option
@@ -22,16 +23,16 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     import msgspec
 
     from tfjob.cli import why
-    from tfjob.cli.shapes import job_shape, print_json, replica_shape
+    from tfjob.cli.shapes import job_shape, print_object, replica_shape
 
     with console(on, namespace, write=False) as there:
         record = there.find(job)
         replicas = there.replicas(record)
-        events = [] if why.is_well(record) or output == "json" else there.events(record)
-    if output == "json":
+        events = [] if why.is_well(record) or output != "text" else there.events(record)
+    if output != "text":
         shapes = [replica_shape(replica) for replica in replicas]
         content = {**job_shape(record), "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
-        print_json("JobStatus", content)
+        print_object("JobStatus", content, output)
         return
     click.echo(_text(record, replicas, why.telling(events, record.job.status.start_time)))
 

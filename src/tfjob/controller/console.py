@@ -52,7 +52,8 @@ class Record:
 class Replica:
     """A task that a job asks for, with the state of its pod if it ever had one.
 
-    `shown` is what people should read where the phase alone would mislead them.
+    `shown` is what people should read where the phase alone would mislead them; `node` is the machine that its pod was
+    given, where there are several.
     """
 
     name: str
@@ -62,7 +63,15 @@ class Replica:
     restarts: int = 0
     exit_code: int | None = None
     address: str = ""
+    node: str = ""
     resources: dict[str, Any] = field(default_factory=dict)
+
+
+class Usage(NamedTuple):
+    """What a replica uses now: cores and bytes; None where nobody can tell."""
+
+    cpu: float | None
+    memory: int | None
 
 
 @dataclass(frozen=True)
