@@ -137,11 +137,12 @@ def main() -> None:
     what.add_argument(
         "--interpreter", action="store_true", help="only the root file system, without tfjob: a base for other images"
     )
+    parser.add_argument("--base", type=Path, metavar="ROOTFS", help="what --interpreter made, to save time")
     options = parser.parse_args()
     contents = TENSORBOARD if options.tensorboard else BARE if options.interpreter else OPERATOR
     root = options.output / "rootfs"
     shutil.rmtree(root, ignore_errors=True)
-    root_file_system(root, contents)
+    root_file_system(root, contents, options.base)
     if options.interpreter:
         return
     layer = images.layer_of(root)
@@ -153,9 +154,12 @@ def main() -> None:
     print(f"{name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
 
 
-def root_file_system(root: Path, contents: Contents) -> None:
-    """Fills a new folder with all that the image holds."""
-    copy_interpreter(root)
+def root_file_system(root: Path, contents: Contents, base: Path | None = None) -> None:
+    """Fills a new folder with all that the image holds; `base` is one with nothing but the interpreter."""
+    if base is None:
+        copy_interpreter(root)
+    else:
+        shutil.copytree(base, root)
     packages = needed(contents.packages)
     copy_packages(root / PACKAGES.lstrip("/"), packages)
     for folder, names in contents.aside.items():
@@ -170,10 +174,11 @@ def root_file_system(root: Path, contents: Contents) -> None:
     copy_libraries(root)
     for name, text in FILES.items():
         write(root / name, text)
-    (root / "tmp").mkdir()
+    (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)  # mkdir would keep what the caller's umask leaves of it
-    compiled = (root / folder.lstrip("/") for folder in ("usr/local/lib", PACKAGES, *contents.aside))
-    for folder in filter(Path.exists, compiled):
+    is_compiled = base is not None and not contents.optimize
+    compiled = (*(() if is_compiled else ("usr/local/lib",)), PACKAGES, *contents.aside)
+    for folder in filter(Path.exists, (root / folder.lstrip("/") for folder in compiled)):
         # By content: a file system that is read-only and has no times must not make it compile again.
         compileall.compile_dir(
             str(folder),
