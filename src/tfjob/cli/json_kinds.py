@@ -52,6 +52,7 @@ KINDS = {
         ("status",),
         {
             **JOB,
+            "storage": "Where its own storage is: a folder with files in it or, on a cluster, a claim.",
             "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources.",
             "status": "The status object as a cluster would keep it.",
         },

@@ -14,7 +14,7 @@ from tfjob.cli.context import On, console, namespace_option, on_option, output_o
 from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
-    from tfjob.controller.console import Record
+    from tfjob.controller.console import Console, Record
 
 
 @click.command()
@@ -38,6 +38,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
             verb = "has" if len(alive) == 1 else "have"
             click.confirm(f"{', '.join(alive)} {verb} not ended. Delete?", abort=True, err=True)
         shapes = [job_shape(record) for record in found]
+        claims = {claim: record.options for record in found if (claim := _own_claim(there, record))}
         for record in found:
             there.delete(record)
         names = {(record.job.metadata.namespace, record.name) for record in found if record.current}
@@ -50,8 +51,20 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         return
     for record in found:
         click.echo(f"deleted {record.id}")
+    for claim, options in claims.items():
+        click.echo(f"kept claim {claim} with what it saved: `tfjob volume delete {claim}{options}` removes that")
     if kept:
         click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
+
+
+def _own_claim(there: Console, record: Record) -> str:
+    """The claim that a job got without asking, if it holds anything: its user may never have heard of it."""
+    from pathlib import Path
+
+    from tfjob.plan.job_storage import claim_name
+
+    own = claim_name(record.name)
+    return own if not there.shared and Path(there.storage(record)).name == own else ""
 
 
 @click.command()

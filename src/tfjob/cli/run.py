@@ -89,6 +89,10 @@ def run(
     it succeeded and 1 if it failed. Ctrl-C stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it.
     On a cluster Ctrl-C only detaches: the job goes on, and the exit code is 130.
     """
+    if not on.cluster:
+        from tfjob.local import probe
+
+        probe.begin()  # while the rest of the tool is loaded
     from tfjob.cli.starting import Request, launch
 
     script = ScriptRequest(workers, ps, chief, evaluator, image, in_image, arguments)

@@ -31,6 +31,7 @@ from tfjob.kube.job_records import JobRecord, JobRecords, short_id
 from tfjob.kube.resources import PODS
 from tfjob.kube.server_version import server_version
 from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.job_storage import storage_of
 from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import resumed
 
@@ -150,6 +151,12 @@ class KubeConsole:
 
     # --- logs ---------------------------------------------------------------------------------------------------
 
+    def storage(self, record: Record) -> str:
+        """The claim that the manifest names."""
+        volume, _ = storage_of(record.job) or ({}, {})
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        return f"claim {claim}" if claim else ""
+
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """Of containers that have started, and of those that only a record or the status has lines of."""
         from tfjob.kube.job_logs import JobLogs
@@ -255,13 +262,16 @@ class KubeConsole:
             execute(self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty)
         )
 
-    def tensorboard(self, record: Record, port: int | None, ready: Callable[[Board], None]) -> None:
-        """Forwards the port to the one that runs in the cluster."""
+    def tensorboard(
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    ) -> None:
+        """Forwards a port to each of those that run in the cluster."""
         from tfjob.kube.tensorboard import show
 
-        if not record.current:
-            raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
-        self.run(show(self.client, record.job, port, ready))
+        for record in records:
+            if not record.current:
+                raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
+        self.run(show(self.client, {record.id: record.job for record in records}, port, ready))
 
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
