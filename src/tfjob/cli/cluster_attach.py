@@ -9,12 +9,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-import click
 import msgspec
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
+from tfjob.cli.cluster_creation import created, tell_it_goes_on
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.display import Display, level
 from tfjob.cli.screen import Screen, screen_for
 from tfjob.cli.snapshot import Snapshot
@@ -32,7 +33,7 @@ from tfjob.kube.pod_metrics import usage_by_pod
 from tfjob.kube.reflector import Reflector
 from tfjob.kube.resources import CORE_EVENTS
 from tfjob.kube.store import Store
-from tfjob.kube.submission import Submission, submit
+from tfjob.kube.submission import Submission
 from tfjob.plan.actions import News
 from tfjob.plan.tasks import task_of
 
@@ -46,24 +47,23 @@ _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 def attach(console: KubeConsole, submission: Submission, output: str, *, plain: bool) -> int:
     """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
-    screen = screen_for(plain=plain or output == "json", hint=HINT)
-    made = console.run(submit(console.client, submission, console.options))
-    records = [console.record(job) for job in made]
+    screen = screen_for(plain=plain or output != "text" or is_quiet(), hint=HINT)
+    records, detached = created(console, submission)
+    left = records
     try:
-        detached = console.run(_follow_all(console, records, screen, quiet=output == "json"))
+        if not detached:
+            quiet = output != "text" or is_quiet()
+            detached = console.run(_follow_all(console, records, screen, quiet=quiet))
+            left = [record for record in map(console.again, records) if record is not None]
+    except KeyboardInterrupt:
+        detached = True  # before anybody listened for it, or after
     except KubeError:
-        _tell_it_goes_on(records)  # whatever keeps us from following it
+        tell_it_goes_on(records)  # whatever keeps us from following it
         raise
-    left = [record for record in map(console.again, records) if record is not None]
     if not detached:
         return ended([record.name for record in records], left, output, width=screen.width)
-    _tell_it_goes_on(left)
+    tell_it_goes_on(left)
     return outcome.INTERRUPTED
-
-
-def _tell_it_goes_on(records: list[Record]) -> None:
-    for record in records:
-        click.echo(f"{record.name} goes on; stop it with: tfjob stop {record.name}{record.options}", err=True)
 
 
 async def _follow_all(console: KubeConsole, records: list[Record], screen: Screen, *, quiet: bool) -> bool:
