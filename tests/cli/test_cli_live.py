@@ -22,7 +22,8 @@ NUMBERS = (
 )
 """What differs from run to run; all else is where it is shown."""
 BARS = """
-import pathlib, sys, time
+import os, pathlib, sys, time
+pathlib.Path(os.environ["TFJOB_OUTPUT_DIR"], "model").touch()
 print("\\x1b[31mred\\x1b[0m \\x1b[2J\\x1b[Hand no jump")
 print("Epoch 2/3")
 sys.stdout.write("\\r 1/40 [>...] - loss: 0.9000\\r 7/40 [=>..] - loss: 0.1250")
