@@ -17,7 +17,7 @@ import standin_tensorflow
 from devcluster.client import Client
 from docs.guide import play
 from helm_line import RELEASE, Helm
-from releasing import NEXT, next_version, release
+from releasing import NEXT, next_version, release_with_operator
 from running import wait_until
 from served import served
 from tfjob import __version__
@@ -66,7 +66,7 @@ def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_t
     here.run("install", RELEASE, str(released / f"tf-job-operator-chart-{__version__}.tgz"), "--wait")
     assert versions(cluster) == {__version__}
 
-    release(released, "--images", "operator", sources=next_version(tmp_path / "next"))
+    release_with_operator(released, next_version(tmp_path / "next"))
     cluster.load_image(released / f"tf-job-operator-image-{NEXT}.tar")
     standin_tensorflow.write(tmp_path / "standin.tar")
     cluster.load_image(tmp_path / "standin.tar")

@@ -111,15 +111,15 @@ class Kubelet:
             elif pod.status.phase not in ("Succeeded", "Failed"):
                 if was_launched(folder):
                     self._report(pod, folder, watched)
-                elif (not started or time.monotonic() < until) and (process := self._begin(pod, folder, watched)):
+                elif (not started or time.monotonic() < until) and (one := self._begin(pod, folder, watched)):
                     started += 1
-                    begun.append(_Begun(pod, folder, watched, process))
+                    begun.append(one)
                     if len(begun) == STARTS_AT_ONCE:
                         self._finish(begun.pop(0))
         for one in begun:
             self._finish(one)
 
-    def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> subprocess.Popen[bytes] | None:
+    def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> _Begun | None:
         """Starts a pod's supervisor, if the pod can start now."""
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:
@@ -146,7 +146,7 @@ class Kubelet:
             self._tell(watched, News("Note", note))
         write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
         try:
-            return supervisor.begin(folder, msgspec.json.encode(ready.secrets))
+            return _Begun(pod, folder, watched, supervisor.begin(folder, msgspec.json.encode(ready.secrets)))
         except OSError as error:
             self._not_started(pod, error)
             return None
