@@ -141,12 +141,19 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(cli: CommandLine, 
     assert is_as_found(window)
 
 
+def words_of(pid: int) -> bytes:
+    """The command line of a process; of one that has ended meanwhile, nothing."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def test_kill_9_leaves_no_cursor_and_nothing_worse(cli: CommandLine, tmp_path: Path, window: Tmux) -> None:
     """The shell sees to its echo again; the cursor comes back with `tput cnorm` or `reset`."""
     run(cli, window, tmp_path, "sleeps", "while :; do echo here; sleep 0.1; done")
     window.wait_for(r"── sleeps · Running 1/1")
-    ours = (pid for pid in processes_of(cli.home) if b"sleeps.yaml" in Path(f"/proc/{pid}/cmdline").read_bytes())
-    tool = min(ours)  # it may be about to start others
+    tool = min(pid for pid in processes_of(cli.home) if b"sleeps.yaml" in words_of(pid))
     os.kill(tool, signal.SIGKILL)
     wait_until(lambda: not is_alive(tool), 10)
     window.wait_for("code 137$")
