@@ -61,7 +61,7 @@ def attach(console: KubeConsole, submission: Submission, output: str, *, plain: 
         tell_it_goes_on(records)  # whatever keeps us from following it
         raise
     if not detached:
-        return ended([record.name for record in records], left, output, width=screen.width)
+        return ended(console, [record.name for record in records], left, output, width=screen.width)
     tell_it_goes_on(left)
     return outcome.INTERRUPTED
 

@@ -18,7 +18,7 @@ from tfjob.cli.starting import ended
 from tfjob.cli.troubles import show_troubles
 from tfjob.controller.log_labels import container_labels
 from tfjob.controller.replicas import replicas
-from tfjob.local.console import record
+from tfjob.local.console import LocalConsole, record
 from tfjob.local.driver import Driver
 from tfjob.local.home import Home
 from tfjob.local.log_view import Follower, Source
@@ -40,7 +40,8 @@ def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
         asyncio.run(drive_all(home, started, screen, quiet=quiet))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
-    return ended([one.run.name for one in started], records, output, width=screen.width)
+        names = [one.run.name for one in started]
+        return ended(LocalConsole(home, store), names, records, output, width=screen.width)
 
 
 class Watched:
