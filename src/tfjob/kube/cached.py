@@ -37,6 +37,10 @@ UNREAD_ANNOTATIONS = (LAST_APPLIED,)
 """As long as the object itself, and nobody here reads them."""
 
 
+MISSHAPEN = (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError)
+"""What a spec raises that has other types than its schema says."""
+
+
 class CachedJob(msgspec.Struct, frozen=True):
     """A job whose spec and status stay encoded: most jobs of a cluster are finished and are never looked at again."""
 
@@ -200,9 +204,9 @@ def job_of(cached: CachedJob) -> TFJob:
     shell = TFJob(metadata=_of_kubeflow(cached.metadata), status=_status(cached.status))
     try:
         return with_defaults(replace(shell, spec=_specs.decode(cached.spec)))
-    except (msgspec.ValidationError, AttributeError, TypeError) as error:
+    except MISSHAPEN as error:
         spec = msgspec.json.decode(cached.spec)
-        problems = v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems
+        problems = errors(v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems)
         shell = replace(shell, spec=TFJobSpec(run_policy=_run_policy(spec)))
         raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
 
@@ -222,7 +226,7 @@ def _tf_job_of(cached: CachedJob) -> TFJob:
     shell = TFJob(metadata=metadata, status=status)
     try:
         job = with_defaults(replace(shell, spec=msgspec.convert(hub.get("spec"), TFJobSpec)))
-    except (msgspec.ValidationError, AttributeError, TypeError) as error:
+    except MISSHAPEN as error:
         raise InvalidJob(shell, errors(judge(manifest)) or [Problem("spec", str(error))]) from None
     if status.attempt == 0 and (problems := errors(judge(manifest))):
         # The plan would find the same, and name the fields of v1.

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from tfjob.api.judgement import misshapen
 from tfjob.api.origin import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
@@ -58,7 +59,17 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     """Decides what one pass over a job writes and does."""
     if not _is_ours(job):
         return Plan(job.status)
-    settings = settings or Settings()
+    try:
+        return _plan_all(job, observed, now, settings or Settings())
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # A cluster may hold what no schema has seen, and templates are not decoded into types.
+        if not (problems := errors(misshapen(job))):
+            raise
+        return refusal(job, observed, problems, now)
+
+
+def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
+    """The same for a job of the right shape."""
     replicas, board = tensorboard.apart(job, observed)
     decision = _plan(job, replicas, now, settings)
     beside = tensorboard.steps(replace(job, status=decision.status), board, settings)
