@@ -30,6 +30,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # a script is given no more than its own folder
 
+import tensorboard_program
+
 from devcluster import images
 from tfjob import __version__
 
@@ -81,21 +83,26 @@ CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 class Contents:
     """What one image holds beside the interpreter.
 
-    `packages` are distributions with the extras wanted of them, of whose files those that match `unneeded` stay;
-    `files` and `trees` go to their place in the image as they are, `programs` into its folder of programs. Everybody
-    may write to `open_folders`. Without a `user` it runs as root.
+    `packages` are distributions with the extras wanted of them, of whose files those that match `unneeded` stay away;
+    `aside` are those for a folder of their own, which a program adds to its path when it needs them. `files` and
+    `trees` go to their place in the image as they are, `programs` into its folder of programs. Everybody may write to
+    `open_folders`. `optimize` is Python's level of optimization, 2 leaves docstrings out; `variables` are set beside
+    those of every image. Without a `user` it runs as root.
     """
 
     name: str
     entry: tuple[str, ...]
     packages: dict[str, frozenset[str]]
     unneeded: tuple[str, ...] = ()
+    aside: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     trees: dict[str, Path] = field(default_factory=dict)
     programs: dict[str, Path] = field(default_factory=dict)
     open_folders: tuple[str, ...] = ("tmp",)
     working_folder: str = "/"
     user: str = f"{USER_ID}:{USER_ID}"
+    optimize: int = 0
+    variables: tuple[str, ...] = ()
 
     @property
     def config(self) -> dict[str, object]:
@@ -108,6 +115,8 @@ class Contents:
                 "PYTHONUNBUFFERED=1",
                 "PYTHONDONTWRITEBYTECODE=1",
                 "LANG=C.UTF-8",
+                *([f"PYTHONOPTIMIZE={self.optimize}"] if self.optimize else []),
+                *self.variables,
             ],
             "Entrypoint": [INTERPRETER, *self.entry],
             "WorkingDir": self.working_folder,
@@ -118,9 +127,13 @@ OPERATOR = Contents("tf-job-operator", ("-m", "tfjob"), {"tfjob": frozenset({"op
 TENSORBOARD = Contents(
     "tf-job-tensorboard",
     ("/usr/local/bin/tensorboard",),
-    dict.fromkeys(("tensorboard", "fsspec", "obstore"), frozenset()),
+    {"tensorboard": frozenset()},
+    aside={tensorboard_program.READERS: ("fsspec", "obstore")},
     files={CERTIFICATES: Path("/", CERTIFICATES)},
-    programs={"tensorboard": PROJECT / "tools" / "tensorboard_program.py"},
+    programs={"tensorboard": Path(tensorboard_program.__file__)},
+    optimize=2,
+    # Its threads share one heap without spare room, and what a page took once is given back.
+    variables=("MALLOC_ARENA_MAX=1", "MALLOC_TOP_PAD_=0", "MALLOC_MMAP_THRESHOLD_=1048576"),
 )
 SAMPLE = Contents(
     "tf-job-sample",
@@ -146,12 +159,13 @@ def main() -> None:
     what.add_argument(
         "--interpreter", action="store_true", help="only the root file system, without tfjob: a base for other images"
     )
+    parser.add_argument("--base", type=Path, metavar="ROOTFS", help="what --interpreter made, to save time")
     options = parser.parse_args()
     others = {"tensorboard": TENSORBOARD, "sample": SAMPLE, "interpreter": BARE}
     contents = next((one for option, one in others.items() if getattr(options, option)), OPERATOR)
     root = options.output / "rootfs"
     shutil.rmtree(root, ignore_errors=True)
-    root_file_system(root, contents)
+    root_file_system(root, contents, options.base)
     if options.interpreter:
         return
     layer = images.layer_of(root)
@@ -163,10 +177,16 @@ def main() -> None:
     print(f"{name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
 
 
-def root_file_system(root: Path, contents: Contents) -> None:
-    """Fills a new folder with all that the image holds."""
-    copy_interpreter(root)
-    copy_packages(root / PACKAGES.lstrip("/"), contents.packages, contents.unneeded)
+def root_file_system(root: Path, contents: Contents, base: Path | None = None) -> None:
+    """Fills a new folder with all that the image holds; `base` is one with nothing but the interpreter."""
+    if base is None:
+        copy_interpreter(root)
+    else:
+        shutil.copytree(base, root)
+    packages = needed(contents.packages)
+    copy_packages(root / PACKAGES.lstrip("/"), packages, contents.unneeded)
+    for folder, names in contents.aside.items():
+        copy_packages(root / folder.lstrip("/"), needed(dict.fromkeys(names, frozenset())) - packages)
     for place, source in contents.trees.items():
         shutil.copytree(source, root / place, ignore=shutil.ignore_patterns(*NOT_COPIED))
     for place, source in contents.files.items():
@@ -180,9 +200,11 @@ def root_file_system(root: Path, contents: Contents) -> None:
     for name, text in FILES.items():
         write(root / name, text)
     for name in contents.open_folders:
-        (root / name).mkdir(parents=True)
+        (root / name).mkdir(parents=True, exist_ok=True)
         (root / name).chmod(0o1777)  # mkdir would keep what the caller's umask leaves of it
-    for folder in filter(Path.exists, (root / "usr/local/lib", root / PACKAGES.lstrip("/"))):
+    is_compiled = base is not None and not contents.optimize
+    compiled = (*(() if is_compiled else ("usr/local/lib",)), PACKAGES, *contents.aside)
+    for folder in filter(Path.exists, (root / folder.lstrip("/") for folder in compiled)):
         # By content: a file system that is read-only and has no times must not make it compile again.
         compileall.compile_dir(
             str(folder),
@@ -190,6 +212,7 @@ def root_file_system(root: Path, contents: Contents) -> None:
             prependdir="/",
             quiet=2,
             workers=0,
+            optimize=contents.optimize,
             invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
         )
 
@@ -205,9 +228,8 @@ def copy_interpreter(root: Path) -> None:
         shutil.copytree(source, library, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True)
 
 
-def copy_packages(target: Path, wanted: dict[str, frozenset[str]], unneeded: tuple[str, ...]) -> None:
-    """The packages wanted and those that they need, as they are installed here; `tfjob` as it is in this project."""
-    packages = set().union(*(needed(name, extras) for name, extras in wanted.items()))
+def copy_packages(target: Path, packages: set[str], unneeded: tuple[str, ...] = ()) -> None:
+    """Packages as they are installed here, without unneeded files; `tfjob` as it is in this project."""
     if "tfjob" in packages:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PROJECT / "src" / "tfjob", target / "tfjob", ignore=ignored)
@@ -220,22 +242,22 @@ def copy_packages(target: Path, wanted: dict[str, frozenset[str]], unneeded: tup
             shutil.copy(source, destination)
 
 
-def needed(name: str, extras: frozenset[str]) -> set[str]:
-    """A distribution and all that it needs; one that is not installed is for another platform."""
+def needed(wanted: dict[str, frozenset[str]]) -> set[str]:
+    """Distributions with these extras and all that they need; one that is not installed is for another platform."""
     found: set[str] = set()
     asked: set[tuple[str, frozenset[str]]] = set()
-    todo = [(name, extras)]
+    todo = list(wanted.items())
     while todo:
-        one, wanted = todo.pop()
-        if (one, wanted) in asked:
+        one, extras = todo.pop()
+        if (one, extras) in asked:
             continue
-        asked.add((one, wanted))
+        asked.add((one, extras))
         try:
             requirements = distribution(one).requires or []
         except PackageNotFoundError:
             continue
         found.add(one)
-        todo += list(applying(requirements, wanted))
+        todo += list(applying(requirements, extras))
     return found
 
 

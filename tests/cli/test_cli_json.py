@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from command_line import CommandLine
 from tfjob.cli.json_kinds import KINDS
@@ -43,6 +44,22 @@ def test_an_object_has_a_version_and_the_documented_fields(finished: CommandLine
     shape = json.loads(finished(*words))
     assert (shape.pop("apiVersion"), shape.pop("kind")) == ("tfjob/v1", kind)
     assert_documented(kind, shape)
+
+
+def test_the_rules_of_tf_jobs_stand_beside_those_of_policies(empty: CommandLine) -> None:
+    rules = json.loads(empty("explain", "restarts", "-o", "json"))["tfJobItems"]
+    for rule in rules:
+        assert_documented("TfJobRetryRule", rule)
+    shown = empty("explain", "restarts").partition("A REPLICA OF A TFJOB")[2]
+    assert all(rule["cause"] in shown for rule in rules)
+    assert len(shown.strip().splitlines()) == 1 + len(rules)
+
+
+def test_yaml_says_the_same(finished: CommandLine) -> None:
+    for words in (("ps", "-a"), ("status", "fails"), ("events", "hello")):
+        assert yaml.safe_load(finished(*words, "-o", "yaml")) == json.loads(finished(*words, "-o", "json"))
+    lines = [json.loads(line) for line in finished("logs", "hello", "-o", "json").splitlines()]
+    assert list(yaml.safe_load_all(finished("logs", "hello", "-o", "yaml"))) == lines
 
 
 def test_log_lines_are_an_object_each(finished: CommandLine) -> None:

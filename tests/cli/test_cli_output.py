@@ -13,6 +13,8 @@ from tfjob.cli.main import COMMANDS
 READING = {
     "ps": ("ps",),
     "ps-all": ("ps", "-a", "-A"),
+    "ps-wide": ("ps", "-a", "-o", "wide"),
+    "ps-name": ("ps", "-a", "-o", "name"),
     "status-succeeded": ("status", "hello"),
     "status-failed": ("status", "fails"),
     "status-restarted": ("status", "restarts"),
@@ -35,6 +37,12 @@ STATELESS = {
     "check-errors": (2, "check", "broken.yaml"),
     "check-local": (2, "check", "--on", "local", "refused.yaml"),
     "run-refused": (2, "run", "refused.yaml"),
+    "run-script": (
+        0,
+        *("run", "steps.py", "--chief", "--workers", "2", "--dry-run", "-o", "yaml", "--", "--steps", "3"),
+    ),
+    "run-manifest": (0, *("run", "everything.yaml", "--name", "other", "-p", "steps=3", "--dry-run", "-o", "yaml")),
+    "completion-unknown": (2, "completion", "tcsh"),
     "convert-v1": (0, "convert", "old.yaml"),
     "convert-v1beta1": (0, "convert", "hello.yaml", "--to", "v1beta1"),
     "convert-v1alpha1": (0, "convert", "hello.yaml", "--to", "kubeflow.org/v1alpha1"),
@@ -91,6 +99,11 @@ def in_process(*words: str) -> str:
 
 def test_a_job_without_a_tensorboard_says_how_to_ask_for_one(finished: CommandLine) -> None:
     finished.golden("tensorboard-none", finished("tensorboard", "hello", code=3), exact=True)
+    finished.golden("tensorboard-none-of-two", finished("tensorboard", "hello", "fails", "hello", code=3), exact=True)
+
+
+def test_a_job_that_is_not_there_is_named_also_among_several(finished: CommandLine) -> None:
+    finished.golden("tensorboard-unknown", finished("tensorboard", "hello", "nobody", code=3), exact=True)
 
 
 def test_an_attached_run_shows_states_lines_and_the_end(finished: CommandLine) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.case import Case
 from conformance.case_runner import CaseRunner, Place, lines_of
-from conformance.cases import CASES
+from conformance.cases import CASES, asked_of
 from conformance.manifests import replica, tfjob
 from installed import Installed
 
@@ -30,7 +30,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     chosen: Installed = request.getfixturevalue("user_tool" if who == "user" else "tool")
     folder = chosen.make_folder(tmp_path_factory.mktemp("conformance") / f"{level}-{who}")
     place = Place(chosen, folder, starting=("--level", level))
-    with contextlib.closing(CaseRunner(place, [case for case in CASES if level in case.levels], AT_ONCE)) as runner:
+    cases = asked_of(level, who, request.config.getoption("--long"))
+    with contextlib.closing(CaseRunner(place, cases, AT_ONCE)) as runner:
         yield runner
 
 

@@ -16,7 +16,7 @@ from devcluster.client import Client
 from devcluster.cluster import NODE, Shape
 from helm_line import Helm
 from operating import operating
-from releasing import release
+from releasing import release_with_operator
 from room import Room, room
 from served import serve_tfjobs
 from tfjob import __version__
@@ -36,7 +36,7 @@ def own_cluster(request: pytest.FixtureRequest) -> Iterator[Client]:
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of these sources; the image of TensorBoard, which changes seldom, is taken from the cache."""
     folder = tmp_path_factory.mktemp("release")
-    release(folder, "--images", "operator")
+    release_with_operator(folder)
     return folder
 
 

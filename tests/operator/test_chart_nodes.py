@@ -22,7 +22,7 @@ from devcluster.client import Client
 from docs.guide import CLUSTER, FIRST_VERSION, play, with_image_of_nodes
 from helm_line import RELEASE, Helm
 from operating import operating
-from releasing import NEXT, next_version, release
+from releasing import NEXT, next_version, release, release_with_operator
 from running import wait_until
 from served import serve_tf_jobs, serve_tfjobs, served
 from tfjob import __version__
@@ -71,7 +71,7 @@ def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_t
     here.run("install", RELEASE, str(released / f"tf-job-operator-chart-{__version__}.tgz"), "--wait")
     assert versions(cluster) == {__version__}
 
-    release(released, "--images", "operator", sources=next_version(tmp_path / "next"))
+    release_with_operator(released, next_version(tmp_path / "next"))
     cluster.load_image(released / f"tf-job-operator-image-{NEXT}.tar")
     values = {"test.training": "false", "tensorboardImage": f"localhost/tf-job-tensorboard:{__version__}"}
     chosen = [f"--set={name}={value}" for name, value in values.items()]

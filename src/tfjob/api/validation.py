@@ -34,6 +34,7 @@ from tfjob.api.types import (
     MASTER,
     MOST_REPLICAS,
     PS,
+    PS_PORT,
     REPLICA_TYPES,
     RUNTIME_ID,
     WORKER,
@@ -92,6 +93,9 @@ def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     if runtime_id is not None and not re.fullmatch(r"[0-9A-Za-z]{1,10}", runtime_id):
         path = path_text(("metadata", "annotations", RUNTIME_ID))
         yield Problem(path, f"{runtime_id!r} must be 1 to 10 letters and digits")
+    port = metadata.annotations.get(PS_PORT)
+    if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
+        yield Problem(path_text(("metadata", "annotations", PS_PORT)), f"must be between 1 and 65535, is {port}")
 
 
 def _name_problems(job: TFJob) -> Iterator[Problem]:
@@ -103,7 +107,7 @@ def _name_problems(job: TFJob) -> Iterator[Problem]:
         yield Problem("metadata.name", f"is {len(name)} characters long, {MAX_NAME} are possible")
         return
     wanted = "lower-case letters, digits and '-', a letter first, no '-' at the end"
-    suggestion = _possible_name(name)
+    suggestion = possible_name(name)
     yield Problem(
         "metadata.name",
         f"{name!r} is no job name: {wanted}",
@@ -111,7 +115,8 @@ def _name_problems(job: TFJob) -> Iterator[Problem]:
     )
 
 
-def _possible_name(name: str) -> str:
+def possible_name(name: str) -> str:
+    """The job name that is nearest to a text; empty if nothing of it can be in one."""
     letters = "".join(part for part in unicodedata.normalize("NFKD", name) if not unicodedata.combining(part))
     plain = re.sub(r"[^a-z0-9]+", "-", letters.lower()).strip("-")
     return plain if _DNS_1035.fullmatch(plain) else f"job-{plain}" if plain else ""

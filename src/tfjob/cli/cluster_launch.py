@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import click
 from msgspec.structs import replace
 
 from tfjob.api.conversion import canonical_type
+from tfjob.api.origin import origin
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import On, cluster_console
-from tfjob.cli.starting import Request, jobs_of, placed, tell
+from tfjob.cli.starting import Request, jobs_of, placed, tell, written
 from tfjob.kube import config
-from tfjob.kube.submission import Submission, submit
+from tfjob.kube.errors import KubeError
+from tfjob.kube.submission import Submission, as_kept, as_kept_with_tf_jobs
 
 ONLY_HERE = {
     "python": "--python",
@@ -32,8 +38,9 @@ class ClusterLaunch:
                 raise outcome.Stop(
                     outcome.BAD_INPUT, f"{option} is about this machine, and the job is for a cluster", "Leave it out."
                 )
-        _, manifest = jobs_of(request)
+        data, manifest = jobs_of(request, cluster=True)
         tell(manifest.problems)
+        self.written = partial(written, request, data, manifest)
         self.on = on
         self.namespace = request.namespace
         default = config.load(on.context or None).namespace
@@ -44,29 +51,41 @@ class ClusterLaunch:
         """Prints the objects."""
         from tfjob.cli.cluster_dry_run import show
 
-        show(self.submission, output)
+        show(self.submission.objects, self._kept(), output)
         return outcome.SUCCEEDED
 
     def detach(self, output: str) -> int:
         """Creates the jobs."""
+        from tfjob.cli.cluster_creation import created
         from tfjob.cli.report import next_commands
         from tfjob.cli.shapes import job_shape, print_list
 
         with cluster_console(self.on, self.namespace) as console:
-            made = console.run(submit(console.client, self.submission, console.options))
-            records = [console.record(job) for job in made]
-        if output == "json":
-            print_list("Job", [job_shape(record) for record in records])
+            records, interrupted = created(console, self.submission)
+        if output != "text":
+            print_list("Job", [job_shape(record) for record in records], output)
         for record in records if output == "text" else ():
-            click.echo(next_commands(record))
-        return outcome.SUCCEEDED
+            click.echo(record.name if is_quiet() else next_commands(record))
+        return outcome.INTERRUPTED if interrupted else outcome.SUCCEEDED
 
-    def attach(self, output: str) -> int:
+    def attach(self, output: str, *, plain: bool) -> int:
         """Creates the jobs and follows them."""
         from tfjob.cli.cluster_attach import attach
 
         with cluster_console(self.on, self.namespace) as console:
-            return attach(console, self.submission, output)
+            return attach(console, self.submission, output, plain=plain)
+
+    def _kept(self) -> list[dict[str, Any]]:
+        """The jobs as the cluster would keep them; only one written for tensorflow.org makes it worth asking."""
+        manifests = self.submission.manifests
+        if not any(origin(job).is_first for job in self.submission.jobs):
+            return manifests
+        try:
+            with cluster_console(self.on, self.namespace) as console:
+                return [console.run(as_kept(console.client, manifest)) for manifest in manifests]
+        except KubeError as error:
+            click.echo(f"shown as for a cluster with TfJobs of tensorflow.org; it cannot be asked: {error}", err=True)
+            return [as_kept_with_tf_jobs(manifest) for manifest in manifests]
 
 
 def canonical(job: TFJob) -> TFJob:

@@ -33,17 +33,17 @@ def _examine_machine(output: str) -> int:
     import dataclasses
 
     from tfjob.cli import outcome
-    from tfjob.cli.shapes import print_json
+    from tfjob.cli.shapes import print_object
     from tfjob.local import probe
     from tfjob.local.machine import node
 
     found = probe.probe()
     level = probe.level(found)
     machine = node()
-    if output == "json":
+    if output != "text":
         shape = {name: vars(capability) for name, capability in vars(found).items()}
         content = {"level": level, "capabilities": shape, "home": str(home().path), "node": dataclasses.asdict(machine)}
-        print_json("Doctor", content)
+        print_object("Doctor", content, output)
         return outcome.SUCCEEDED
     click.echo(f"level {click.style(level, bold=True)}: {LEVELS[level]}\n")
     for capability in found.all():

@@ -1,4 +1,4 @@
-"""The shapes of `-o json`: every kind, which commands print it, and what its fields mean.
+"""The shapes of `-o json` and `-o yaml`: every kind, which commands print it, and what its fields mean.
 
 This is the contract for scripts and the source of the reference page. A kind `X` is printed alone or as `XList` with
 `items`. Fields may be added at any time; one that changes its meaning or goes raises `OUTPUT_VERSION`. Times are RFC
@@ -52,7 +52,8 @@ KINDS = {
         ("status",),
         {
             **JOB,
-            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, resources.",
+            "storage": "Where its own storage is: a folder with files in it or, on a cluster, a claim.",
+            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources.",
             "status": "The status object as a cluster would keep it.",
         },
     ),
@@ -126,6 +127,16 @@ KINDS = {
             "exitCode": "With restartPolicy ExitCode.",
             "inPlace": "With restartPolicy OnFailure or Always.",
             "counts": "Whether it uses up runPolicy.backoffLimit.",
+        },
+    ),
+    "TfJobRetryRule": Kind(
+        "The same for a TfJob of tensorflow.org, where the type decides: the `tfJobItems` beside the `items`.",
+        ("explain restarts",),
+        {
+            "cause": "How it ends.",
+            "master": "A MASTER, or the replica that terminationPolicy.chief names.",
+            "worker": "A WORKER.",
+            "ps": "A PS.",
         },
     ),
     "Doctor": Kind(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import click
@@ -14,7 +14,8 @@ from tfjob.api.problems import InvalidManifest, Problem, errors, in_order
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
 from tfjob.cli.context import On
-from tfjob.cli.manifest_file import read
+from tfjob.cli.manifest_file import read, taken, without_contents
+from tfjob.cli.script import ScriptRequest, is_script, refuse_options_of_a_script, script_manifest
 from tfjob.controller.console import Record
 from tfjob.plan.plan import is_finished
 
@@ -32,10 +33,15 @@ class Request:
     level: str | None = None
     no_limits: bool = False
     cpu: bool = False
+    script: ScriptRequest = field(default_factory=ScriptRequest)
 
 
 class Launch(Protocol):
     """The jobs of a manifest, judged and ready to start somewhere."""
+
+    @property
+    def written(self) -> Callable[[], str]:
+        """Gives the manifest of the jobs, for `tfjob run` or for `kubectl create`."""
 
     def show(self, output: str) -> int:
         """Prints what would start."""
@@ -43,8 +49,8 @@ class Launch(Protocol):
     def detach(self, output: str) -> int:
         """Starts every job in the background and says how to go on."""
 
-    def attach(self, output: str) -> int:
-        """Starts every job, shows its logs, and ends with the worst of their exit codes."""
+    def attach(self, output: str, *, plain: bool) -> int:
+        """Starts every job, shows its logs, `plain` or live, and ends with the worst of their exit codes."""
 
 
 def launch(on: On, request: Request) -> Launch:
@@ -58,13 +64,38 @@ def launch(on: On, request: Request) -> Launch:
     return LocalLaunch(request)
 
 
-def jobs_of(request: Request) -> tuple[bytes, Manifest]:
+def jobs_of(request: Request, *, cluster: bool = False) -> tuple[bytes, Manifest]:
     """The manifest's bytes and what they hold: at least one job, and no error."""
-    data, manifest = read(request.file, request.parameters, request.name)
+    if is_script(request.file):
+        if request.parameters:
+            hint = f"Arguments of the script go after --: tfjob run {request.file} -- ..."
+            raise outcome.Stop(outcome.BAD_INPUT, "-p is for manifests", hint)
+        data = script_manifest(request.file, request.script, request.name, cluster=cluster)
+        manifest = taken(data, f"the manifest of {request.file}")
+    else:
+        refuse_options_of_a_script(request.file, request.script)
+        data, manifest = read(request.file, request.parameters, request.name)
     manifest.raise_for_errors()
     if not manifest.jobs:
         raise outcome.Stop(outcome.BAD_INPUT, f"{request.file}: there is no job in it")
     return data, manifest
+
+
+def written(request: Request, data: bytes, manifest: Manifest) -> str:
+    """A manifest with its parameters filled in and its job renamed: a script's as it is, a file's in v1.
+
+    What a Secret holds is not shown.
+    """
+    if is_script(request.file):
+        return data.decode()
+    from msgspec import to_builtins
+
+    from tfjob.api.types import API_VERSION
+    from tfjob.api.versions import to_version
+    from tfjob.cli.yaml_text import yaml_text
+
+    jobs = [to_builtins(to_version(entry.written, API_VERSION)[0]) for entry in manifest.entries]
+    return yaml_text([*without_contents(manifest.objects), *jobs])
 
 
 def tell(problems: Iterable[Problem]) -> None:
@@ -86,19 +117,25 @@ def placed(entry: Entry, job: TFJob, namespace: str, otherwise: str) -> TFJob:
     return replace(job, metadata=replace(job.metadata, namespace=own or namespace or otherwise))
 
 
-def ended(started: Sequence[str], records: Sequence[Record], output: str) -> int:
-    """The end of an attached run: its last words and its exit code. `started` are the names of its jobs."""
-    from tfjob.cli.report import ending
+def ended(started: Sequence[str], records: Sequence[Record], output: str, *, width: int | None = None) -> int:
+    """The end of an attached run: its last words and its exit code. `started` are the names of its jobs.
+
+    In a terminal of a known `width` it also says where the files are and what to type next.
+    """
+    from tfjob.cli.report import ending, guidance
     from tfjob.cli.shapes import job_shape, print_list
 
-    if output == "json":
-        print_list("Job", [job_shape(record) for record in records])
+    if output != "text":
+        print_list("Job", [job_shape(record) for record in records], output)
     else:
         for record in records:
             click.echo(ending(record))
         for name in started:
             if name not in {record.name for record in records}:
                 click.echo(f"{name} was deleted")
+        if width is not None:
+            for record in records:
+                click.echo(guidance(record, width))
     if not all(is_finished(record.job.status) for record in records):
         return outcome.INTERRUPTED
     succeeded = all(record.state == "Succeeded" for record in records) and len(records) == len(started)

@@ -52,7 +52,8 @@ class Record:
 class Replica:
     """A task that a job asks for, with the state of its pod if it ever had one.
 
-    `shown` is what people should read where the phase alone would mislead them.
+    `shown` is what people should read where the phase alone would mislead them; `node` is the machine that its pod was
+    given, where there are several.
     """
 
     name: str
@@ -62,7 +63,15 @@ class Replica:
     restarts: int = 0
     exit_code: int | None = None
     address: str = ""
+    node: str = ""
     resources: dict[str, Any] = field(default_factory=dict)
+
+
+class Usage(NamedTuple):
+    """What a replica uses now: cores and bytes; None where nobody can tell."""
+
+    cpu: float | None
+    memory: int | None
 
 
 @dataclass(frozen=True)
@@ -100,8 +109,9 @@ class LogQuery:
 
 @dataclass(frozen=True)
 class Board:
-    """A TensorBoard within reach of a browser, the folder that it shows, and whether it found no event files there."""
+    """A TensorBoard within reach of a browser, a job that it shows, and whether it found no event files of that."""
 
+    job: str
     url: str
     log_dir: str
     is_empty: bool
@@ -145,6 +155,9 @@ class Console(Protocol):
     def events(self, record: Record) -> list[Event]:
         """What happened to the job, in order."""
 
+    def storage(self, record: Record) -> str:
+        """Where the job's own storage is, a folder or a claim; empty while nothing was kept."""
+
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """How the lines of the containers that `replica` means are called: those that have, or had, a log."""
 
@@ -172,8 +185,11 @@ class Console(Protocol):
     def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         """Runs a command in a container with this process's input and output; returns its exit code."""
 
-    def tensorboard(self, record: Record, port: int | None, ready: Callable[[Board], None]) -> None:
-        """Makes the TensorBoard of a job that asks for one reachable at a port of this machine, until interrupted.
+    def tensorboard(
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    ) -> None:
+        """Makes the TensorBoards of jobs that ask for one reachable at ports of this machine, until interrupted.
 
-        No port means the usual one or, if that is taken, any. `ready` is called once it answers.
+        No port means the usual one or, if that is taken, any. `ready` is called once with a board for each job, when
+        all of them answer; where one TensorBoard shows them all, they have the same URL.
         """

@@ -211,14 +211,19 @@ def job_of(cached: CachedJob) -> TFJob:
         raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
 
 
-def _tf_job_of(cached: CachedJob) -> TFJob:
-    """A TfJob as the hub type; of its status only what v1 says is read."""
-    manifest = {
+def tf_job_manifest(cached: CachedJob) -> dict[str, Any]:
+    """A TfJob as its user wrote it."""
+    return {
         "apiVersion": TENSORFLOW,
         "kind": TF_JOB,
         "metadata": {"name": cached.metadata.name, "annotations": cached.metadata.annotations},
         "spec": msgspec.json.decode(cached.spec),
     }
+
+
+def _tf_job_of(cached: CachedJob) -> TFJob:
+    """A TfJob as the hub type; of its status only what v1 says is read."""
+    manifest = tf_job_manifest(cached)
     hub = converted(manifest, API_VERSION)
     # Whatever version a copy of it may have come from, here it is a TfJob.
     metadata = replace(cached.metadata, annotations={**hub["metadata"]["annotations"], ORIGIN: TENSORFLOW})
@@ -228,7 +233,9 @@ def _tf_job_of(cached: CachedJob) -> TFJob:
         job = with_defaults(replace(shell, spec=msgspec.convert(hub.get("spec"), TFJobSpec)))
     except MISSHAPEN as error:
         raise InvalidJob(shell, errors(judge(manifest)) or [Problem("spec", str(error))]) from None
-    if status.attempt == 0 and (problems := errors(judge(manifest))):
+    # Its CRD takes any spec. One that runs is judged when it was edited, not by rules that came after it.
+    unseen = status.attempt == 0 or status.observed_generation not in (0, cached.metadata.generation)
+    if unseen and (problems := errors(judge(manifest))):
         # The plan would find the same, and name the fields of v1.
         raise InvalidJob(job, problems)
     return job

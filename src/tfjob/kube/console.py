@@ -21,6 +21,7 @@ from tfjob.api.tf_job_crd import SHORT_NAME
 from tfjob.api.types import TFJob
 from tfjob.controller import finding
 from tfjob.controller.console import Board, Event, Line, LogQuery, NotFound, Record, Replica
+from tfjob.controller.replicas import replicas
 from tfjob.kube import errors, job_states, jobs
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
@@ -30,6 +31,7 @@ from tfjob.kube.job_records import JobRecord, JobRecords, short_id
 from tfjob.kube.resources import PODS
 from tfjob.kube.server_version import server_version
 from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.job_storage import storage_of
 from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import resumed
 
@@ -125,7 +127,7 @@ class KubeConsole:
     def replicas(self, record: Record) -> list[Replica]:
         """By the job's pods and what its status remembers."""
         pods = self.run(pods_of(self.client, record.job)) if record.current else []
-        return job_states.replicas(record.job, pods)
+        return replicas(record.job, pods)
 
     def events(self, record: Record) -> list[Event]:
         """Of the job and of its pods; a cluster keeps them for an hour."""
@@ -133,8 +135,10 @@ class KubeConsole:
 
     def record(self, job: TFJob) -> Record:
         """A job of the cluster as commands show it."""
-        folder = self.records.folder_of(job)
-        return job_states.record(job, datetime.now(UTC), folder=folder, options=self.options)
+        folder, own = self.records.folder_of(job), job.metadata.namespace
+        # A manifest may name a namespace that the next command would not look in.
+        options = self.options if own == self.namespace else f"{self.options} -n {own}"
+        return job_states.record(job, datetime.now(UTC), folder=folder, options=options)
 
     def _gone(self, kept: JobRecord) -> Record:
         return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=self.options)
@@ -146,6 +150,12 @@ class KubeConsole:
             return None
 
     # --- logs ---------------------------------------------------------------------------------------------------
+
+    def storage(self, record: Record) -> str:
+        """The claim that the manifest names."""
+        volume, _ = storage_of(record.job) or ({}, {})
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        return f"claim {claim}" if claim else ""
 
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """Of containers that have started, and of those that only a record or the status has lines of."""
@@ -252,13 +262,16 @@ class KubeConsole:
             execute(self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty)
         )
 
-    def tensorboard(self, record: Record, port: int | None, ready: Callable[[Board], None]) -> None:
-        """Forwards the port to the one that runs in the cluster."""
+    def tensorboard(
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    ) -> None:
+        """Forwards a port to each of those that run in the cluster."""
         from tfjob.kube.tensorboard import show
 
-        if not record.current:
-            raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
-        self.run(show(self.client, record.job, port, ready))
+        for record in records:
+            if not record.current:
+                raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
+        self.run(show(self.client, {record.id: record.job for record in records}, port, ready))
 
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:

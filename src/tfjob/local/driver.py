@@ -23,9 +23,11 @@ from msgspec.structs import replace
 from tfjob.api.objects import Deployment, Pod
 from tfjob.controller.controller import Controller
 from tfjob.local import supervisor
+from tfjob.local.claims import Claims
 from tfjob.local.cluster import LocalCluster
 from tfjob.local.driving import is_settled, take_right
 from tfjob.local.home import Home, boot_id
+from tfjob.local.job_storage import SETTINGS, discard_unused
 from tfjob.local.kubelet import Kubelet
 from tfjob.local.machine import machine_of
 from tfjob.local.network import Network
@@ -33,6 +35,7 @@ from tfjob.local.pod_folder import pod_folder
 from tfjob.local.provenance import list_packages
 from tfjob.local.store import Run, Store, open_store
 from tfjob.local.tensorboard import Beside
+from tfjob.local.wakeups import Wakeups
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
 from tfjob.plan.plan import is_finished
@@ -41,6 +44,7 @@ from tfjob.plan.suspension import STOPPED, suspended
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.05
+"""Between two looks at replicas that are told to end."""
 
 
 class AlreadyDriven(Exception):
@@ -59,7 +63,7 @@ class Driver:
         attached: bool,
         lock: int | None = None,
         on_news: Callable[[News], None] | None = None,
-        settings: Settings | None = None,
+        settings: Settings = SETTINGS,
     ) -> None:
         self.home = home
         self.store = store
@@ -67,11 +71,13 @@ class Driver:
         self.folder = run.folder
         self.attached = attached
         self._lock = lock
-        self._trouble = ""
+        self._troubles: dict[str, str] = {}
         self._given_up = False
+        self._wakeups: Wakeups | None = None
         machine = machine_of(home, store, run)
         network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
+        self.cluster = cluster
         self.controller = Controller(cluster, settings)
         self.board = Beside(machine, run.folder, lambda news: cluster.publish(run.job, news))
         self.kubelet = Kubelet(
@@ -88,22 +94,29 @@ class Driver:
         with self._right_to_drive(), self._lifeline():
             self.store.set_attached(self.uid, attached=self.attached, boot=boot_id())
             packages = list_packages(self.folder)
+            wakeups = self._wakeups = Wakeups()
+            for folder in (self.home.database.parent, self.folder):
+                wakeups.watch(folder)
             controller = asyncio.create_task(self.controller.run())
             try:
                 while not (self._given_up or is_settled(self.store, self.uid)):
                     self._look(tick)
+                    self._watch_pods(wakeups)
+                    self.cluster.look()
                     if controller.done():
                         await controller
-                    await asyncio.sleep(TICK_SECONDS)
+                    await wakeups.pause()
                 if self.attached:
                     await self._stop_what_is_left(tick)
             finally:
+                wakeups.close()
                 self.board.close()
                 controller.cancel()
                 with suppress(asyncio.CancelledError):
                     await controller
                 if packages is not None:
                     packages.wait()
+            self._tidy()
             tick()
 
     def stop(self, reason: str = STOPPED) -> None:
@@ -111,27 +124,40 @@ class Driver:
         try:
             self.store.update_job(self.uid, lambda job: job if is_finished(job.status) else suspended(job, reason))
         except sqlite3.Error as error:
-            self._complain(error)
+            self._complain("stop", error)
             self._given_up = True
 
     def kill(self) -> None:
         """Ends every replica that is stopping at once."""
         self.kubelet.hurry = True
+        if self._wakeups:
+            self._wakeups.wake()
 
     def _look(self, tick: Callable[[], None]) -> None:
-        try:
-            self.kubelet.sync()
-            self.board.sync(next(iter(self.store.children(Deployment, self.uid)), None))
-            self._collect()
-        except (OSError, sqlite3.Error) as error:
-            # A full disk, mostly: what runs goes on, and the next look tries again.
-            self._complain(error)
+        for part in (self.kubelet.sync, self._keep_board, self._collect):
+            try:
+                part()
+            except (OSError, sqlite3.Error) as error:
+                # A full disk, mostly: what runs goes on, and the next look tries again.
+                self._complain(part.__name__, error)
         tick()
 
-    def _complain(self, error: Exception) -> None:
-        if str(error) != self._trouble:
-            self._trouble = str(error)
+    def _watch_pods(self, wakeups: Wakeups) -> None:
+        """Looks again when a supervisor reports, ends, or writes to a log."""
+        for pod in self.store.children(Pod, self.uid):
+            folder = pod_folder(self.folder, pod)
+            wakeups.watch(folder)
+            for container in (*(pod.spec.get("initContainers") or ()), *(pod.spec.get("containers") or ())):
+                wakeups.watch(folder / "logs" / container["name"])
+
+    def _complain(self, part: str, error: Exception) -> None:
+        """Says once what goes wrong in a part, however often it is tried."""
+        if str(error) != self._troubles.get(part):
+            self._troubles[part] = str(error)
             logger.warning("%s; trying again", error)
+
+    def _keep_board(self) -> None:
+        self.board.sync(next(iter(self.store.children(Deployment, self.uid)), None))
 
     def _collect(self) -> None:
         """Ends the pods of a job that is being deleted, then frees its name."""
@@ -145,6 +171,12 @@ class Driver:
                 self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=when)))
         if not pods:
             self.store.retire(self.uid)
+
+    def _tidy(self) -> None:
+        run = self.store.run(self.uid)
+        if run is not None:
+            with suppress(OSError, sqlite3.Error):
+                discard_unused(run.job, self.store, Claims(self.home.claims))
 
     async def _stop_what_is_left(self, tick: Callable[[], None]) -> None:
         """`cleanPodPolicy: None` keeps pods, but nothing outlives an attached run."""

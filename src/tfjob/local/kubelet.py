@@ -5,6 +5,8 @@ It keeps nothing in memory that matters: a new one, after this process was kille
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,8 +37,12 @@ from tfjob.plan.actions import News
 from tfjob.plan.plan import is_finished
 from tfjob.plan.verdict import PEAK_MEMORY
 
+STARTS_AT_ONCE = 8
+"""Supervisors that start side by side: each is an interpreter, and more would only wait for the same cores."""
 RETRY_SECONDS = 2.0
 """How often a pod that could not be assembled is tried again."""
+STARTING_SECONDS = 0.5
+"""How long one look may start pods: meanwhile nobody sees to Ctrl-C, and to what the others say."""
 GRACE_AFTER_THE_END = 5.0
 UNKNOWN = "ContainerStatusUnknown"
 
@@ -59,6 +65,16 @@ class _Watched:
     stopping: bool = False
     hurried: bool = False
     told: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A pod whose supervisor is starting."""
+
+    pod: Pod
+    folder: Path
+    watched: _Watched
+    process: subprocess.Popen[bytes]
 
 
 class Kubelet:
@@ -84,7 +100,9 @@ class Kubelet:
         self._watched: dict[str, _Watched] = {}
 
     def sync(self) -> None:
-        """One look at every pod: start, report, stop, remove."""
+        """One look at every pod: start, report, stop, remove; of many that are to start, some wait for the next."""
+        until, started = time.monotonic() + STARTING_SECONDS, 0
+        begun: list[_Begun] = []
         for pod in self.store.children(Pod, self.run.job.metadata.uid):
             watched = self._watched.setdefault(pod.metadata.uid, _Watched())
             folder = pod_folder(self.run.folder, pod)
@@ -93,20 +111,27 @@ class Kubelet:
             elif pod.status.phase not in ("Succeeded", "Failed"):
                 if was_launched(folder):
                     self._report(pod, folder, watched)
-                else:
-                    self._start(pod, folder, watched)
+                elif (not started or time.monotonic() < until) and (one := self._begin(pod, folder, watched)):
+                    started += 1
+                    begun.append(one)
+                    if len(begun) == STARTS_AT_ONCE:
+                        self._finish(begun.pop(0))
+        for one in begun:
+            self._finish(one)
 
-    def _start(self, pod: Pod, folder: Path, watched: _Watched) -> None:
+    def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> _Begun | None:
+        """Starts a pod's supervisor, if the pod can start now."""
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:
-            return
+            return None
         watched.next_try = now.timestamp() + RETRY_SECONDS
         if self._shares_gpus():
             available = gpus.found(self.machine.environ)
             pod = gpus.hold(self.store, pod, available, self._is_live)
             if gpus.HELD not in pod.metadata.annotations:
-                self._store_status(pod, gpus.waiting(pod, available), Report())
-                return
+                peers = self.store.children(Pod, self.run.job.metadata.uid)
+                self._store_status(pod, gpus.waiting(pod, peers, available), Report())
+                return None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         hosts = self.run.folder / "hosts"
         self.network.write_hosts(hosts)
@@ -116,17 +141,28 @@ class Kubelet:
             )
         except Refusal as refusal:
             self._wait(pod, _reason(refusal), str(refusal))
-            return
+            return None
         for note in ready.notes:
             self._tell(watched, News("Note", note))
         write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
         try:
-            supervisor.launch(folder, msgspec.json.encode(ready.secrets))
-        except (OSError, supervisor.LaunchError) as error:
-            self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
+            return _Begun(pod, folder, watched, supervisor.begin(folder, msgspec.json.encode(ready.secrets)))
+        except OSError as error:
+            self._not_started(pod, error)
+            return None
+
+    def _finish(self, begun: _Begun) -> None:
+        """Waits until a supervisor is in charge, and reports for the first time."""
+        try:
+            supervisor.await_lock(begun.process, begun.folder)
+        except OSError as error:
+            self._not_started(begun.pod, error)
             return
-        watched.next_try = 0.0
-        self._report(pod, folder, watched)
+        begun.watched.next_try = 0.0
+        self._report(begun.pod, begun.folder, begun.watched)
+
+    def _not_started(self, pod: Pod, error: OSError) -> None:
+        self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
 
     def _shares_gpus(self) -> bool:
         """Whether GPUs are set apart for the replicas of this run."""
