@@ -7,6 +7,7 @@
     tfjob-VERSION-py3-none-any.whl      the command
     tf-job-operator-image-VERSION.tar   REGISTRY/tf-job-operator:VERSION, an OCI archive
     tf-job-tensorboard-image-VERSION.tar
+    tf-job-sample-image-VERSION.tar     TensorFlow and the examples, which `helm test` trains with
     SHA256SUMS                          of all these
 
 The same sources, interpreter and packages give the same bytes.
@@ -38,7 +39,7 @@ from tfjob import __version__
 
 PROJECT = Path(__file__).parent.parent
 NAME = "tf-job-operator"
-IMAGES = {"operator": image.OPERATOR, "tensorboard": image.TENSORBOARD}
+IMAGES = {"operator": image.OPERATOR, "tensorboard": image.TENSORBOARD, "sample": image.SAMPLE}
 SUMS = "SHA256SUMS"
 EPOCH = "315532800"
 """1980, the oldest time that the entries of a wheel can have."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import standin_tensorflow
 import tensorboard_image
 from devcluster import build, cluster, parts
 from devcluster.client import Client
@@ -41,10 +42,16 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def image_node(released: Path, request: pytest.FixtureRequest) -> Iterator[Client]:
-    """A cluster of one node that has the images, and no operator yet; tests of several files take turns."""
+    """A cluster of one node that has the images, and no operator yet; tests of several files take turns.
+
+    In the sample's place is a stand-in: TensorFlow would take minutes.
+    """
+    sample = released.with_name(f"{released.name}-sample.tar")
+    standin_tensorflow.write(sample, f"localhost/tf-job-sample:{__version__}")
     with _own(request, "image", Shape.of(NODE, 1)) as client:
         client.load_image(released / f"tf-job-operator-image-{__version__}.tar")
         client.load_image(tensorboard_image.image() / "tf-job-tensorboard.tar")
+        client.load_image(sample)
         yield client
 
 
