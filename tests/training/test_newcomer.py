@@ -1,0 +1,97 @@
+"""The first five minutes of somebody who has never seen tfjob, at a terminal; every step is timed and printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from browser import Browser, until_scalar
+from running import wait_until, workload_pid
+from tmux import PROMPT, Tmux, tmux
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = ("--extra", "tensorflow", "--extra", "tensorboard")
+LOSS = re.compile(r"worker-0 +\| step (\d+)/\d+ loss (\d+\.\d+)")
+URL = r"http://127\.0\.0\.1:\d+/"
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """A step of the walk, and how long it took."""
+    begun = time.monotonic()
+    yield
+    print(f"{name}: {time.monotonic() - begun:.1f} s")
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """The programs of a fresh virtualenv with tfjob, built and installed, in the versions of the lock file."""
+    own = ROOT / ".uv" / "bin" / "uv"
+    uv = os.environ.get("UV") or (str(own) if own.exists() else shutil.which("uv"))
+    if not uv:
+        pytest.skip("needs uv, which the README's first line installs")
+    words = ["sync", "--quiet", "--frozen", "--no-dev", "--no-editable", *EXTRAS, "--project", str(ROOT)]
+    environ = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(tmp_path / "venv"), "UV_PYTHON_DOWNLOADS": "never"}
+    with step("install"):
+        subprocess.run([uv, *words], env=environ, check=True)
+    return tmp_path / "venv" / "bin"
+
+
+def losses(terminal: Tmux) -> list[tuple[int, float]]:
+    """What the first worker printed so far: the steps, each saved before it is printed, and the loss at each."""
+    return [(int(found[1]), float(found[2])) for found in LOSS.finditer(terminal.everything())]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.root  # the paths of volumes are real only with mounts of one's own
+@pytest.mark.timeout(400)
+def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: Path, tmp_path: Path) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    environ = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "TFJOB_HOME": str(home),
+        "LANG": "C.UTF-8",
+        "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
+    }
+    with tmux(environ, project, 100, 30) as terminal:
+        with step("init"):
+            terminal.type("tfjob init")
+            terminal.wait_for("wrote tfjob.yaml and train.py")
+            terminal.wait_for_prompt()
+        with step("run, to the first loss"):
+            terminal.type("tfjob run tfjob.yaml")
+            terminal.wait_for(LOSS.pattern, 120)
+        with step("some steps more, and the loss falls"):
+            wait_until(lambda: len(losses(terminal)) >= 3, 60, terminal.everything)
+            (_, first), *_, (saved, third) = losses(terminal)
+            assert third < first
+        with step("kill -9 of a worker, to the step that both resume from"):
+            os.kill(workload_pid(home, "multi-worker-worker-1"), signal.SIGKILL)
+            terminal.wait_for(r"restarting because worker-1 was killed by SIGKILL", 60)
+            resumed = terminal.wait_for(r"worker-0 +\| resumed from step (\d+)", 120)
+            assert int(resumed[1]) >= saved
+        with step("to the end"):
+            terminal.wait_for(r"multi-worker succeeded in .*1 restart", 120)
+            terminal.wait_for_prompt()
+            assert losses(terminal)[-1][1] < 0.5 * first
+        with step("logs and status"):
+            assert "resumed from step" in terminal.answer("tfjob logs multi-worker worker-1")
+            shown = terminal.answer("tfjob status multi-worker")
+            assert "Succeeded" in shown
+            assert "attempt 2" in shown
+        with step("the curve in a browser"):
+            terminal.type("tfjob tensorboard multi-worker --port 0 --no-browser")
+            until_scalar(Browser(tmp_path), terminal.wait_for(URL, 60)[0], "loss")
+            terminal.press("C-c")
+            terminal.wait_for(rf"\^C{PROMPT}$")
