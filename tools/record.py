@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pyte  # type: ignore[import-untyped]
 
-WIDTH, HEIGHT = 92, 22
+WIDTH, HEIGHT = 92, 26
 LONGEST_PAUSE = 1.2
 SHORTEST_FRAME = 0.25
 HOLD = 6.0
@@ -50,9 +50,10 @@ class Step:
 
 
 SESSION = (
+    Step("tfjob init"),
     Step(
-        "tfjob run examples/mnist/tfjob.yaml",
-        (Meanwhile("step 300/600 loss", "tfjob exec mnist worker-0 -- pkill -9 python"),),
+        "tfjob run tfjob.yaml",
+        (Meanwhile("step 400/", "tfjob exec multi-worker worker-1 -- pkill -9 python"),),
     ),
     Step("tfjob ps"),
 )
@@ -83,21 +84,29 @@ def record(target: Path) -> None:
     """Runs the session in a state folder of its own."""
     recording = Recording()
     with tempfile.TemporaryDirectory(prefix="tfjob-") as home:
-        environ = {**os.environ, "TFJOB_HOME": home, "TERM": "xterm-256color", "COLUMNS": str(WIDTH)}
+        project = Path(home, "project")
+        project.mkdir()
+        environ = {**os.environ, "TFJOB_HOME": f"{home}/state", "TERM": "xterm-256color"}
         for step in SESSION:
             recording.add(f"{PROMPT}{step.command}\n")
-            code = perform(step, environ, recording)
+            code = perform(step, environ, project, recording)
             print(f"{step.command}: exit {code}")
         recording.add(PROMPT)
     recording.write(target)
 
 
-def perform(step: Step, environ: dict[str, str], recording: Recording) -> int:
+def perform(step: Step, environ: dict[str, str], project: Path, recording: Recording) -> int:
     """Runs one command on a terminal of its own and records all that it says."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
     process = subprocess.Popen(
-        step.command.split(), stdin=theirs, stdout=theirs, stderr=theirs, env=environ, start_new_session=True
+        step.command.split(),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environ,
+        cwd=project,
+        start_new_session=True,
     )
     os.close(theirs)
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -163,7 +172,7 @@ def draw(source: Path, target: Path) -> None:
     width, height = WIDTH * CELL + 2 * MARGIN, HEIGHT * ROW + TOP + MARGIN
     target.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}"'
-        f' height="{height}" role="img" aria-label="A terminal session: {escape(SESSION[0].command)}">\n'
+        f' height="{height}" role="img" aria-label="A terminal session: {escape(SESSION[1].command)}">\n'
         "<style>text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
         f"fill:{PLAIN};white-space:pre}}{''.join(styles)}</style>\n"
         f"<defs>\n{chr(10).join(rows)}\n</defs>\n"
