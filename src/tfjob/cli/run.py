@@ -26,6 +26,11 @@ def _options(command: Command) -> Command:
                 help="How far replicas are separated; `tfjob doctor` shows what is possible.",
             ),
             click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
+            click.option(
+                "--warm/--cold",
+                default=None,
+                help="Fork replicas from a process that has imported TensorFlow, or (the default) do not.",
+            ),
             click.option("--cpu", is_flag=True, help="Train on the CPU, whatever GPUs the job asks for."),
             on_option,
             click.option(
@@ -56,6 +61,7 @@ def run(
     level: str | None,
     no_limits: bool,
     cpu: bool,
+    warm: bool | None,
     on: On,
     namespace: str,
     output: str,
@@ -70,7 +76,7 @@ def run(
     """
     from tfjob.cli.starting import Request, launch
 
-    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu))
+    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, warm))
     if dry_run:
         return jobs.show(output)
     return jobs.detach(output) if detach else jobs.attach(output)

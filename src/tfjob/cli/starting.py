@@ -32,6 +32,7 @@ class Request:
     level: str | None = None
     no_limits: bool = False
     cpu: bool = False
+    warm: bool | None = None
 
 
 class Launch(Protocol):

@@ -33,6 +33,7 @@ from tfjob.local.pod_folder import pod_folder
 from tfjob.local.provenance import list_packages
 from tfjob.local.store import Run, Store, open_store
 from tfjob.local.tensorboard import Beside
+from tfjob.local.warm_start import WarmStart
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
 from tfjob.plan.plan import is_finished
@@ -81,6 +82,7 @@ class Driver:
             network,
             lifeline=run.folder / "lifeline" if attached else None,
             publish=lambda news: cluster.publish(run.job, news),
+            warm=WarmStart(home, machine) if machine.warm else None,
         )
 
     async def drive(self, tick: Callable[[], None] = lambda: None) -> None:
@@ -99,6 +101,8 @@ class Driver:
                     await self._stop_what_is_left(tick)
             finally:
                 self.board.close()
+                if self.kubelet.warm is not None:
+                    self.kubelet.warm.close()
                 controller.cancel()
                 with suppress(asyncio.CancelledError):
                     await controller

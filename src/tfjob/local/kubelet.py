@@ -24,13 +24,13 @@ from tfjob.api.objects import (
 from tfjob.local import gpus, supervisor
 from tfjob.local.assembly import Machine, assemble
 from tfjob.local.driving import is_driven
-from tfjob.local.home import write_whole
 from tfjob.local.network import Network
 from tfjob.local.pod_folder import clean, pod_folder, sweep, was_launched
 from tfjob.local.references import MissingReference
 from tfjob.local.refusal import Refusal
 from tfjob.local.store import Run, Store
 from tfjob.local.volumes import VolumeError
+from tfjob.local.warm_start import COLD, HOW, WarmStart, launch_cold
 from tfjob.plan.actions import News
 from tfjob.plan.plan import is_finished
 from tfjob.plan.verdict import PEAK_MEMORY
@@ -48,6 +48,8 @@ class Report(msgspec.Struct, rename="camel"):
     peak_memory: dict[str, int] = {}
     warnings: list[str] = []
     log_lost: int = 0
+    cold: dict[str, str] = {}
+    fork_failed: bool = False
 
 
 @dataclass
@@ -73,6 +75,7 @@ class Kubelet:
         *,
         lifeline: Path | None,
         publish: Callable[[News], None],
+        warm: WarmStart | None = None,
     ) -> None:
         self.store = store
         self.run = run
@@ -80,6 +83,8 @@ class Kubelet:
         self.network = network
         self.lifeline = lifeline
         self.publish = publish
+        self.warm = warm
+        self._told_cold: set[str] = set()
         self.hurry = False
         self._watched: dict[str, _Watched] = {}
 
@@ -119,14 +124,29 @@ class Kubelet:
             return
         for note in ready.notes:
             self._tell(watched, News("Note", note))
-        write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
         try:
-            supervisor.launch(folder, msgspec.json.encode(ready.secrets))
+            if self.warm is None:
+                launch_cold(folder, ready)
+            elif how := self.warm.launch(folder, ready):
+                pod = self._started(pod, how)
+            else:
+                watched.next_try = 0.0  # its fork server comes up
+                return
         except (OSError, supervisor.LaunchError) as error:
             self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
             return
         watched.next_try = 0.0
         self._report(pod, folder, watched)
+
+    def _started(self, pod: Pod, how: str) -> Pod:
+        """The pod with a note of how it was started; a cold start is told, once for all replicas with that reason."""
+        pod = replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, HOW: how}))
+        self.store.update_child(pod)
+        if how.startswith(COLD) and how not in self._told_cold:
+            self._told_cold.add(how)
+            message = f"{pod.metadata.name} starts cold, because {how.removeprefix(COLD)}"
+            self.publish(News("ColdStart", message, warning=True))
+        return pod
 
     def _shares_gpus(self) -> bool:
         """Whether GPUs are set apart for the replicas of this run."""
@@ -155,6 +175,11 @@ class Kubelet:
             sweep(pod)
             self._store_status(pod, unknown_end(pod), report)
             return
+        for reason in report.cold.values():
+            if pod.metadata.annotations.get(HOW) != f"{COLD}{reason}":
+                pod = self._started(pod, f"{COLD}{reason}")
+            if self.warm is not None and report.fork_failed:
+                self.warm.distrust(reason)
         if identity:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from . import cgroups, container, lifecycle, processes, rootfs
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 _DRAIN = 0.3  # seconds of silence after which a pipe that somebody else still holds is closed
 _LINGER = 5.0  # seconds that an init may need to kill what the workload left
+_LIFE = 10.0  # seconds in which a forked program must come to its first line
+_CRASH = 5.0  # a program that crashes within so many seconds of a fork may have crashed of it
+_CRASH_SIGNALS = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 _MESSAGE_BYTES, _MESSAGE_LINES = 4096, 20
 _DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 
@@ -36,6 +40,8 @@ class Member:
         self.workload_pid = 0
         self.peak_memory = 0
         self.cpu_seconds = 0.0
+        self.cold_because = ""  # why it does not start warm, if it was to
+        self.fork_failed = False
         self._pod = pod
         self._spec = spec
         self._kind = kind
@@ -153,6 +159,11 @@ class Member:
         if run.linger_until is not None and now >= run.linger_until:
             run.linger_until = None
             run.container.kill_init()
+        if run.life_until is not None and now >= run.life_until:
+            run.life_until = None
+            self.cold_because = f"it showed no life within {_LIFE:g} s of a warm start"
+            self.fork_failed = run.lifeless = True
+            run.container.kill_init()  # it waits for the program and hears nothing else
         if run.init_status is not None and run.channel_closed and (run.output_closed or now >= run.drain_until):
             self._ended(run)
 
@@ -194,6 +205,7 @@ class Member:
                 mounts=self._mounts() if pod.full else [],
                 cgroup_files=group.join_files if group else [],
                 host_proc=pod.host_proc,
+                warm=spec.get("warm") if pod.forked and not self.cold_because else None,
             )
             if pod.full:
                 os.makedirs(self._root_dir, mode=0o700, exist_ok=True)
@@ -207,6 +219,9 @@ class Member:
             )
             return
         run = _Run(started, log, group)
+        if plan.warm is not None:
+            run.life_until = time.monotonic() + _LIFE
+            run.forked = True
         run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not (group and group.memory)
         self._run = run
         pod.watch(started.output, lambda _: self._on_output(run))
@@ -270,7 +285,11 @@ class Member:
             elif "started" in event:
                 self._ever_ran = True
                 run.started_at = event["started"]
+                run.life_until = None
                 self.state = {"running": {"startedAt": timestamp(run.started_at)}}
+            elif "cold" in event:
+                self.cold_because = event["cold"]
+                run.forked = False
             elif "error" in event:
                 run.failure, run.wait_status = event["error"], event["code"] << 8
             elif "exited" in event:
@@ -297,11 +316,26 @@ class Member:
             self.peak_memory = max(self.peak_memory, run.group.peak())
             run.group.kill()
             run.group.remove()
+        if run.lifeless and self._may_start:
+            self._start_over()
+            return
         status = run.wait_status
         if status is None:
             status = run.init_status or 0  # the init was killed before it could report
         finished = run.finished_at or time.time()
+        crashed = lifecycle.exit_signal(status) in _CRASH_SIGNALS
+        if run.forked and crashed and finished - (run.started_at or finished) < _CRASH:
+            self.fork_failed = True
+            self.cold_because = f"it crashed ({lifecycle.exit_code(status)}) within {_CRASH:g} s of a warm start"
         self._record(status, started=run.started_at, finished=finished, failure=run.failure, oom=oom, log=run.log)
+
+    def _start_over(self) -> None:
+        """The same run again, cold: nothing of the program has run yet, so this is no restart of it."""
+        if self._pod.full:
+            rootfs.release_points(self._root_dir)
+            self._remove_root()
+        self._pod.changed()
+        self._start()
 
     def _record(
         self, status: int, *, started: float | None, finished: float, failure: str, oom: bool, log: ContainerLog
@@ -337,10 +371,14 @@ class Member:
         text = f"back-off {wait:g}s restarting failed container={self.name} pod={self._pod.spec['name']}"
         self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
         if self._pod.full:
-            try:
-                rootfs.remove_container_root(self._root_dir)  # a restarted container starts from a clean layer
-            except (OSError, rootfs.RootfsBusyError) as error:
-                self._pod.warn(f"{self.name}: its old root stays: {error}")
+            self._remove_root()
+
+    def _remove_root(self) -> None:
+        """A restarted container starts from a clean layer."""
+        try:
+            rootfs.remove_container_root(self._root_dir)
+        except (OSError, rootfs.RootfsBusyError) as error:
+            self._pod.warn(f"{self.name}: its old root stays: {error}")
 
     def _termination_message(self, code: int, log: ContainerLog) -> str:
         try:
@@ -374,12 +412,14 @@ class _Run:
         self.told_to_end = False
         self.told_to_die = False
         self.out_of_memory = False
+        self.forked = False  # it was started warm and still is
+        self.life_until: float | None = None  # when a forked program must have come to its first line
+        self.lifeless = False
 
     def due_in(self, now: float) -> list[float]:
         """Seconds until each of the things that time alone brings."""
         due = [] if self.init_status is None else [self.drain_until - now]
-        if self.linger_until is not None:
-            due.append(self.linger_until - now)
+        due.extend(when - now for when in (self.linger_until, self.life_until) if when is not None)
         flush = self.log.flush_in()
         return due if flush is None else [*due, flush]
 
