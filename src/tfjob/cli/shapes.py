@@ -65,6 +65,7 @@ def replica_shape(replica: Replica) -> dict[str, Any]:
         "exitCode": replica.exit_code,
         "address": replica.address,
         "resources": replica.resources,
+        "start": replica.start,
     }
 
 

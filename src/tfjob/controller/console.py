@@ -52,7 +52,8 @@ class Record:
 class Replica:
     """A task that a job asks for, with the state of its pod if it ever had one.
 
-    `shown` is what people should read where the phase alone would mislead them.
+    `shown` is what people should read where the phase alone would mislead them; `start` is how it was started where
+    that can differ: `warm`, or `cold: ` and why.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Replica:
     exit_code: int | None = None
     address: str = ""
     resources: dict[str, Any] = field(default_factory=dict)
+    start: str = ""
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,13 @@ class Unfit(Exception):
 
 
 def main() -> None:
-    """Serve the folder in argv[1], under the lock argv[2]; argv[3] has the settings, argv[4] a pipe to close.
+    """Serve the folder in argv[1], under the lock argv[2]; argv[3] is the other end of its first standard output.
 
     Its standard output was born as a pipe, as a replica's is, so that Python's own files are the same; what is
     written there from now on goes to a log.
     """
-    folder, lock, settings, spare = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
+    folder, lock, spare = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    settings = pod_files.read_json(f"{folder}/settings.json")
     os.set_inheritable(lock, False)
     log = os.open(f"{folder}/log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(log, 1)

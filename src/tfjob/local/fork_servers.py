@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from tfjob.local import pod_files, process_title, processes, supervisor
-from tfjob.local.home import Home
+from tfjob.local.home import Home, write_whole
 from tfjob.local.surroundings import surroundings
 from tfjob.plan import warm
 
@@ -50,6 +50,11 @@ class State(msgspec.Struct, rename="camel"):
     idle_since: float = 0.0
     idle: float = 0.0
     unfit: str = ""
+
+    @property
+    def ends_in(self) -> float:
+        """Seconds until one that nobody uses ends."""
+        return max(0.0, self.idle_since + self.idle - time.time())
 
 
 class ForkServer:
@@ -156,10 +161,11 @@ class ForkServer:
         if lock is None:
             return  # another run starts it this very moment
         pod_files.remove(str(self._folder / "state.json"))
+        write_whole(self._folder / "settings.json", json.dumps(self._settings()).encode())
         spare, output = os.pipe()
         try:
             self._process = subprocess.Popen(
-                self._command(lock, spare),
+                [self._program, "-c", _PROGRAM, str(self._folder), str(lock), str(spare), process_title.ROOM],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -174,8 +180,8 @@ class ForkServer:
             for fd in (lock, spare, output):
                 os.close(fd)
 
-    def _command(self, lock: int, spare: int) -> list[str]:
-        settings = {
+    def _settings(self) -> dict[str, object]:
+        return {
             "program": self._program,
             "idle": self._idle,
             "names": sorted(warm.READ_AT_IMPORT),
@@ -183,8 +189,6 @@ class ForkServer:
             "ignored": sorted(warm.SET_AFTER_THE_FORK | warm.HARMLESS_LATER),
             "files": [f"{self._env.get('KERAS_HOME') or self._env.get('HOME', '') + '/.keras'}/keras.json"],
         }
-        words = [str(self._folder), str(lock), json.dumps(settings), str(spare), process_title.ROOM]
-        return [self._program, "-c", _PROGRAM, *words]
 
     def _last_words(self) -> str:
         if unfit := _state(self._folder).unfit:

@@ -11,7 +11,7 @@ import os
 
 from . import processes
 
-ROOM = "-" * 2048
+ROOM = " " * 2048
 """A last word for a process whose forks will write over its words."""
 BLANK_MARK = "0" * 64
 """The value of the mark in a process whose forks will write over it."""
