@@ -39,13 +39,14 @@ EACH_LEVEL = [Place("full", "user"), Place("addresses", "root"), Place("ports", 
 EVERYWHERE = [Place(level, who) for level in ("full", "addresses", "ports") for who in ("root", "user")]
 
 
-def place_param(place: Place) -> Any:
+def place_param(place: Place, *marks: pytest.MarkDecorator) -> Any:
     """A place as a parameter; as root it never skips."""
     if place.who == "user":
-        return pytest.param(place, id=str(place))
+        return pytest.param(place, id=str(place), marks=marks)
     if os.geteuid() == 0:
-        return pytest.param(place, id=str(place), marks=pytest.mark.root)
-    return pytest.param(place, id=str(place), marks=pytest.mark.skip(reason="the tests do not run as root"))
+        return pytest.param(place, id=str(place), marks=(*marks, pytest.mark.root))
+    skip = pytest.mark.skip(reason="the tests do not run as root")
+    return pytest.param(place, id=str(place), marks=(*marks, skip))
 
 
 def at(places: list[Place]) -> pytest.MarkDecorator:
@@ -216,7 +217,7 @@ class Pods:
                 os.setgroups([])
                 os.setresgid(USER, USER, USER)
                 os.setresuid(USER, USER, USER)
-                supervisor._PACKAGE_PARENT = str(self._source)
+                supervisor.PACKAGE_PARENT = str(self._source)
                 os._exit(1 if action() is False else 0)
             except BaseException as error:
                 sys.stderr.write(f"{error!r}\n")

@@ -85,6 +85,11 @@ class Container:
         """The last resort, when the init itself does not answer."""
         processes.kill(self.pid, signal.SIGKILL)
 
+    def kill_all(self) -> None:
+        """Kill its init with all that descends from it, also what has not come as far as to die with its parent."""
+        for pid in (*processes.descendants(self.pid), self.pid):
+            processes.kill(pid, signal.SIGKILL)
+
     def receive(self) -> tuple[list[dict[str, Any]], list[int], bool]:
         """The events and descriptors that have arrived, and whether the channel is still open."""
         try:

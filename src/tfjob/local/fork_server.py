@@ -40,6 +40,8 @@ def main() -> None:
     folder, lock, spare = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     settings = pod_files.read_json(f"{folder}/settings.json")
     os.set_inheritable(lock, False)
+    if os.fork():
+        os._exit(0)  # whoever started us has nobody to wait for
     log = os.open(f"{folder}/log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -55,7 +57,7 @@ def main() -> None:
         os._exit(1)
     pod_dir = server.serve()
     # From here on we are a fork of the server.
-    process_title.show_as(["tfjob-pod", pod_dir], "")
+    process_title.show_words(["tfjob-pod", pod_dir])
     try:
         pod_process.become_supervisor(pod_dir, forked=True)
     except container.Become as become:
@@ -146,10 +148,10 @@ class _Server:
         self._clients[client.fileno()] = client
         self._poll.register(client, select.POLLIN)
         stale = self._imported.changed()
+        self._tell()
         self._say(client, {"unfit": stale} if stale else {"pid": os.getpid()})
         if stale:
             self._end()
-        self._tell()
 
     def _hear(self, client: socket.socket) -> str:
         """Do what a client asks; a pod directory in the fork that is to supervise it, else nothing."""

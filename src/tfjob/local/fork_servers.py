@@ -67,16 +67,16 @@ class ForkServer:
         self._folders = home.fork_servers
         self._folder = self._folders / _key(program, env)
         self._connection: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._deadline = 0.0
+        self._started = False
+        self._deadline = 0.0  # when it must be up, once it was started or seen to start
 
     def ready(self) -> bool:
         """Whether it can be asked now; starts it if there is none. Raises NotWarm if there will be none."""
         if self._connection is not None or self._connect():
             return True
-        if self._process is not None and self._process.poll() is not None and not self._is_up():
-            raise NotWarm(self._last_words())
-        if self._process is None and not self._is_up():
+        if not pod_files.is_locked(str(self._folder / "lock")):
+            if self._started:
+                raise NotWarm(self._last_words())
             self._start()
         self._deadline = self._deadline or time.monotonic() + START_SECONDS
         if time.monotonic() > self._deadline:
@@ -125,12 +125,12 @@ class ForkServer:
             self._connection = None
 
     def _connect(self) -> bool:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.settimeout(ANSWER_SECONDS)
         try:
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return False
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.settimeout(ANSWER_SECONDS)
         try:
             connection.connect(f"/proc/self/fd/{folder}/socket")  # a path of any depth fits
             self._connection = connection
@@ -149,9 +149,6 @@ class ForkServer:
         answer: dict[str, int] = json.loads(self._connection.recv(65536) or b"{}")
         return answer
 
-    def _is_up(self) -> bool:
-        return pod_files.is_locked(str(self._folder / "lock"))
-
     def _start(self) -> None:
         _remove_left(self._folders, but=self._folder)
         if len(list_states(self._folders)) >= MOST:
@@ -164,8 +161,8 @@ class ForkServer:
         write_whole(self._folder / "settings.json", json.dumps(self._settings()).encode())
         spare, output = os.pipe()
         try:
-            self._process = subprocess.Popen(
-                [self._program, "-c", _PROGRAM, str(self._folder), str(lock), str(spare), process_title.ROOM],
+            started = subprocess.run(
+                [self._program, "-c", _text(), str(self._folder), str(lock), str(spare), process_title.ROOM],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -173,9 +170,14 @@ class ForkServer:
                 cwd="/",
                 start_new_session=True,
                 pass_fds=[lock, spare],
+                timeout=START_SECONDS,
+                check=False,
             )
-        except OSError as error:
-            raise NotWarm(f"{self._program} cannot be started: {error.strerror}") from None
+            self._started = True
+            if started.returncode:
+                raise NotWarm(os.read(spare, 4096).decode(errors="replace").strip().rpartition("\n")[2])
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NotWarm(f"{self._program} cannot be started: {error}") from None
         finally:
             for fd in (lock, spare, output):
                 os.close(fd)
@@ -212,11 +214,13 @@ def list_states(folders: Path) -> list[State]:
     return [_state(folder) for folder in found if pod_files.is_locked(str(folder / "lock"))]
 
 
-# Without touching sys.path, where a fork's program will look for its own modules.
-_PROGRAM = f"""import sys
-if sys.version_info < {OLDEST_PYTHON}: sys.exit("a fork server needs Python {OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]}")
+def _text() -> str:
+    """The program, which leaves sys.path alone: a fork's program will look there for its own modules."""
+    major, minor = OLDEST_PYTHON
+    return f"""import sys
+if sys.version_info < {OLDEST_PYTHON}: sys.exit("a fork server needs Python {major}.{minor}")
 sys.modules["tfjob"] = type(sys)("tfjob")
-sys.modules["tfjob"].__path__ = [{str(Path(__file__).parents[1])!r}]
+sys.modules["tfjob"].__path__ = [{f"{supervisor.PACKAGE_PARENT}/tfjob"!r}]
 from tfjob.local.fork_server import main
 main()"""
 

@@ -49,7 +49,7 @@ class Report(msgspec.Struct, rename="camel"):
     warnings: list[str] = []
     log_lost: int = 0
     cold: dict[str, str] = {}
-    fork_failed: bool = False
+    fork_failed: str = ""
 
 
 @dataclass
@@ -175,11 +175,11 @@ class Kubelet:
             sweep(pod)
             self._store_status(pod, unknown_end(pod), report)
             return
+        if self.warm is not None and report.fork_failed:
+            self.warm.distrust(report.fork_failed)
         for reason in report.cold.values():
             if pod.metadata.annotations.get(HOW) != f"{COLD}{reason}":
                 pod = self._started(pod, f"{COLD}{reason}")
-            if self.warm is not None and report.fork_failed:
-                self.warm.distrust(reason)
         if identity:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:

@@ -40,8 +40,8 @@ class Member:
         self.workload_pid = 0
         self.peak_memory = 0
         self.cpu_seconds = 0.0
-        self.cold_because = ""  # why it does not start warm, if it was to
-        self.fork_failed = False
+        self.cold_because = ""  # why it was started cold, if it was to start warm
+        self.fork_failed = ""  # how a warm start went wrong; there will be no other
         self._pod = pod
         self._spec = spec
         self._kind = kind
@@ -161,9 +161,9 @@ class Member:
             run.container.kill_init()
         if run.life_until is not None and now >= run.life_until:
             run.life_until = None
-            self.cold_because = f"it showed no life within {_LIFE:g} s of a warm start"
-            self.fork_failed = run.lifeless = True
-            run.container.kill_init()  # it waits for the program and hears nothing else
+            self.fork_failed = f"it showed no life within {_LIFE:g} s of a warm start"
+            run.lifeless = True
+            run.container.kill_all()  # its init waits for the program and hears nothing else
         if run.init_status is not None and run.channel_closed and (run.output_closed or now >= run.drain_until):
             self._ended(run)
 
@@ -191,6 +191,7 @@ class Member:
             pod.spec["log"]["files"],
         )
         group = self._make_cgroup()
+        self.cold_because = self.fork_failed or self.cold_because
         try:
             _fresh_file(self._message_file)
             plan = container.Plan(
@@ -325,8 +326,7 @@ class Member:
         finished = run.finished_at or time.time()
         crashed = lifecycle.exit_signal(status) in _CRASH_SIGNALS
         if run.forked and crashed and finished - (run.started_at or finished) < _CRASH:
-            self.fork_failed = True
-            self.cold_because = f"it crashed ({lifecycle.exit_code(status)}) within {_CRASH:g} s of a warm start"
+            self.fork_failed = f"it crashed ({lifecycle.exit_code(status)}) within {_CRASH:g} s of a warm start"
         self._record(status, started=run.started_at, finished=finished, failure=run.failure, oom=oom, log=run.log)
 
     def _start_over(self) -> None:

@@ -376,7 +376,7 @@ class PodProcess:
             "binds": self._binds.summary() if self._binds else {"ports": [], "failed": []},
             "warnings": self._warnings,
             "cold": {member.name: member.cold_because for member in members if member.cold_because},
-            "forkFailed": any(member.fork_failed for member in members),
+            "forkFailed": next((member.fork_failed for member in members if member.fork_failed), ""),
         }
 
     def listen_to(self, listener: int) -> None:

@@ -123,7 +123,7 @@ class Binds(TypedDict):
 class PodStatusFile(TypedDict):
     """status.json: a Kubernetes PodStatus and, below it, what only a supervisor knows.
 
-    `cold` says by container why a start that was to be warm was not, `forkFailed` whether one hung or crashed.
+    `cold` says by container why a start that was to be warm was not, `forkFailed` how a warm one hung or crashed.
     """
 
     phase: str
@@ -142,4 +142,4 @@ class PodStatusFile(TypedDict):
     binds: Binds
     warnings: list[str]
     cold: dict[str, str]
-    forkFailed: bool
+    forkFailed: str

@@ -16,27 +16,33 @@ ROOM = " " * 2048
 BLANK_MARK = "0" * 64
 """The value of the mark in a process whose forks will write over it."""
 
-_ARG_START, _ARG_END, _ENV_START, _ENV_END = 45, 46, 47, 48  # fields of stat, counted from the state
+_ARG_START, _ENV_START = 45, 47  # fields of stat, counted from the state; the ends follow
 
 
-def show_as(argv: list[str], uid: str) -> None:
-    """Show these words and this pod's mark; without /proc nothing changes."""
+def show_words(argv: list[str]) -> None:
+    """Show these words; without /proc nothing changes."""
+    start, length = _born_with(_ARG_START)
+    if length:
+        words = b"".join(os.fsencode(word) + b"\0" for word in argv)
+        ctypes.memmove(start, words[: length - 1].ljust(length, b"\0"), length)
+
+
+def show_mark(uid: str) -> None:
+    """Show the mark of this pod, in a process that was born with a blank one; without /proc nothing changes."""
+    start, length = _born_with(_ENV_START)
+    blank = f"{processes.MARK}={BLANK_MARK}".encode()
+    at = ctypes.string_at(start, length).find(blank) if length else -1
+    if at >= 0:
+        mark = f"{processes.MARK}={uid}".encode()
+        ctypes.memmove(start + at, mark[: len(blank)].ljust(len(blank), b"\0"), len(blank))
+
+
+def _born_with(field: int) -> tuple[int, int]:
+    """The address and the length of a piece of memory that stat tells of; no length if it does not."""
     try:
         with open("/proc/self/stat", "rb") as file:
-            fields = [int(field) for field in file.read().rpartition(b")")[2].split()[1:]]
-    except (OSError, ValueError):
-        return
-    start, end = fields[_ARG_START - 1], fields[_ARG_END - 1]
-    words = b"".join(os.fsencode(word) + b"\0" for word in argv)
-    if 0 < start < end:
-        _overwrite(start, words[: end - start - 1].ljust(end - start, b"\0"))
-    start, end = fields[_ENV_START - 1], fields[_ENV_END - 1]
-    if 0 < start < end:
-        blank = f"{processes.MARK}={BLANK_MARK}".encode()
-        at = ctypes.string_at(start, end - start).find(blank)
-        if at >= 0:
-            _overwrite(start + at, f"{processes.MARK}={uid}".encode()[: len(blank)].ljust(len(blank), b"\0"))
-
-
-def _overwrite(address: int, data: bytes) -> None:
-    ctypes.memmove(address, data, len(data))
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[field]), int(fields[field + 1])
+    except (OSError, ValueError, IndexError):
+        return 0, 0
+    return start, end - start if start else 0

@@ -124,7 +124,8 @@ def _renew_interpreter(plan: container.Plan, script: str) -> None:
     main.__dict__["__builtins__"] = builtins
     main.__annotations__ = {}
     sys.modules["__main__"] = main
-    process_title.show_as(plan.argv, plan.uid)
+    process_title.show_words(plan.argv)
+    process_title.show_mark(plan.uid)
     syscalls.set_process_name(os.path.basename(plan.argv[0]))
 
 

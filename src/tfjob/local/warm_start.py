@@ -58,7 +58,7 @@ class WarmStart:
     def _server(self, ready: Assembled) -> ForkServer | None:
         """The fork server for a pod once it can be asked; notes in the pod's spec what its fork becomes."""
         if self._distrust:
-            raise NotWarm(f"another replica of this run is not: {self._distrust}")
+            raise NotWarm(f"of another replica: {self._distrust}")
         container = ready.spec["containers"][0]
         env = ready.secrets["env"][container["name"]]
         program = _program(container, env)

@@ -25,6 +25,7 @@ READ_AT_IMPORT_PREFIXES = (
     *("CUDA_", "NVIDIA_", "NCCL_", "HIP_", "ROCM_", "ROCR_"),
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "VECLIB_", "NUMEXPR_", "NPY_", "NUMPY_"),
     *("DNNL_", "ONEDNN_", "EIGEN_", "GRPC_", "ABSL_", "GLOG_", "PROTOCOL_BUFFERS_", "HDF5_", "H5PY_"),
+    *("GCS_", "GFORTRAN_", "LLVM_", "OPENSSL_", "SSL_", "DISABLE_HOST_SEND_RECV_REGISTRATION", "__PYVENV"),
     *("PILLOW_", "PSUTIL_", "WRAPT_", "TEST_", "_PYTHON"),
 )
 """What an interpreter, the loader, TensorFlow and the libraries under it read when they start."""
