@@ -28,10 +28,8 @@ class WarmPods:
     def __init__(self, pods: Pods, folder: Path) -> None:
         self.pods = pods
         self.home = Home(folder / "state")
-        self.python = folder / "venv" / "bin" / "python"
-        subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+        self.python = standin_python(folder / "venv")
         (self.packages,) = (folder / "venv").glob("lib/python3.*/site-packages")
-        self.have("__version__ = 'stand-in'")
         self.home.path.mkdir()
         pods.give(folder)
 
@@ -70,6 +68,14 @@ class WarmPods:
         """Ends every fork server."""
         for state in self.states():
             processes.kill(state.pid, signal.SIGTERM)
+
+
+def standin_python(venv: Path) -> Path:
+    """An interpreter whose TensorFlow is one line."""
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (packages,) = venv.glob("lib/python3.*/site-packages")
+    (packages / "tensorflow.py").write_text("__version__ = 'stand-in'")
+    return venv / "bin" / "python"
 
 
 def until_ready(server: ForkServer, seconds: float = 20.0) -> None:
