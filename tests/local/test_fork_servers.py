@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from installed import Installed
 from local.pod_harness import Place, Pods, at
 from local.warm_pods import WarmPods, gone, until_ready, warm_pods, why_not
 from tfjob.local import processes
@@ -50,6 +52,45 @@ def test_it_dies_with_the_last_tool_that_was_killed_while_it_used_it(warm: WarmP
     for state in warm.states():
         assert gone(state.pid)
     assert warm.states() == []
+
+
+MANIFEST = """
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: sleeper}
+spec:
+  tfReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          terminationGracePeriodSeconds: 1
+          containers: [{name: tensorflow, image: "standin:1", command: [python, sleeps.py]}]
+"""
+
+
+@HERE
+def test_a_run_that_is_killed_leaves_neither_replicas_nor_a_fork_server(
+    warm: WarmPods, tool: Installed, tmp_path: Path
+) -> None:
+    (tmp_path / "job.yaml").write_text(MANIFEST)
+    (tmp_path / "sleeps.py").write_text("import time; print('up'); time.sleep(600)")
+    command = ("run", str(tmp_path / "job.yaml"), "--warm", "--python", str(warm.python))
+    with tool.start(warm.home.path, *command) as run:
+        assert run.stdout is not None
+        up = 0
+        while up < 2:
+            line = run.stdout.readline()
+            assert line, "it ended by itself"
+            up += " | up" in line
+        run.kill()
+    pods = warm.home.path.glob("runs/default/*/pods/*/spec.json")
+    uids = [json.loads(path.read_text())["uid"] for path in pods]
+    deadline = time.monotonic() + 10
+    while left := [pid for uid in uids for pid in processes.marked(uid)] or warm.states():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+    assert len(uids) == 2
 
 
 @HERE
