@@ -39,14 +39,13 @@ EACH_LEVEL = [Place("full", "user"), Place("addresses", "root"), Place("ports", 
 EVERYWHERE = [Place(level, who) for level in ("full", "addresses", "ports") for who in ("root", "user")]
 
 
-def place_param(place: Place, *marks: pytest.MarkDecorator) -> Any:
+def place_param(place: Place) -> Any:
     """A place as a parameter; as root it never skips."""
     if place.who == "user":
-        return pytest.param(place, id=str(place), marks=marks)
+        return pytest.param(place, id=str(place))
     if os.geteuid() == 0:
-        return pytest.param(place, id=str(place), marks=(*marks, pytest.mark.root))
-    skip = pytest.mark.skip(reason="the tests do not run as root")
-    return pytest.param(place, id=str(place), marks=(*marks, skip))
+        return pytest.param(place, id=str(place), marks=pytest.mark.root)
+    return pytest.param(place, id=str(place), marks=pytest.mark.skip(reason="the tests do not run as root"))
 
 
 def at(places: list[Place]) -> pytest.MarkDecorator:

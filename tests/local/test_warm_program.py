@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from local.pod_harness import EACH_LEVEL, Place, Pods, at, place_param
+from local.pod_harness import EACH_LEVEL, Place, Pods, at
 from local.warm_pods import WarmPods, warm_pods
 
 PROGRAMS = {
@@ -72,9 +72,8 @@ WAYS = {
     "linked": ("links/identity.py", []),
 }
 
-at_levels = pytest.mark.parametrize(
-    "place", [place_param(EACH_LEVEL[0]), *(place_param(place, pytest.mark.long) for place in EACH_LEVEL[1:])]
-)
+SHORT = ("identity", "exception", "interrupt", "ending", "processes", "module", "no-script")
+"""Those that CI has time for."""
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +100,23 @@ def warm(pods: Pods) -> Iterator[WarmPods]:
         yield made
 
 
-@at_levels
+@at(EACH_LEVEL[:1])
 def test_a_forked_program_is_and_does_what_a_started_one_does(warm: WarmPods, project: Path) -> None:
-    """Its words, modules, files, signals, limits, output and end are the same, at every level."""
-    asked = {name: (f"{name}.py", ["a", "--b"]) for name in PROGRAMS} | WAYS
+    """Its words, modules, files, signals, limits, output and end are the same."""
+    compare(warm, project, SHORT)
+
+
+@pytest.mark.long
+@at(EACH_LEVEL)
+def test_many_forked_programs_are_and_do_what_started_ones_do(warm: WarmPods, project: Path) -> None:
+    """The same for every way to start and to end, at every level."""
+    compare(warm, project, (*PROGRAMS, *WAYS))
+
+
+def compare(warm: WarmPods, project: Path, names: Sequence[str]) -> None:
+    """Runs programs both ways."""
+    known = {name: (f"{name}.py", ["a", "--b"]) for name in PROGRAMS} | WAYS
+    asked = {name: known[name] for name in names}
     forks = {name: warm.launch(what, *words, cwd=project, hostname="h") for name, (what, words) in asked.items()}
     started = {name: warm.launch_cold(what, *words, cwd=project, hostname="h") for name, (what, words) in asked.items()}
     for name in asked:

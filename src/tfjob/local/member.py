@@ -8,6 +8,7 @@ import time
 
 from . import cgroups, container, lifecycle, processes, rootfs
 from .container_log import ContainerLog, timestamp
+from .container_run import ContainerRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Member:
         self._ever_ran = False
         self._restart_at: float | None = None
         self._lost_before = 0  # log bytes lost in earlier runs
-        self._run: _Run | None = None
+        self._run: ContainerRun | None = None
 
     # What the pod asks
 
@@ -219,7 +220,7 @@ class Member:
                 128 << 8, started=None, finished=time.time(), failure=error.strerror or str(error), oom=False, log=log
             )
             return
-        run = _Run(started, log, group)
+        run = ContainerRun(started, log, group)
         if plan.warm is not None:
             run.life_until = time.monotonic() + _LIFE
             run.forked = True
@@ -264,7 +265,7 @@ class Member:
         mounts.append({"source": self._message_file, "target": target, "readOnly": False})
         return mounts
 
-    def _on_output(self, run: _Run) -> None:
+    def _on_output(self, run: ContainerRun) -> None:
         try:
             data = os.read(run.container.output, 1 << 18)
         except BlockingIOError:
@@ -276,7 +277,7 @@ class Member:
             run.output_closed = True
             self._pod.unwatch(run.container.output)
 
-    def _on_channel(self, run: _Run) -> None:
+    def _on_channel(self, run: ContainerRun) -> None:
         events, listeners, is_open = run.container.receive()
         for listener in listeners:
             self._pod.listen_to(listener)
@@ -304,7 +305,7 @@ class Member:
             run.channel_closed = True
             self._pod.unwatch(run.container.channel.fileno())
 
-    def _ended(self, run: _Run) -> None:
+    def _ended(self, run: ContainerRun) -> None:
         self._pod.unwatch(run.container.output)
         run.container.close()
         run.log.close()
@@ -390,38 +391,6 @@ class Member:
         if text or code == 0 or self._spec["terminationMessagePolicy"] != "FallbackToLogsOnError":
             return text
         return log.last_lines(_MESSAGE_LINES, _MESSAGE_BYTES)
-
-
-class _Run:
-    """What is known about the current run."""
-
-    def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup | None) -> None:
-        self.container = started
-        self.log = log
-        self.group = group
-        self.polls_memory = False
-        self.started_at: float | None = None
-        self.finished_at: float | None = None
-        self.wait_status: int | None = None  # of the workload, or of a failed start
-        self.failure = ""  # why it could not start
-        self.init_status: int | None = None
-        self.channel_closed = False
-        self.output_closed = False
-        self.drain_until = 0.0
-        self.linger_until: float | None = None
-        self.told_to_end = False
-        self.told_to_die = False
-        self.out_of_memory = False
-        self.forked = False  # it was started warm and still is
-        self.life_until: float | None = None  # when a forked program must have come to its first line
-        self.lifeless = False
-
-    def due_in(self, now: float) -> list[float]:
-        """Seconds until each of the things that time alone brings."""
-        due = [] if self.init_status is None else [self.drain_until - now]
-        due.extend(when - now for when in (self.linger_until, self.life_until) if when is not None)
-        flush = self.log.flush_in()
-        return due if flush is None else [*due, flush]
 
 
 def _policy(kind: str, is_sidecar: bool, pod_policy: str) -> str:
