@@ -26,6 +26,7 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--long` runs the full matrix; without it the tests marked `long` are not there at all."""
     parser.addoption("--long", action="store_true", help="every example at every level, with real TensorFlow")
+    parser.addoption("--seed", type=int, default=1, help="what the suites of faults draw their cases from")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,6 +41,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(pytest.mark.skip(reason="needs root"))
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """What a suite of faults draws its cases from; printed, so that a run can be repeated."""
+    given = int(request.config.getoption("--seed"))
+    print(f"seed {given}")
+    return given
 
 
 @pytest.hookimpl(wrapper=True)

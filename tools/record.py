@@ -1,9 +1,10 @@
-"""Records a real terminal session and draws it as an animated SVG; needs only the standard library.
+"""Records a real terminal session and draws it as an animated SVG.
 
     python tools/record.py run docs/recording.cast     run the session, write it in asciicast v2 format
     python tools/record.py draw docs/recording.cast docs/recording.svg
 
-The session is `SESSION` below. Waiting is shortened to `LONGEST_PAUSE` when it is drawn; nothing else is changed.
+The session is `SESSION` below. When it is drawn, waiting is shortened to `LONGEST_PAUSE` and screens that follow each
+other within `SHORTEST_FRAME` become one; nothing else is changed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import fcntl
 import json
 import os
 import pty
-import re
 import struct
 import subprocess
 import sys
@@ -24,8 +24,11 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+import pyte  # type: ignore[import-untyped]
+
 WIDTH, HEIGHT = 92, 22
 LONGEST_PAUSE = 1.2
+SHORTEST_FRAME = 0.25
 HOLD = 6.0
 PROMPT = "\x1b[32m$\x1b[0m "
 
@@ -118,124 +121,106 @@ def perform(step: Step, environ: dict[str, str], recording: Recording) -> int:
 
 # Drawing.
 
-COLOURS = {30: "#7f848e", 31: "#e06c75", 32: "#98c379", 33: "#e5c07b", 34: "#61afef", 35: "#c678dd", 36: "#56b6c2"}
 CELL, ROW, MARGIN, TOP = 8.4, 19, 18, 44
-SGR = re.compile(r"\x1b\[([0-9;]*)m")
-OTHER_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-ln-z]|\x1b\][^\x07]*\x07|\r")
+PLAIN = "#abb2bf"
+COLOURS = {
+    "black": "#7f848e",
+    "red": "#e06c75",
+    "green": "#98c379",
+    "brown": "#e5c07b",
+    "blue": "#61afef",
+    "magenta": "#c678dd",
+    "cyan": "#56b6c2",
+    "white": "#dcdfe4",
+}
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of the terminal with the moment at which it appeared."""
+class Frame:
+    """The rows of the screen, as SVG, from a moment on."""
 
     moment: float
-    text: str
+    rows: tuple[str, ...]
 
 
 def draw(source: Path, target: Path) -> None:
-    """An SVG in which every line appears at its moment and the screen scrolls; it ends, holds, and begins again."""
-    lines = screen_lines(source)
-    total = lines[-1].moment + HOLD
-    width, height = WIDTH * CELL + 2 * MARGIN, HEIGHT * ROW + TOP + MARGIN
-    styles, rows = [], []
-    for number, line in enumerate(lines):
+    """An SVG that shows every screen at its moment; it ends, holds, and begins again."""
+    shown = frames(source)
+    total = shown[-1].moment + HOLD
+    numbers = {row: number for number, row in enumerate(dict.fromkeys(row for one in shown for row in one.rows if row))}
+    rows = [f'<text id="r{number}" xml:space="preserve">{row}</text>' for row, number in numbers.items()]
+    styles, groups = [], []
+    for number, frame in enumerate(shown):
+        ends = shown[number + 1].moment if number + 1 < len(shown) else total
         styles.append(
-            f"@keyframes l{number}{{0%{{opacity:0}}{percent(line.moment, total)}{{opacity:1}}to{{opacity:1}}}}"
-            f"#l{number}{{animation:l{number} {total:.2f}s step-end infinite}}"
+            f"@keyframes f{number}{{0%{{opacity:0}}{percent(frame.moment, total)}{{opacity:1}}"
+            f"{percent(ends, total)}{{opacity:{0 if ends < total else 1}}}to{{opacity:{0 if ends < total else 1}}}}}"
+            f"#f{number}{{animation:f{number} {total:.2f}s step-end infinite}}"
         )
-        rows.append(f'<text id="l{number}" y="{number * ROW}">{spans(line.text)}</text>')
-    styles.append(scrolling(lines, total))
+        used = [f'<use href="#r{numbers[row]}" y="{at * ROW}"/>' for at, row in enumerate(frame.rows) if row]
+        hidden = "" if ends == total else ' opacity="0"'  # what a viewer without animation shows: the last screen
+        groups.append(f'<g id="f{number}"{hidden}>{"".join(used)}</g>')
+    width, height = WIDTH * CELL + 2 * MARGIN, HEIGHT * ROW + TOP + MARGIN
     target.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}"'
         f' height="{height}" role="img" aria-label="A terminal session: {escape(SESSION[0].command)}">\n'
         "<style>text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
-        f"fill:#abb2bf;white-space:pre}}{''.join(styles)}</style>\n"
-        f'<rect width="100%" height="100%" rx="8" fill="#1e2127"/>'
+        f"fill:{PLAIN};white-space:pre}}{''.join(styles)}</style>\n"
+        f"<defs>\n{chr(10).join(rows)}\n</defs>\n"
+        '<rect width="100%" height="100%" rx="8" fill="#1e2127"/>'
         '<circle cx="22" cy="20" r="6" fill="#e06c75"/><circle cx="42" cy="20" r="6" fill="#e5c07b"/>'
         '<circle cx="62" cy="20" r="6" fill="#98c379"/>\n'
-        f'<svg x="{MARGIN}" y="{TOP - ROW + 4}" width="{width - MARGIN:.0f}" height="{HEIGHT * ROW + 6}">'
-        f'<g id="scroll" xml:space="preserve" transform="translate(0,{ROW - 4 - hidden(lines, len(lines)) * ROW})">\n'
-        + "\n".join(rows)
-        + "\n</g></svg></svg>\n"
+        f'<g transform="translate({MARGIN},{TOP + 8})">\n' + "\n".join(groups) + "\n</g></svg>\n"
     )
 
 
-def screen_lines(source: Path) -> list[Line]:
-    """The lines of a recording, with long waits shortened."""
-    found: list[Line] = []
+def frames(source: Path) -> list[Frame]:
+    """The screens of a recording, with long waits shortened."""
+    screen = pyte.Screen(WIDTH, HEIGHT)
+    stream = pyte.Stream(screen)
+    found: list[Frame] = []
     moment = last = 0.0
-    rest, since = "", 0.0
     for event in source.read_text().splitlines()[1:]:
         at, _, text = json.loads(event)
         moment += min(at - last, LONGEST_PAUSE)
         last = at
-        since = since if rest else moment
-        *whole, rest = (rest + OTHER_ESCAPES.sub("", text)).split("\n")
-        for one in whole:
-            found += [Line(since, row) for row in wrapped(one)]
-            since = moment
-    return [*found, Line(moment, rest)] if rest else found
+        stream.feed(text)
+        frame = Frame(moment, tuple(row_of(screen, number) for number in range(HEIGHT)))
+        if found and frame.moment - found[-1].moment < SHORTEST_FRAME:
+            found[-1] = Frame(found[-1].moment, frame.rows)
+        elif not found or found[-1].rows != frame.rows:
+            found.append(frame)
+    return found
 
 
-def wrapped(text: str) -> list[str]:
-    """A line as a terminal shows it: what does not fit goes to the next row, in its colour."""
-    rows, room, style = [""], WIDTH, ""
-    for number, part in enumerate(SGR.split(text)):
-        if number % 2:
-            style = f"\x1b[{part}m"
-            rows[-1] += style
-            continue
-        while len(part) > room:
-            rows[-1] += part[:room]
-            rows.append(style)
-            part, room = part[room:], WIDTH
-        rows[-1] += part
-        room -= len(part)
-    return rows
-
-
-def scrolling(lines: list[Line], total: float) -> str:
-    """The keyframes that keep the last line on the screen."""
-    steps = {percent(line.moment, total): hidden(lines, number + 1) for number, line in enumerate(lines)}
-    frames = "".join(f"{at}{{transform:translateY({ROW - 4 - away * ROW}px)}}" for at, away in steps.items())
-    last = ROW - 4 - hidden(lines, len(lines)) * ROW
-    return (
-        f"@keyframes s{{{frames}to{{transform:translateY({last}px)}}}}"
-        f"#scroll{{animation:s {total:.2f}s step-end infinite}}"
+def row_of(screen: pyte.Screen, number: int) -> str:
+    """A row of the screen: one `tspan` for each stretch of the same style."""
+    cells = [screen.buffer[number][column] for column in range(WIDTH)]
+    parts: list[tuple[str, str]] = []
+    for cell in cells:
+        style = style_of(cell)
+        if parts and parts[-1][0] == style:
+            parts[-1] = (style, parts[-1][1] + cell.data)
+        else:
+            parts.append((style, cell.data))
+    if parts and not parts[-1][0]:
+        parts[-1] = ("", parts[-1][1].rstrip())
+    return "".join(
+        f'<tspan style="{style}">{escape(text)}</tspan>' if style else escape(text) for style, text in parts if text
     )
 
 
-def hidden(lines: list[Line], shown: int) -> int:
-    """How many lines have left the screen when `shown` have appeared."""
-    return max(0, min(shown, len(lines)) - HEIGHT)
+def style_of(cell: pyte.screens.Char) -> str:
+    """The CSS of a character."""
+    colour = cell.bg if cell.reverse and cell.bg != "default" else cell.fg
+    name = colour.removeprefix("bright")
+    style = f"fill:{COLOURS.get(name, f'#{name}')};" if name != "default" else ""
+    return style + ("font-weight:bold;" if cell.bold else "") + ("font-style:italic;" if cell.italics else "")
 
 
 def percent(moment: float, total: float) -> str:
     """A moment as CSS writes it."""
     return f"{moment / total * 100:.2f}%"
-
-
-def spans(text: str) -> str:
-    """A line's text with its colours."""
-    found, style = [], ""
-    for number, part in enumerate(SGR.split(text)):
-        if number % 2:
-            style = styled(style, [int(code or 0) for code in part.split(";")])
-        elif part:
-            found.append(f'<tspan style="{style}">{escape(part)}</tspan>' if style else escape(part))
-    return "".join(found)
-
-
-def styled(style: str, codes: list[int]) -> str:
-    """The CSS after some "select graphic rendition" codes."""
-    for code in codes:
-        if code == 0:
-            style = ""
-        elif code in (1, 2):
-            style += "font-weight:bold;" if code == 1 else "opacity:.6;"
-        elif code % 60 in COLOURS:
-            style += f"fill:{COLOURS[code % 60]};"
-    return style
 
 
 def main(arguments: list[str]) -> int:

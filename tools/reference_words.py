@@ -21,6 +21,7 @@ IMAGE_KEYS = {
     "command": "what the image's ENTRYPOINT is; a container's `command` replaces it",
     "args": "what the image's CMD is; a container's `args` replace it",
     "env": "variables, below those of the manifest",
+    "folders": "paths of the image, and the folder here that each one is",
 }
 
 LOCAL_KEYS = {

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.served_objects import VERSIONS, objects, replicas, stored
-from tfjob.api.served import ALPHA1, OLDER, UNSAID, converted
-from tfjob.api.types import API_VERSION, ORIGIN, RUNTIME_ID
+from tfjob.api.served import ALPHA1, OLDER, converted
+from tfjob.api.types import API_VERSION, ORIGIN, RUNTIME_ID, UNSAID
 
 Object = dict[str, Any]
 BETA1 = "kubeflow.org/v1beta1"
@@ -217,3 +217,14 @@ def test_a_note_that_is_none_of_ours_is_left_alone() -> None:
     older = job(BETA1, {"tfReplicaSpecs": {}})
     older["metadata"]["annotations"] = {UNSAID: "not ours"}
     assert through(older, API_VERSION)["metadata"]["annotations"][UNSAID] == "not ours"
+
+
+@pytest.mark.parametrize("alpha1", [ALPHA1, "tensorflow.org/v1alpha1"])
+def test_the_port_of_a_default_parameter_server_is_an_annotation_of_v1(alpha1: str) -> None:
+    older = job(alpha1, {"replicaSpecs": [{"tfReplicaType": "PS", "replicas": 1, "tfPort": 3333}]})
+    stored_job = through(older, API_VERSION)
+    assert stored_job["metadata"]["annotations"]["tfjob/ps-port"] == "3333"
+    stored_job["metadata"]["annotations"]["tfjob/ps-port"] = "4444"
+    shown = through(stored_job, alpha1)
+    assert shown["spec"]["replicaSpecs"][0]["tfPort"] == 4444
+    assert "tfjob/ps-port" not in shown["metadata"].get("annotations", {})

@@ -9,6 +9,7 @@ import yaml
 from tfjob.api.manifest import Manifest, load
 from tfjob.api.types import ORIGIN, RUNTIME_ID, ChiefReference
 from tfjob.api.versions import to_version
+from tfjob.plan.tf_config import port
 
 MANIFESTS = Path(__file__).parent / "manifests"
 
@@ -71,12 +72,22 @@ def test_a_stored_default_parameter_server_is_the_default_one_again() -> None:
     assert job.metadata.annotations[RUNTIME_ID] == "76no"
 
 
-def test_a_port_of_a_parameter_server_without_a_template_is_told_to_be_of_no_use() -> None:
-    servers = [{"tfReplicaType": "PS", "tfPort": 3333}, {"tfReplicaType": "PS", "tfPort": 2222}]
-    told = [one({"replicaSpecs": [replica(), server]}).problems for server in servers]
-    (warning,) = told[0]
-    assert (warning.path, warning.warning) == ("spec.replicaSpecs[1].tfPort", True)
-    assert told[1] == []
+@pytest.mark.parametrize("template", [{}, {"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}])
+def test_the_port_of_a_parameter_server_without_a_container_is_kept_and_written_again(template: dict[str, Any]) -> None:
+    server = {"tfReplicaType": "PS", "tfPort": 3333, **template}
+    manifest = one({"replicaSpecs": [replica(), server]})
+    assert manifest.problems == []
+    (job,) = manifest.jobs
+    assert (port(job, "PS"), port(job, "Master")) == (3333, 2222)
+    written, _ = to_version(manifest.entries[0].written, "tensorflow.org/v1alpha1")
+    assert written["spec"]["replicaSpecs"][1]["tfPort"] == 3333
+    assert "tfjob/ps-port" not in written["metadata"].get("annotations", {})
+
+
+def test_a_port_that_is_none_is_refused_at_its_place() -> None:
+    (problem,) = one({"replicaSpecs": [replica(), {"tfReplicaType": "PS", "tfPort": 70000}]}).problems
+    assert problem.path == "spec.replicaSpecs[1].tfPort"
+    assert problem.message == "must be between 1 and 65535, is 70000"
 
 
 def test_a_users_own_parameter_server_template_is_kept_whatever_the_flag_says() -> None:

@@ -45,6 +45,15 @@ def test_an_object_has_a_version_and_the_documented_fields(finished: CommandLine
     assert_documented(kind, shape)
 
 
+def test_the_rules_of_tf_jobs_stand_beside_those_of_policies(empty: CommandLine) -> None:
+    rules = json.loads(empty("explain", "restarts", "-o", "json"))["tfJobItems"]
+    for rule in rules:
+        assert_documented("TfJobRetryRule", rule)
+    shown = empty("explain", "restarts").partition("A REPLICA OF A TFJOB")[2]
+    assert all(rule["cause"] in shown for rule in rules)
+    assert len(shown.strip().splitlines()) == 1 + len(rules)
+
+
 def test_log_lines_are_an_object_each(finished: CommandLine) -> None:
     shapes = [json.loads(line) for line in finished("logs", "hello", "-o", "json").splitlines()]
     assert len(shapes) == 8

@@ -110,6 +110,7 @@ def test_the_end_of_the_session_stops_an_attached_run_in_order(cli: CommandLine,
     terminal.process.send_signal(number)
     assert terminal.end() == 130
     assert "stopped" in terminal.screen
+    assert terminal.screen.rindex("\x1b[?25h") > terminal.screen.rindex("\x1b[?25l"), "the cursor is shown again"
     assert processes_of(cli.home) == []
 
 

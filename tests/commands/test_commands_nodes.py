@@ -19,6 +19,7 @@ from devcluster.client import Client
 from devcluster.images import BUSYBOX
 from faulty_door import Door, faulty_door
 from running import wait_until
+from tmux import tmux
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -210,6 +211,25 @@ def test_a_shell_in_a_replica_has_a_terminal_of_our_size(on_nodes: CommandLine, 
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 5, screen
     assert b"33 77\r\n" in screen
+
+
+def test_a_terminal_shows_the_same_live_view_as_on_a_laptop_and_ctrl_c_detaches(
+    on_nodes: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "live.yaml").write_text(manifest("live", chief="echo Epoch 2/3; sleep 1000", worker=TICKS))
+    environment = {name: value for name, value in on_nodes.environment().items() if name != "COLUMNS"}
+    with tmux(environment, tmp_path, 80, 24) as terminal:
+        terminal.type(f"clear; {' '.join(on_nodes.tool.command)} run live.yaml; echo code $?")
+        terminal.wait_for(r"── live · Running 2/2 · \d+s\n  REPLICA +STATE +RESTARTS +CPU +MEMORY +STEP", 90)
+        terminal.wait_for(r"^  chief-0 +Running +0 +- +- +epoch 2/3$")  # nobody measures in this cluster
+        terminal.wait_for(r"^  worker-0 +Running +0 +- +- +tick \d+\nCtrl-C detaches")
+        assert "worker-0 | tick 1\n" in terminal.everything()
+        terminal.press("C-c")
+        terminal.wait_for("^code 130$")
+        assert "live goes on; stop it with: tfjob stop live" in terminal.everything()
+        assert "── live" not in terminal.everything()
+        assert terminal.has_cursor
+    on_nodes("delete", "live")
 
 
 def test_a_detached_job_runs_on_and_its_lines_so_far_are_kept(

@@ -90,6 +90,9 @@ class MemoryCluster:
     async def lost_nodes(self) -> frozenset[str]:
         return frozenset()
 
+    def kept_as(self, kind: str, job: TFJob) -> str:
+        return kind
+
     def publish(self, job: TFJob, news: News) -> None:
         self.news.append(news)
 

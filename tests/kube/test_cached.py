@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tfjob.controller.cluster import InvalidJob
-from tfjob.kube.cached import decode_job, decode_node, decode_pod, job_of
+from tfjob.kube.cached import CachedJob, decode_job, decode_node, decode_pod, decode_tf_job, job_of
 
 CONTAINER = {"name": "tensorflow", "image": "x:1"}
 WORKER = {"Worker": {"template": {"spec": {"containers": [CONTAINER]}}}}
@@ -66,6 +66,31 @@ def test_a_job_that_ended_under_somebody_elses_status_has_ended() -> None:
     conditions = [{"type": "Succeeded", "status": "True"}, {"type": 1}]
     job = job_of(decode_job(encoded_job({"tfReplicaSpecs": WORKER}, status={"attempt": "x", "conditions": conditions})))
     assert [condition.type for condition in job.status.conditions] == ["Succeeded"]
+
+
+EDITS: list[dict[str, Any]] = [
+    {"replicaSpecs": [{"tfReplicaType": "MASTER", "tfPrt": 3, "template": {"spec": {"containers": [CONTAINER]}}}]},
+    {"replicaSpecs": [{"tfReplicaType": "MASTER", "replicas": "many", "template": {"spec": {}}}]},
+    {"replicaSpecs": [{"template": {"spec": {"containers": [CONTAINER]}}}] * 2},
+    {"replicaSpecs": "none"},
+]
+
+
+@pytest.mark.parametrize("spec", EDITS, ids=["a misspelt field", "a wrong type", "a type twice", "no list"])
+def test_a_tf_job_that_runs_is_judged_again_when_it_is_edited(spec: dict[str, Any]) -> None:
+    """By nobody else where there is no webhook: its CRD takes any spec."""
+
+    def stored(spec: dict[str, Any], generation: int) -> CachedJob:
+        details = {"attempt": 1, "observedGeneration": 1, "runtimeId": "76no"}
+        metadata = {"name": "j", "namespace": "n", "generation": generation}
+        return decode_tf_job(msgspec.json.encode({"metadata": metadata, "spec": spec, "status": {"details": details}}))
+
+    with pytest.raises(InvalidJob) as caught:
+        job_of(stored(spec, 2))
+    assert all(problem.path.startswith("spec.replicaSpecs") for problem in caught.value.problems)
+    assert caught.value.job.status.attempt == 1
+    older = {"replicaSpecs": [{"tfReplicaType": "MASTER", "template": {"spec": {"containers": [{"image": "x"}]}}}]}
+    assert job_of(stored({**older, "newer": 1}, 1)).status.attempt == 1, "not by rules that came later"
 
 
 def test_a_pod_keeps_of_its_spec_what_decisions_read() -> None:

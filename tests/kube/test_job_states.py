@@ -19,7 +19,8 @@ from tfjob.api.objects import (
     PodStatus,
 )
 from tfjob.api.types import Condition, TFJob, TFJobStatus
-from tfjob.kube.job_states import record, replicas, state_of
+from tfjob.controller.replicas import replicas
+from tfjob.kube.job_states import record, state_of
 
 
 def of(status: TFJobStatus | None = None, run: dict[str, Any] | None = None, **metadata: Any) -> TFJob:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
 from tfjob.api.types import PARALLELISM, ReplicaSpec, TFJob, TFJobSpec
@@ -95,12 +96,24 @@ def store(tmp_path: Path) -> Store:
 
 def pod(store: Store, job: str, *containers: dict[str, Any]) -> Pod:
     """A stored pod of a job of its own."""
+    return pods(store, job, 1, *containers)[0]
+
+
+def pods(store: Store, job: str, count: int, *containers: dict[str, Any]) -> list[Pod]:
+    """The stored workers of a job."""
     run = store.add_run(
         TFJob(metadata=ObjectMeta(name=job, namespace="default")), attached=False, boot="b", folder=lambda _: Path("/")
     )
     owner = OwnerReference(uid=run.job.metadata.uid)
-    metadata = ObjectMeta(name=f"{job}-worker-0", namespace="default", owner_references=[owner])
-    return store.create_child(Pod(metadata=metadata, spec={"containers": list(containers)}))
+    return [
+        store.create_child(
+            Pod(
+                metadata=ObjectMeta(name=f"{job}-worker-{index}", namespace="default", owner_references=[owner]),
+                spec={"containers": list(containers)},
+            )
+        )
+        for index in range(count)
+    ]
 
 
 def held(found: Pod) -> str | None:
@@ -115,7 +128,7 @@ def test_pods_of_all_jobs_get_gpus_of_their_own_and_wait_when_none_is_free(store
     assert held(first) == "0,1"
     assert held(gpus.hold(store, first, machine, lambda one: True)) == "0,1"
     assert held(gpus.hold(store, second, machine, lambda one: True)) is None
-    (condition,) = gpus.waiting(second, machine).conditions
+    (condition,) = gpus.waiting(second, [second], machine).conditions
     assert (condition.reason, condition.message) == (
         "Unschedulable",
         "it needs 2 of this machine's 3 GPUs, and other replicas have them",
@@ -124,6 +137,25 @@ def test_pods_of_all_jobs_get_gpus_of_their_own_and_wait_when_none_is_free(store
     assert held(gpus.hold(store, server, machine, lambda one: True)) == ""
     over = first.metadata.uid
     assert held(gpus.hold(store, second, machine, lambda one: one.metadata.uid != over)) == "0,1"
+
+
+def test_a_job_takes_the_gpus_of_all_its_waiting_replicas_or_none(store: Store) -> None:
+    """Whatever the order in which the replicas of two jobs that need them all are looked at."""
+    machine = ("0", "1")
+    first, second = pods(store, "a", 2, asking(1)), pods(store, "b", 2, asking(1))
+    assert held(gpus.hold(store, first[0], machine, lambda one: True)) == "0"
+    assert held(gpus.hold(store, second[0], machine, lambda one: True)) is None
+    assert held(gpus.hold(store, first[1], machine, lambda one: True)) == "1"
+    (condition,) = gpus.waiting(second[1], second, machine).conditions
+    assert condition.message == "it and 1 more of its job need 2 of this machine's 2 GPUs, and other replicas have them"
+
+    over = first[0].metadata.uid
+    assert held(gpus.hold(store, second[1], machine, lambda one: one.metadata.uid != over)) is None, "one is not enough"
+    again = store.create_child(replace(first[0], metadata=replace(first[0].metadata, name="a-worker-2", uid="")))
+    assert held(gpus.hold(store, again, machine, lambda one: one.metadata.uid != over)) == "0", "its job has the rest"
+    ours = second[0].metadata.owner_references
+    mine = [gpus.hold(store, one, machine, lambda one: one.metadata.owner_references == ours) for one in second]
+    assert [held(one) for one in mine] == ["0", "1"]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,33 @@ def test_an_entry_gives_interpreter_folder_command_and_variables(project: Path) 
     assert made.path_prefix == [python.parent]
 
 
+def test_an_entry_says_what_the_images_folders_are_here(project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "lib").mkdir()
+    config = configured(project, '[images.x]\nfolders = { "/opt/train/" = "src", "/opt/train/lib" = "lib" }\n')
+    made = resolve({"image": "x", "command": ["a"]}, config, project)
+    assert made.folders == {"/opt/train": project / "src", "/opt/train/lib": project / "lib"}
+    assert made.place(Path("/opt/train/a.py")) == project / "src/a.py"
+    assert made.place(Path("/opt/train/lib/a.py")) == project / "lib/a.py"
+    assert made.place(Path("/opt/trained")) == Path("/opt/trained")
+
+
+@pytest.mark.parametrize(
+    ("folders", "message"),
+    [
+        ('{ "/opt" = "gone" }', "there is no folder"),
+        ('{ "opt" = "src" }', "must be an absolute path of the image"),
+        ('{ "/" = "src" }', "must be an absolute path of the image"),
+        ('["/opt"]', "must be a table of folders"),
+    ],
+)
+def test_a_folder_that_cannot_stand_in_for_the_images_is_refused_with_its_key(
+    project: Path, folders: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"images.+x.+folders.*{message}"):
+        resolve({"image": "x", "command": ["a"]}, configured(project, f"[images.x]\nfolders = {folders}\n"), project)
+
+
 def test_the_manifests_working_folder_stands_over_the_entrys(project: Path) -> None:
     config = configured(project, '[images.x]\nworkdir = "src"\n')
     assert resolve({"image": "x", "command": ["a"], "workingDir": "/app"}, config, project).workdir == Path("/app")

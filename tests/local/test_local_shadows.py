@@ -99,8 +99,8 @@ def test_mounts_are_led_to_the_hosts_folders_where_they_have_one() -> None:
         ]
     }
     assert shadows.covers(container, volumes, {"c": Path("/c")}) == [
-        Cover("a", "/1", Path("/a/x")),
-        Cover("a", "/2", None),
-        Cover("b", "/3", None),
-        Cover("c", "/4", Path("/c")),
+        Cover('volume "a"', "/1", Path("/a/x")),
+        Cover('volume "a"', "/2", None),
+        Cover('volume "b"', "/3", None),
+        Cover('volume "c"', "/4", Path("/c")),
     ]

@@ -21,8 +21,13 @@ from room import job as v1_job
 from running import wait_until
 from served import serve_tf_jobs, serve_tfjobs
 from tfjob.api.origin import TENSORFLOW
+from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
 from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
 from tfjob.kube.tf_jobs import draw
+from tfjob.kube.wrapped_pods import wrapper
+from tfjob.plan.children import Settings
+from tfjob.plan.children import pod as planned
+from tfjob.plan.tasks import Task
 
 Object = dict[str, Any]
 
@@ -119,6 +124,11 @@ def test_a_job_of_the_documents_runs_and_shows_what_they_show(documents: Room, o
     assert config["cluster"]["ps"] == [f"ps-{runtime_id}-0:2222", f"ps-{runtime_id}-1:2222"]
     assert config["task"] == {"type": "master", "index": 0}
 
+    told = team.until_event("example-job", "SuccessfulCreateJob")["message"]
+    assert told.startswith("Created job")
+    assert f"master-{runtime_id}-0" in told
+    assert "SuccessfulCreatePod" not in {one["reason"] for one in team.events("example-job")}
+
     team.ends(master["metadata"]["name"], 0)
     status = until(team, "example-job", phase="Done", state="Succeeded")
     assert [(one["tf_replica_type"], one["state"], one["ReplicasStates"]) for one in status["replicaStatuses"]] == [
@@ -170,6 +180,32 @@ def test_a_pod_that_somebody_deletes_is_replaced_by_the_plan_and_not_by_its_job(
     assert made[f"worker-{runtime_id}-0"] != before[f"worker-{runtime_id}-0"]
 
 
+def test_a_job_makes_no_second_pod_where_the_server_drops_its_replacement_policy(documents: Room) -> None:
+    """As Kubernetes before 1.29 does: the pod that is being deleted is there for as long as it likes, and alone."""
+    team = documents
+    policy = TerminationPolicy(chief=ChiefReference())
+    owner = job(name="older", origin=TENSORFLOW, annotations={RUNTIME_ID: "old1"}, master=1, termination_policy=policy)
+    made = wrapper(planned(owner, Task("Master", 0), 1, Settings()))
+    spec = {key: value for key, value in made.spec.items() if key != "podReplacementPolicy"}
+    spec["template"] = {**spec["template"], "metadata": {"finalizers": ["example.com/still-ends"]}}
+    uid = team.make(JOBS, {"metadata": {"name": made.metadata.name}, "spec": spec})["metadata"]["uid"]
+
+    def found() -> list[Object]:
+        return team.objects(PODS, f"batch.kubernetes.io/controller-uid={uid}")
+
+    def held() -> set[str]:
+        return {one["type"] for one in team.get(JOBS, made.metadata.name)["status"].get("conditions") or ()}
+
+    wait_until(lambda: len(found()) == 1, 90)
+    name = found()[0]["metadata"]["name"]
+    team.runs(name)
+    team.delete(PODS, name)
+    wait_until(lambda: bool(held() & {"FailureTarget", "Failed"}), 90, lambda: str(found()))
+    assert [one["metadata"]["name"] for one in found()] == [name]
+    team.release(name)
+    wait_until(lambda: "Failed" in held() and not found(), 90, lambda: str(found()))
+
+
 def test_an_error_of_the_master_fails_the_job(documents: Room) -> None:
     team = documents
     begin(team, tf_job("failing", replica("MASTER")), "master-0")
@@ -196,6 +232,30 @@ def test_a_job_that_is_none_is_failed_with_the_place_of_the_fault(documents: Roo
     documents.make(TF_JOBS, tf_job("broken", {"tfReplicaType": "MASTER"}))
     status = until(documents, "broken", phase="Failed", state="Failed")
     assert "spec.replicaSpecs[0].template: is missing" in status["reason"]
+
+
+def test_an_edit_that_is_not_sound_is_told_and_neither_obeyed_nor_rewritten(documents: Room) -> None:
+    """Here no webhook judges it."""
+    team = documents
+    begin(team, tf_job("edited", replica("MASTER"), replica("WORKER", 2)), "master-0", "worker-0", "worker-1")
+    before = {task: pod["metadata"]["uid"] for task, pod in pods(team, "edited").items()}
+    sound = team.get(TF_JOBS, "edited")["spec"]["replicaSpecs"]
+    broken = json.loads(json.dumps(sound))
+    broken[1] |= {"replicas": "none", "tfPrt": 3}
+    broken[1]["template"]["spec"]["terminationGracePeriodSeconds"] = "5"
+    team.patch(TF_JOBS, "edited", {"spec": {"replicaSpecs": broken}})
+    told = team.until_event("edited", "InvalidSpec")
+    assert told["type"] == "Warning"
+    assert "spec.replicaSpecs[1].tfPrt: unknown field" in told["message"]
+    wait_until(lambda: until(team, "edited", state="Running")["reason"].startswith("InvalidSpec: spec.replica"), 90)
+    found = team.get(TF_JOBS, "edited")
+    assert found["spec"]["replicaSpecs"] == broken
+    assert found["status"]["replicaStatuses"][1]["ReplicasStates"] == {"Running": 2}
+    assert {task: pod["metadata"]["uid"] for task, pod in pods(team, "edited").items()} == before
+
+    team.patch(TF_JOBS, "edited", {"spec": {"replicaSpecs": sound}})
+    until(team, "edited", state="Running", reason="")
+    assert {task: pod["metadata"]["uid"] for task, pod in pods(team, "edited").items()} == before
 
 
 def test_a_job_that_is_deleted_takes_everything_with_it_though_no_operator_is_there(
@@ -240,12 +300,25 @@ def test_what_refuses_a_pod_is_the_reason_why_the_job_waits(documents: Room) -> 
 
 
 def test_a_name_that_is_taken_means_another_id(documents: Room) -> None:
+    """By anybody, for any child; what was drawn costs as many requests for a hundred workers as for one."""
     team = documents
-    team.make(SERVICES, {"metadata": {"name": "worker-aaaa-1"}, "spec": {"ports": [{"port": 1}]}})
-    ids = iter(("used", "aaaa", "free"))
-    owner = job(name="draws", origin=TENSORFLOW, master=1, worker=2)
+    service = {"ports": [{"port": 1}]}
+    team.make(SERVICES, {"metadata": {"name": "worker-aaaa-99"}, "spec": service})
+    team.make(SERVICES, {"metadata": {"name": "tensorboard-bbbb"}, "spec": service})
+    team.make(CONFIG_MAPS, {"metadata": {"name": "cm-ps-cccc"}})
+    once = {"suspend": True, "template": template(restartPolicy="Never")}
+    team.make(JOBS, {"metadata": {"name": "master-dddd-0"}, "spec": once})
+    ours = {"training.kubeflow.org/operator-name": "tfjob-controller", "runtime_id": "eeee"}
+    team.make(JOBS, {"metadata": {"name": "worker-eeee-0", "labels": ours}, "spec": once})
+    ids = iter(("used", "aaaa", "bbbb", "cccc", "dddd", "eeee", "free"))
+    owner = job(name="draws", origin=TENSORFLOW, master=1, worker=100)
     owner = replace(owner, metadata=replace(owner.metadata, namespace=team.namespace))
     assert team.do(lambda: draw(team.client, owner, {"used"}, lambda: next(ids))) == "free"
+    asked: list[str] = []
+    team.client.observe = lambda method, code, seconds: asked.append(method)
+    assert team.do(lambda: draw(team.client, owner, set(), lambda: "free")) == "free"
+    team.client.observe = None
+    assert asked == ["GET"] * 6
 
 
 def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(

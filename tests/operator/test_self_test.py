@@ -22,8 +22,8 @@ from room import Room, room
 from running import wait_until
 from served import serve_tfjobs
 from tfjob.api.manifest import load
-from tfjob.kube.resources import TF_JOBS, TFJOBS, Resource
-from tfjob.operator.self_test import Trial
+from tfjob.kube.resources import DEPLOYMENTS, JOBS, PODS, TF_JOBS, TFJOBS, Resource
+from tfjob.operator.self_test import SelfTest, Trial
 
 TRIAL = Trial("trial", "default", image="registry.example/tf-job-operator:1", pull_secret="key")
 
@@ -90,6 +90,24 @@ class Run:
         said, _ = self.process.communicate(timeout=90)
         assert not self.room.objects(TFJOBS)
         return self.process.returncode, said
+
+
+@pytest.mark.parametrize("label", ["tf_job_name", "training.kubeflow.org/job-name"])
+def test_the_jobs_and_the_tensorboard_of_a_job_are_among_what_must_go(room_of_jobs: Room, label: str) -> None:
+    resource = TF_JOBS if label == "tf_job_name" else TFJOBS
+    name = f"left-of-{resource.group.partition('.')[0]}"
+    test = SelfTest(room_of_jobs.client, Trial(name, room_of_jobs.namespace, image="x"), print)
+    assert room_of_jobs.do(lambda: test.left(resource)) is None
+    labels, board = {label: name}, {"app": "tensorboard", "tf_job_name": name}
+    spec = {"schedulerName": "nobody", "containers": [{"name": "a", "image": "x"}]}
+    template = {"metadata": {"labels": board}, "spec": spec}
+    deployment = {"replicas": 0, "selector": {"matchLabels": board}, "template": template}
+    wrapping = {"suspend": True, "template": {"spec": {**spec, "restartPolicy": "Never"}}}
+    room_of_jobs.make(PODS, {"metadata": {"name": f"{name}-pod", "labels": board}, "spec": spec})
+    room_of_jobs.make(JOBS, {"metadata": {"name": name, "labels": labels}, "spec": wrapping})
+    room_of_jobs.make(DEPLOYMENTS, {"metadata": {"name": name, "labels": labels}, "spec": deployment})
+    left = room_of_jobs.do(lambda: test.left(resource)) or ""
+    assert sorted(left.split(", ")) == [f"Deployment {name}", f"Job {name}", f"Pod {name}-pod"]
 
 
 def test_without_an_operator_it_says_so(

@@ -17,8 +17,7 @@ from running import wait_until
 from served import served
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.older_crd import NAMES
-from tfjob.api.served import UNSAID
-from tfjob.api.types import ORIGIN
+from tfjob.api.types import ORIGIN, UNSAID
 from tfjob.kube.resources import CRDS, TFJOBS
 from tfjob.operator import rbac
 from tfjob.operator.api_versions import ApiVersions

@@ -113,8 +113,10 @@ def test_a_running_job_that_we_cannot_even_read_is_left_to_itself_and_says_why()
     owner = of_v1_9(job(worker=2))
     problems = [Problem("spec.tfReplicaSpecs.Worker.replicas", "must be a number")]
     outcome = refusal(owner, Observed(), problems, at(0))
-    assert (listed(outcome), touches_nothing(outcome)) == (["Created", "Running"], True)
+    assert (listed(outcome), list(outcome.actions)) == (["Created", "Running"], [])
     assert (outcome.status.reason, outcome.status.message) == ("InvalidSpec", f"{problems[0].path}: must be a number")
+    assert [one.reason for one in outcome.news] == ["InvalidSpec"]
+    assert refusal(after(owner, outcome), Observed(), problems, at(1)).news == [], "once"
     assert see(after(owner, outcome), bare(*running(owner)), 5).status.state == "Running", "once it can be read"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,20 @@ def test_what_the_template_has_beside_a_server_stays() -> None:
     assert server["volumeMounts"] == [{"name": "ps-config-volume-2", "mountPath": "/ps-server"}]
     assert [volume["name"] for volume in child.spec["volumes"]] == ["ps-config-volume", "ps-config-volume-2"]
     assert service(owner, task("ps-0")).spec["ports"] == [{"name": "tf-port", "port": 2222}]
+
+
+@pytest.mark.parametrize("origin", ["", FIRST])
+def test_it_listens_at_the_port_of_its_job_and_everybody_is_told_so(origin: str) -> None:
+    owner = served(origin=origin, annotations={"tfjob/ps-port": "3333", "tfjob/runtime-id": "76no"})
+    server = pod(owner, task("ps-0"), 1, Settings()).spec["containers"][0]
+    assert server["ports"] == [{"name": "tfjob-port", "containerPort": 3333}]
+    assert service(owner, task("ps-0")).spec["ports"][0]["port"] == 3333
+    told = server["command"][server["command"].index("--cluster_spec") + 1]
+    config = json.loads(server["env"][-1]["value"])
+    for address in config["cluster"]["ps"]:
+        assert address in told
+        assert address.endswith(":3333")
+    assert config["cluster"]["worker"][0].endswith(":2222")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 
 from tfjob.api.objects import LAST_APPLIED
 from tfjob.api.problems import Path, Problem
-from tfjob.api.types import ORIGIN, PARALLELISM, REPLICA_TYPES, RUNTIME_ID, TFJob
+from tfjob.api.types import ORIGIN, PARALLELISM, REPLICA_TYPES, RUNTIME_ID, UNSAID, TFJob
 
 METADATA = {
     "name": "string",
@@ -71,12 +71,14 @@ def recorded_origin(api_version: str) -> dict[str, str]:
     return {ORIGIN: api_version}
 
 
-def written_metadata(job: TFJob) -> dict[str, Any]:
-    """A job's metadata for a version other than v1, whose manifests need no notes of ours."""
+def written_metadata(job: TFJob, *said: str) -> dict[str, Any]:
+    """A job's metadata for a version other than v1, whose manifests need no notes of ours; `said` are more of them.
+
+    What a cluster noted for other versions was applied when the job was read, and would not fit what is written now.
+    """
     metadata = own_metadata({"metadata": msgspec.to_builtins(job.metadata)})
-    noted = {
-        key: text for key, text in metadata.pop("annotations").items() if key not in (ORIGIN, RUNTIME_ID, PARALLELISM)
-    }
+    dropped = (ORIGIN, RUNTIME_ID, PARALLELISM, UNSAID, *said)
+    noted = {key: text for key, text in metadata.pop("annotations").items() if key not in dropped}
     return {**metadata, "annotations": noted} if noted else metadata
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
+from tfjob.api import v1
 from tfjob.api.conversion import Conversion
 from tfjob.api.problems import Problem, errors, path_parts, path_text
-from tfjob.api.types import TFJob
+from tfjob.api.types import API_VERSION, KIND, TFJob
 from tfjob.api.validation import validate
 from tfjob.api.versions import READERS
 
@@ -24,6 +26,11 @@ def problems_of(conversion: Conversion, job: TFJob) -> list[Problem]:
         if not any(path[: len(faulty)] == faulty for faulty in refused):
             found.append(replace(problem, path=path_text(path)))
     return found
+
+
+def misshapen(job: TFJob) -> list[Problem]:
+    """Where a job's spec is not of the types that v1 has; a job that was read from a manifest never is."""
+    return v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": to_builtins(job.spec)}, KIND).problems
 
 
 def judge(manifest: Mapping[str, Any]) -> list[Problem]:

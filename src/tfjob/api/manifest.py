@@ -17,6 +17,7 @@ from tfjob.api.nearest import did_you_mean, one_of
 from tfjob.api.parameters import substitute, whole_values
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
 from tfjob.api.types import TFJob
+from tfjob.api.unsaid import with_unsaid
 from tfjob.api.versions import READERS
 
 
@@ -148,7 +149,7 @@ class _Loading:
             versions = sorted({version for version, known in _kinds() if known.lower() == kind.lower()})
             self.report(part, ("apiVersion",), "is missing", f"write {versions[0]}" if versions else "")
         elif (api_version, kind) in READERS:
-            self.take_job(part, READERS[api_version, kind](part.value, part.filled))
+            self.take_job(part, with_unsaid(part.value, READERS[api_version, kind](part.value, part.filled)))
         elif (api_version, kind) in objects_beside.KINDS:
             self.take_object(part)
         else:

@@ -27,15 +27,15 @@ def v1alpha1_status(job: TFJob) -> dict[str, Any]:
     if not stage:
         return {}
     finished = stage in (SUCCEEDED, FAILED)
+    # Of a spec that somebody broke, no replica may be left.
+    kinds = job.spec.tf_replica_specs or status.replica_statuses
     return {
         "phase": _phase(status, stage),
         "reason": "" if stage == SUCCEEDED else _reason(status),
         "state": stage if finished else RUNNING,
         "conditions": None,
         "controlPaused": False,
-        "replicaStatuses": [
-            _replica_status(kind, job) for kind in job.spec.tf_replica_specs if kind in status.replica_statuses
-        ],
+        "replicaStatuses": [_replica_status(kind, job) for kind in kinds if kind in status.replica_statuses],
     }
 
 

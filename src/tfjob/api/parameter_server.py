@@ -1,10 +1,10 @@
-"""The default parameter server: which replicas have it."""
+"""The default parameter server: which replicas have it, and where it listens."""
 
 from __future__ import annotations
 
 from tfjob.api.conversion import canonical_type
 from tfjob.api.origin import origin
-from tfjob.api.types import CONTAINER_NAME, PS, ReplicaSpec, TFJob
+from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PS, PS_PORT, ReplicaSpec, TFJob
 
 
 def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bool:
@@ -20,3 +20,9 @@ def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bo
         return not containers
     only = CONTAINER_NAME if len(containers) == 1 else ""
     return all(container.get("name", only) != CONTAINER_NAME for container in containers)
+
+
+def server_port(job: TFJob) -> int:
+    """Where a server of ours listens, if its template has no container that says so."""
+    given = job.metadata.annotations.get(PS_PORT, "")
+    return int(given) if given.isdecimal() else DEFAULT_PORT

@@ -18,15 +18,13 @@ from tfjob.api import served_v1alpha1, served_v1beta, v1beta
 from tfjob.api.differences import Difference, differences, put_back
 from tfjob.api.origin import TENSORFLOW
 from tfjob.api.spelling import Spelling, spelt_back
-from tfjob.api.types import API_VERSION
+from tfjob.api.types import API_VERSION, UNSAID
 
 Object = dict[str, Any]
 
 ALPHA1 = "kubeflow.org/v1alpha1"
 OLDER = (*v1beta.VERSIONS, ALPHA1)
 """What can be served beside v1, which is stored."""
-UNSAID = "tfjob/unsaid"
-"""Annotation: for each other version that has something to say which this one cannot, a `Note`."""
 
 
 class Note(msgspec.Struct, omit_defaults=True):

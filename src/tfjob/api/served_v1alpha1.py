@@ -7,6 +7,7 @@ is made. As in `served_v1beta.py`, nothing is judged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,9 +23,11 @@ from tfjob.api.spelling import Spelling, respelt, spelt_back
 from tfjob.api.types import (
     API_VERSION,
     CHIEF,
+    DEFAULT_PORT,
     KIND,
     MASTER,
     PS,
+    PS_PORT,
     REPLICA_TYPES,
     RUNTIME_ID,
     ReplicaSpec,
@@ -83,7 +86,8 @@ def to_v1(job: Object) -> Object:
     spec = mapping(job.get("spec"))
     runtime_id = {RUNTIME_ID: spec["RuntimeId"]} if isinstance(spec.get("RuntimeId"), str) else {}
     made = {key: job[key] for key in job if key not in (_ORDER, _BY_TYPE, "spec", "status")}
-    made |= {"apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), job["apiVersion"], **runtime_id)}
+    noted = {**runtime_id, **_noted_port(mapping(mapping(job.get(_BY_TYPE)).get(PS)))}
+    made |= {"apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), job["apiVersion"], **noted)}
     if made.get("kind") == TF_JOB:
         made["kind"] = KIND
     if "spec" in job:
@@ -106,6 +110,9 @@ def from_v1(job: Object, api_version: str) -> Object:
             known = {kind: one for kind, one in replicas.items() if isinstance(one, dict) and _is_said(kind)}
             made[_BY_TYPE] = {kind: _alpha_replica(kind, one) for kind, one in known.items()}
             made[_ORDER] = sorted(known)
+            if PS in known and (port := _port_noted(job)) and not _has_containers(known[PS].get("template")):
+                made[_BY_TYPE][PS]["tfPort"] = port
+                made["metadata"] = without_origin(job.get("metadata"), api_version, RUNTIME_ID, PS_PORT)
     if "status" in job:
         made["status"] = {DETAILS: job["status"]}
     return made
@@ -138,6 +145,24 @@ def _v1_replica(kind: str, given: Object, scheduler: Object) -> Object:
     if "tfPort" in given and _is_well_formed(template):
         template = {**template, "spec": v1alpha1.with_port(template["spec"], given["tfPort"])[0]}
     return {**made, "template": template}
+
+
+def _noted_port(server: Mapping[str, Any]) -> Object:
+    """The annotation for the port of a parameter server that has no container to say it."""
+    port, template = server.get("tfPort"), mapping(server.get("template"))
+    is_bare = not _has_containers(template) or (_is_well_formed(template) and is_default_server(server))
+    said = type(port) is int and port != DEFAULT_PORT
+    return {PS_PORT: str(port)} if said and is_bare else {}
+
+
+def _port_noted(job: Object) -> int:
+    """The port of such an annotation; 0 if there is none that could be written so."""
+    noted = mapping(mapping(job.get("metadata")).get("annotations")).get(PS_PORT)
+    return int(noted) if isinstance(noted, str) and re.fullmatch("[1-9][0-9]{0,4}", noted) else 0
+
+
+def _has_containers(template: Any) -> bool:
+    return bool(mapping(mapping(template).get("spec")).get("containers"))
 
 
 def _alpha_spec(spec: Mapping[str, Any]) -> Object:
@@ -224,7 +249,7 @@ def _is_said(kind: str) -> bool:
     return kind in v1alpha1.TYPES or kind not in REPLICA_TYPES
 
 
-def _is_well_formed(template: Object) -> bool:
+def _is_well_formed(template: Mapping[str, Any]) -> bool:
     """Whether the containers of a template and their ports can be read."""
     containers = mapping(template.get("spec")).get("containers")
     return (

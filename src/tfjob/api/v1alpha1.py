@@ -13,6 +13,7 @@ from tfjob.api.completion import is_default_server
 from tfjob.api.conversion import Conversion, canonical_type, own_metadata, recorded_origin, written_metadata
 from tfjob.api.defaults import training_container
 from tfjob.api.nearest import did_you_mean
+from tfjob.api.parameter_server import server_port
 from tfjob.api.pod_schema import pod_definitions
 from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.schema import Definition, Schema
@@ -23,6 +24,7 @@ from tfjob.api.types import (
     MASTER,
     PORT_NAME,
     PS,
+    PS_PORT,
     REPLICA_TYPES,
     RUNTIME_ID,
     WORKER,
@@ -101,6 +103,8 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
     annotations = recorded_origin(manifest["apiVersion"])
     if runtime_id := given.get("RuntimeId"):
         annotations[RUNTIME_ID] = runtime_id
+    if reading.server_port is not None:
+        annotations[PS_PORT] = str(reading.server_port)
     job = msgspec.convert({"metadata": own_metadata(checked.value, **annotations), "spec": spec}, TFJob)
     moved: tuple[tuple[Path, Path], ...] = (
         *reading.moved,
@@ -111,8 +115,6 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
     conversion = Conversion(job, checked.problems, moved, checked.renamed)
     for path, message, hint in reading.found:
         conversion.problems.append(Problem(path_text(conversion.user_path(path)), message, hint))
-    for path, message, hint in reading.unused:
-        conversion.problems.append(Problem(path_text(conversion.user_path(path)), message, hint, warning=True))
     return conversion
 
 
@@ -123,7 +125,7 @@ class _Reading:
         self.spec = spec
         self.moved: list[tuple[Path, Path]] = []
         self.found: list[tuple[Path, str, str]] = []
-        self.unused: list[tuple[Path, str, str]] = []
+        self.server_port: int | None = None
 
     def replicas(self) -> dict[str, Any]:
         replicas: dict[str, Any] = {}
@@ -152,11 +154,11 @@ class _Reading:
 
     def replica(self, given: Mapping[str, Any], name: str, hub: Path, own: Path) -> dict[str, Any]:
         replica = {key: given[key] for key in ("replicas",) if key in given}
-        template = given.get("template")
-        if template is None or (name == PS and is_default_server(given)):
-            if name == PS and given.get("tfPort", DEFAULT_PORT) != DEFAULT_PORT:
-                said = f"is not used: a parameter server without a template listens at {DEFAULT_PORT}"
-                self.unused.append(((*own, "tfPort"), said, "give it a template, or leave tfPort out"))
+        template = None if name == PS and is_default_server(given) else given.get("template")
+        if name == PS and not has_containers(template) and given.get("tfPort", DEFAULT_PORT) != DEFAULT_PORT:
+            self.server_port = given["tfPort"]
+            self.moved.append((("metadata", "annotations", PS_PORT), (*own, "tfPort")))
+        if template is None:
             return replica
         pod = template.get("spec", {})
         if "schedulerName" in self.spec:
@@ -182,6 +184,11 @@ def with_port(pod: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Path
     return {**pod, "containers": containers}, ("containers", containers.index(container), "ports", len(others))
 
 
+def has_containers(template: Mapping[str, Any] | None) -> bool:
+    """Whether there is a template with a container that could say where it listens."""
+    return bool(((template or {}).get("spec") or {}).get("containers"))
+
+
 def _chief(spec: Mapping[str, Any]) -> dict[str, Any]:
     chief = spec.get("terminationPolicy", {}).get("chief", {})
     return {**chief, "replicaName": canonical_type(chief.get("replicaName", MASTER))}
@@ -198,6 +205,8 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     for name, replica in value["spec"].get("tfReplicaSpecs", {}).items():
         if written := _written_replica(name, replica, problems):
             spec["replicaSpecs"].append(written)
+            if name == PS and PS_PORT in job.metadata.annotations and not has_containers(replica.get("template")):
+                written["tfPort"] = server_port(job)
     if policy := value["spec"].get("terminationPolicy"):
         spec["terminationPolicy"] = {"chief": _written_chief(policy.get("chief", {}))}
     if board := value["spec"].get("tensorBoard"):
@@ -207,7 +216,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     if image := value["spec"].get("tfImage"):
         spec["tfImage"] = image
     problems += _unsayable(value["spec"])
-    metadata = written_metadata(job)
+    metadata = written_metadata(job, PS_PORT)
     kind = next(kind for version, kind in KINDS if version == api_version)
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}, problems
 

@@ -34,6 +34,7 @@ from tfjob.api.types import (
     MASTER,
     MOST_REPLICAS,
     PS,
+    PS_PORT,
     REPLICA_TYPES,
     RUNTIME_ID,
     WORKER,
@@ -92,6 +93,9 @@ def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     if runtime_id is not None and not re.fullmatch(r"[0-9A-Za-z]{1,10}", runtime_id):
         path = path_text(("metadata", "annotations", RUNTIME_ID))
         yield Problem(path, f"{runtime_id!r} must be 1 to 10 letters and digits")
+    port = metadata.annotations.get(PS_PORT)
+    if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
+        yield Problem(path_text(("metadata", "annotations", PS_PORT)), f"must be between 1 and 65535, is {port}")
 
 
 def _name_problems(job: TFJob) -> Iterator[Problem]:

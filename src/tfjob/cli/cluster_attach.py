@@ -4,68 +4,87 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-import click
 import msgspec
 
+from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
+from tfjob.cli.cluster_creation import created, tell_it_goes_on
 from tfjob.cli.display import Display, level
+from tfjob.cli.screen import Screen, screen_for
+from tfjob.cli.snapshot import Snapshot
 from tfjob.cli.starting import ended
 from tfjob.cli.troubles import show_outages
-from tfjob.controller.console import Record
-from tfjob.kube.client import Client
+from tfjob.controller.console import Record, Usage
+from tfjob.controller.replicas import replicas
 from tfjob.kube.console import KubeConsole
-from tfjob.kube.errors import Forbidden, KubeError
+from tfjob.kube.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.follower import Follower
 from tfjob.kube.job_events import KubeEvent
-from tfjob.kube.job_records import JobRecords, RecordWriter
+from tfjob.kube.job_records import RecordWriter
 from tfjob.kube.job_states import PATIENCE, is_unseen
+from tfjob.kube.pod_metrics import usage_by_pod
 from tfjob.kube.reflector import Reflector
 from tfjob.kube.resources import CORE_EVENTS
 from tfjob.kube.store import Store
-from tfjob.kube.submission import Submission, submit
+from tfjob.kube.submission import Submission
 from tfjob.plan.actions import News
+from tfjob.plan.tasks import task_of
 
 MOMENT_SECONDS = 1.0
+METRICS_SECONDS = 15.0
+"""How often a metrics server measures, as it is installed."""
+HINT = "Ctrl-C detaches; the job goes on"
 
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 
-def attach(console: KubeConsole, submission: Submission, output: str) -> int:
+def attach(console: KubeConsole, submission: Submission, output: str, *, plain: bool) -> int:
     """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
-    made = console.run(submit(console.client, submission, console.options))
-    records = [console.record(job) for job in made]
+    screen = screen_for(plain=plain or output == "json", hint=HINT)
+    records, detached = created(console, submission)
+    left = records
     try:
-        detached = console.run(_follow_all(console.client, records, console.records, quiet=output == "json"))
+        if not detached:
+            detached = console.run(_follow_all(console, records, screen, quiet=output == "json"))
+            left = [record for record in map(console.again, records) if record is not None]
+    except KeyboardInterrupt:
+        detached = True  # before anybody listened for it, or after
     except KubeError:
-        _tell_it_goes_on(records)  # whatever keeps us from following it
+        tell_it_goes_on(records)  # whatever keeps us from following it
         raise
-    left = [record for record in map(console.again, records) if record is not None]
     if not detached:
-        return ended([record.name for record in records], left, output)
-    _tell_it_goes_on(left)
+        return ended([record.name for record in records], left, output, width=screen.width)
+    tell_it_goes_on(left)
     return outcome.INTERRUPTED
 
 
-def _tell_it_goes_on(records: list[Record]) -> None:
-    for record in records:
-        click.echo(f"{record.name} goes on; stop it with: tfjob stop {record.name}{record.options}", err=True)
-
-
-async def _follow_all(client: Client, records: list[Record], kept: JobRecords, *, quiet: bool) -> bool:
+async def _follow_all(console: KubeConsole, records: list[Record], screen: Screen, *, quiet: bool) -> bool:
     """Follows jobs until all are over; returns whether somebody ended that sooner."""
-    runs = [_Attached(client, record, kept, several=len(records) > 1, quiet=quiet) for record in records]
+    runs = [_Attached(console, record, screen, several=len(records) > 1, quiet=quiet) for record in records]
     level([run.display for run in runs])
+    screen.jobs += [run.snapshot for run in runs]
     show_outages(lambda text: runs[0].display.say(text, warning=True))
     detached = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, detached.set)
-    following = asyncio.gather(*(run.follow() for run in runs))
+    try:
+        async with screen:
+            return await _until(detached, [run.follow() for run in runs])
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+
+
+async def _until(detached: asyncio.Event, work: Iterable[Coroutine[Any, Any, None]]) -> bool:
+    """Does all of the work, or ends it when somebody wants to; returns whether somebody did."""
+    following = asyncio.gather(*work)
     leaving = asyncio.create_task(detached.wait())
     try:
         ways: list[asyncio.Future[Any]] = [following, leaving]
@@ -78,28 +97,41 @@ async def _follow_all(client: Client, records: list[Record], kept: JobRecords, *
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.remove_signal_handler(number)
 
 
 class _Attached:
     """One job, shown and kept."""
 
-    def __init__(self, client: Client, record: Record, kept: JobRecords, *, several: bool, quiet: bool) -> None:
-        self._client = client
+    def __init__(self, console: KubeConsole, record: Record, screen: Screen, *, several: bool, quiet: bool) -> None:
+        self._console = console
+        self._client = console.client
         self._record = record
+        self._screen = screen
         self._quiet = quiet
-        self._writer: RecordWriter = kept.begin(record.job)
-        self.display = Display(record.job, str(self._writer.folder), several=several)
+        self._job = record.job
+        self._pods: Callable[[], list[Pod]] = list
+        self._usage: Mapping[str, Usage] = {}
+        self._writer: RecordWriter = console.records.begin(record.job)
+        self.display = Display(record.job, screen, several=several)
+        screen.kept.append(str(self._writer.folder))
+
+    def snapshot(self) -> Snapshot:
+        """How the job stands, for a live view."""
+        pods = self._pods()
+        stands = replicas(self._job, pods)
+        tasks = {pod.metadata.name: task.name for pod in pods if (task := task_of(pod))}
+        usage = {tasks[pod]: used for pod, used in self._usage.items() if pod in tasks}
+        return Snapshot(self._console.record(self._job), stands, usage, self.display.doings.look(stands, {}))
 
     async def follow(self) -> None:
         """Shows and keeps everything until the job is over."""
         if not self._quiet:
             where = self._client.access.context
             self.display.begin(f"on {where}" if where else "on the cluster")
-        beside = [asyncio.create_task(self._tell_news()), asyncio.create_task(self._tell_unseen())]
+        beside = [asyncio.create_task(work) for work in (self._tell_news(), self._tell_unseen(), self._measure())]
         try:
             async with Follower(self._client, self._record.job, on_job=self._changed) as follower:
+                self._pods = lambda: follower.pods
                 async for lines in follower.lines():
                     for line, run in lines:
                         self._writer.add(line, run)
@@ -141,9 +173,18 @@ class _Attached:
         if old is None and new is not None and not self._quiet:
             self.display.news(News(new.reason, new.message, warning=new.type == "Warning"))
 
+    async def _measure(self) -> None:
+        """Asks what the pods use, for a live view; a cluster that does not serve it is asked once."""
+        while self._screen.width:
+            with suppress(Unreachable, ApiError):
+                usage = await usage_by_pod(self._client, self._job)
+                if usage is None:
+                    return
+                self._usage = usage
+            await asyncio.sleep(METRICS_SECONDS)
+
     async def _tell_unseen(self) -> None:
         """Says that nobody looks after the job, once."""
-        self._job = self._record.job
         await asyncio.sleep(PATIENCE.total_seconds() + MOMENT_SECONDS)
         if is_unseen(self._job, datetime.now(UTC)):
             hint = f"is one running? tfjob doctor{self._record.options}"

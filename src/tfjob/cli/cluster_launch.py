@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from msgspec.structs import replace
 
 from tfjob.api.conversion import canonical_type
+from tfjob.api.origin import origin
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
 from tfjob.cli.context import On, cluster_console
 from tfjob.cli.starting import Request, jobs_of, placed, tell
 from tfjob.kube import config
-from tfjob.kube.submission import Submission, submit
+from tfjob.kube.errors import KubeError
+from tfjob.kube.submission import Submission, as_kept, as_kept_with_tf_jobs
 
 ONLY_HERE = {
     "python": "--python",
@@ -45,29 +49,41 @@ class ClusterLaunch:
         """Prints the objects."""
         from tfjob.cli.cluster_dry_run import show
 
-        show(self.submission, output)
+        show(self.submission.objects, self._kept(), output)
         return outcome.SUCCEEDED
 
     def detach(self, output: str) -> int:
         """Creates the jobs."""
+        from tfjob.cli.cluster_creation import created
         from tfjob.cli.report import next_commands
         from tfjob.cli.shapes import job_shape, print_list
 
         with cluster_console(self.on, self.namespace) as console:
-            made = console.run(submit(console.client, self.submission, console.options))
-            records = [console.record(job) for job in made]
+            records, interrupted = created(console, self.submission)
         if output == "json":
             print_list("Job", [job_shape(record) for record in records])
         for record in records if output == "text" else ():
             click.echo(next_commands(record))
-        return outcome.SUCCEEDED
+        return outcome.INTERRUPTED if interrupted else outcome.SUCCEEDED
 
-    def attach(self, output: str) -> int:
+    def attach(self, output: str, *, plain: bool) -> int:
         """Creates the jobs and follows them."""
         from tfjob.cli.cluster_attach import attach
 
         with cluster_console(self.on, self.namespace) as console:
-            return attach(console, self.submission, output)
+            return attach(console, self.submission, output, plain=plain)
+
+    def _kept(self) -> list[dict[str, Any]]:
+        """The jobs as the cluster would keep them; only one written for tensorflow.org makes it worth asking."""
+        manifests = self.submission.manifests
+        if not any(origin(job).is_first for job in self.submission.jobs):
+            return manifests
+        try:
+            with cluster_console(self.on, self.namespace) as console:
+                return [console.run(as_kept(console.client, manifest)) for manifest in manifests]
+        except KubeError as error:
+            click.echo(f"shown as for a cluster with TfJobs of tensorflow.org; it cannot be asked: {error}", err=True)
+            return [as_kept_with_tf_jobs(manifest) for manifest in manifests]
 
 
 def canonical(job: TFJob) -> TFJob:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli.outcome import discard_stdout
+from tfjob.cli.snapshot import Doings
 from tfjob.controller.log_labels import container_labels
 from tfjob.plan.in_place import CRASH_LOOP
 from tfjob.plan.tasks import desired
@@ -16,6 +16,7 @@ from tfjob.plan.waiting import RESTARTED
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob, TFJobStatus
+    from tfjob.cli.screen import Screen
     from tfjob.controller.console import Line
     from tfjob.plan.actions import News
 
@@ -29,19 +30,20 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red")
 
 
 class Display:
-    """Prints what is new of one job; `several` says that other jobs print here too.
+    """Prints what is new of one job; `several` says that other jobs print on the same screen.
 
-    `kept` says, when nobody can read what is printed any longer, where it goes on.
+    `doings` is what its lines tell of the progress of its replicas.
     """
 
-    def __init__(self, job: TFJob, kept: str, *, several: bool = False) -> None:
+    def __init__(self, job: TFJob, screen: Screen, *, several: bool = False) -> None:
+        self.doings = Doings()
         self._job = job
-        self._kept = kept
+        self._screen = screen
+        self._is_live = screen.width is not None
         self._shown = ("", "", "")
         self._owner = f"{job.metadata.name}/" if several else ""
         self.width = max((len(self._owner + name) for name in _labels(job)), default=0)
         self._colours: dict[str, str] = {}
-        self._muted = False
 
     def begin(self, where: str) -> None:
         """Says what starts."""
@@ -69,7 +71,9 @@ class Display:
         colour = self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
         prefix = click.style(f"{name:<{self.width}} |", fg=colour)
         text = click.style(line.text, dim=True) if line.notice else line.text
-        self._echo(f"{prefix} {text}")
+        self._screen.print(f"{prefix} {text}")
+        if self._is_live:
+            self.doings.take(line)
 
     def news(self, news: News) -> None:
         """Prints news that the lines and states do not show already."""
@@ -80,19 +84,7 @@ class Display:
         """One line about the job itself."""
         mark = click.style("!" if warning else "·", fg="yellow" if warning else None, dim=not warning)
         lines = text.replace("\n", "\n    ")
-        self._echo(f"{mark} {self._job.metadata.name}: {lines}")
-
-    def _echo(self, text: str) -> None:
-        """Prints; when nobody can read it any longer, the job goes on all the same and its logs are kept."""
-        if self._muted:
-            return
-        try:
-            click.echo(text)
-        except OSError as error:
-            self._muted = True
-            if not isinstance(error, BrokenPipeError):
-                click.echo(f"cannot print any longer ({error.strerror}); the logs go on in {self._kept}", err=True)
-            discard_stdout()
+        self._screen.print(f"{mark} {self._job.metadata.name}: {lines}")
 
 
 def level(displays: list[Display]) -> None:

@@ -129,6 +129,16 @@ KINDS = {
             "counts": "Whether it uses up runPolicy.backoffLimit.",
         },
     ),
+    "TfJobRetryRule": Kind(
+        "The same for a TfJob of tensorflow.org, where the type decides: the `tfJobItems` beside the `items`.",
+        ("explain restarts",),
+        {
+            "cause": "How it ends.",
+            "master": "A MASTER, or the replica that terminationPolicy.chief names.",
+            "worker": "A WORKER.",
+            "ps": "A PS.",
+        },
+    ),
     "Doctor": Kind(
         "What this machine can do for jobs.",
         ("doctor",),

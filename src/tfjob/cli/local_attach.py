@@ -7,33 +7,38 @@ import logging
 import signal
 from collections.abc import Sequence
 
-import click
-
 from tfjob.api.objects import Pod
 from tfjob.cli.context import state
 from tfjob.cli.display import Display, level
 from tfjob.cli.local_launch import start_all
+from tfjob.cli.screen import Screen, screen_for
+from tfjob.cli.snapshot import Snapshot
 from tfjob.cli.starting import ended
 from tfjob.cli.troubles import show_troubles
 from tfjob.controller.log_labels import container_labels
+from tfjob.controller.replicas import replicas
 from tfjob.local.console import record
 from tfjob.local.driver import Driver
 from tfjob.local.home import Home
 from tfjob.local.log_view import Follower, Source
+from tfjob.local.meter import Meter
 from tfjob.local.pod_folder import pod_folder
 from tfjob.local.store import Run, Store, open_store
 from tfjob.local.submission import Started, Submission
 from tfjob.plan.tasks import task_of
 
+HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 
-def attach(wanted: Sequence[Submission], output: str) -> int:
+
+def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
+    screen = screen_for(plain=plain or output == "json", hint=HINT)
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
-        asyncio.run(drive_all(home, started, quiet=output == "json"))
+        asyncio.run(drive_all(home, started, screen, quiet=output == "json"))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
-    return ended([one.run.name for one in started], records, output)
+    return ended([one.run.name for one in started], records, output, width=screen.width)
 
 
 class Watched:
@@ -45,6 +50,7 @@ class Watched:
         self.display = display
         self._follower = Follower([])
         self._followed: set[str] = set()
+        self._meter = Meter()
 
     def begin(self) -> None:
         """Says what starts, and what was found on the way there."""
@@ -67,6 +73,16 @@ class Watched:
         for line in self._follower.finish():
             self.display.line(line)
 
+    def snapshot(self) -> Snapshot:
+        """How the run stands, for a live view."""
+        run = self.store.run(self.run.job.metadata.uid) or self.run
+        pods = self.store.children(Pod, self.run.job.metadata.uid)
+        stands = replicas(run.job, pods)
+        running = {task.name: pod for pod in pods if (task := task_of(pod)) and pod.status.phase == "Running"}
+        usage = self._meter.measure({name: pod_folder(run.folder, pod) for name, pod in running.items()})
+        doing = self.display.doings.look(stands, self._follower.partial())
+        return Snapshot(record(run), stands, usage, doing)
+
     def _follow_new_pods(self) -> None:
         for pod in self.store.children(Pod, self.run.job.metadata.uid):
             if pod.metadata.uid in self._followed:
@@ -76,19 +92,21 @@ class Watched:
                 self._follower.add(source)
 
 
-async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> None:
+async def drive_all(home: Home, started: Sequence[Started], screen: Screen, *, quiet: bool) -> None:
     """Drives runs until all are at rest; Ctrl-C stops them, a second one kills."""
     drivers = []
     runs = []
     for one in started:
         # A connection each: what one driver has seen of the store must not hide it from another.
         store = open_store(home.database)
-        display = Display(one.run.job, str(one.run.folder), several=len(started) > 1)
+        display = Display(one.run.job, screen, several=len(started) > 1)
         drivers.append(
             Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
         )
         runs.append(Watched(store, one.run, display))
     level([run.display for run in runs])
+    screen.kept += [str(run.run.folder) for run in runs]
+    screen.jobs += [run.snapshot for run in runs]
     logger = show_troubles(lambda text: runs[0].display.say(text, warning=True))
     logger.addHandler(logging.FileHandler(runs[0].run.folder / "controller.log", delay=True))
     interrupts = 0
@@ -97,21 +115,24 @@ async def drive_all(home: Home, started: Sequence[Started], *, quiet: bool) -> N
         nonlocal interrupts
         interrupts += 1
         if interrupts == 1:
-            click.echo("stopping; press Ctrl-C again to kill", err=True)
+            screen.tell("stopping; press Ctrl-C again to kill")
         for driver in drivers:
             driver.stop() if interrupts == 1 else driver.kill()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, interrupt)
-    for run in () if quiet else runs:
-        run.begin()
     try:
-        ticks = [(lambda: None) if quiet else run.tick for run in runs]
-        await asyncio.gather(*(driver.drive(tick) for driver, tick in zip(drivers, ticks, strict=True)))
+        async with screen:
+            for run in () if quiet else runs:
+                run.begin()
+            try:
+                ticks = [(lambda: None) if quiet else run.tick for run in runs]
+                await asyncio.gather(*(driver.drive(tick) for driver, tick in zip(drivers, ticks, strict=True)))
+            finally:
+                for run in () if quiet else runs:
+                    run.finish()
     finally:
-        for run in () if quiet else runs:
-            run.finish()
         for driver in drivers:
             driver.store.close()
 

@@ -72,7 +72,7 @@ class LocalLaunch:
             click.echo(next_commands(one))
         return outcome.SUCCEEDED
 
-    def attach(self, output: str) -> int:
+    def attach(self, output: str, *, plain: bool) -> int:
         """Drives the jobs in this process."""
         from tfjob.cli.local_attach import attach
 
@@ -81,7 +81,7 @@ class LocalLaunch:
             for entry in self._entries
             if entry.job.spec.run_policy.clean_pod_policy == cleanup.NONE
         )
-        return attach(self.submissions, output)
+        return attach(self.submissions, output, plain=plain)
 
 
 def options_of(request: Request) -> tuple[Options, list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import click
 
 from tfjob.api.types import Verdict
@@ -49,7 +51,38 @@ def next_commands(record: Record) -> str:
     }
     if record.job.spec.tensor_board:
         commands[_show_curves(record)] = "its curves"
-    width = max(map(len, commands))
-    lines = (f"  {command:<{width}}   {words}" for command, words in commands.items())
     known = f" as {record.id}" if record.id != name else ""
-    return "\n".join([f"{click.style(name, bold=True)} runs in the background{known}", *lines])
+    return "\n".join([f"{click.style(name, bold=True)} runs in the background{known}", *_listed(commands)])
+
+
+def guidance(record: Record, width: int) -> str:
+    """After an attached run in a terminal: where its files are, and a box of what to type next."""
+    name, failure = record.name, record.job.status.failure
+    commands = {}
+    if record.state == "Suspended":
+        commands[f"tfjob resume {name}{record.options}"] = "continue it"
+    replica = f" {failure.replica}" if failure and failure.replica else ""
+    commands[f"tfjob logs {name}{replica}{record.options}"] = "all that it said" if replica else "its logs"
+    commands[f"tfjob status {name}{record.options}"] = "its replicas and attempts"
+    if record.state == "Failed":
+        commands[f"tfjob events {name}{record.options}"] = "what happened, in order"
+    if record.job.spec.tensor_board:
+        commands[_show_curves(record)] = "its curves"
+    commands[f"tfjob delete {name}{record.options}"] = "remove it and its logs"
+    files = [f"  files: {record.folder}"] if record.folder else []
+    return "\n".join([*files, *_boxed("next", _listed(commands), width)])
+
+
+def _listed(commands: Mapping[str, str]) -> list[str]:
+    """Commands and what each does, in two columns."""
+    width = max(map(len, commands))
+    return [f"  {command:<{width}}   {words}" for command, words in commands.items()]
+
+
+def _boxed(title: str, lines: Sequence[str], width: int) -> list[str]:
+    """Lines in a frame; as they are where the terminal is too narrow for it."""
+    inner = max(map(len, lines)) + 2
+    if inner + 2 > width:
+        return list(lines)
+    top = f"╭─ {title} {'─' * (inner - len(title) - 3)}╮"
+    return [top, *(f"│{line:<{inner}}│" for line in lines), f"╰{'─' * inner}╯"]

@@ -52,6 +52,7 @@ def _options(command: Command) -> Command:
 @_options
 @click.option("--dry-run", is_flag=True, help="Print processes, TF_CONFIG, mounts and ports; on a cluster all objects.")
 @click.option("-d", "--detach", is_flag=True, help="Go on in the background.")
+@click.option("--plain", is_flag=True, help="Show prefixed lines in a terminal too, no live view.")
 def run(
     file: str,
     parameters: tuple[str, ...],
@@ -67,19 +68,20 @@ def run(
     output: str,
     dry_run: bool,
     detach: bool,
+    plain: bool,
 ) -> int:
     """Run the jobs of a manifest as processes of this machine, or on a cluster.
 
-    Shows the logs of all replicas until the job ends; the exit code is 0 if it succeeded and 1 if it failed. Ctrl-C
-    stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it. On a cluster Ctrl-C only detaches: the
-    job goes on, and the exit code is 130.
+    Shows the logs of all replicas until the job ends, in a terminal above a live table of them; the exit code is 0 if
+    it succeeded and 1 if it failed. Ctrl-C stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it.
+    On a cluster Ctrl-C only detaches: the job goes on, and the exit code is 130.
     """
     from tfjob.cli.starting import Request, launch
 
     jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, warm))
     if dry_run:
         return jobs.show(output)
-    return jobs.detach(output) if detach else jobs.attach(output)
+    return jobs.detach(output) if detach else jobs.attach(output, plain=plain)
 
 
 @click.command()
@@ -87,5 +89,5 @@ def run(
 @click.pass_context
 def submit(context: click.Context, /, **options: object) -> int:
     """Run the jobs of a manifest in the background; the same as `run --detach`."""
-    code: int = context.invoke(run, dry_run=False, detach=True, **options)
+    code: int = context.invoke(run, dry_run=False, detach=True, plain=False, **options)
     return code

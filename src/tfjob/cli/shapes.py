@@ -13,7 +13,7 @@ from tfjob.api.types import API_VERSION, ORIGIN
 if TYPE_CHECKING:
     from tfjob.controller.console import Event, Line, Record, Replica
     from tfjob.local.claims import Claim
-    from tfjob.plan.restarts import Row
+    from tfjob.plan.restarts import Row, TfJobRow
 
 OUTPUT_VERSION = "tfjob/v1"
 """Raised when a field changes its meaning or goes; new fields may come at any time."""
@@ -103,6 +103,11 @@ def retry_rule_shape(row: Row) -> dict[str, Any]:
         "inPlace": row.in_place,
         "counts": row.counts,
     }
+
+
+def tf_job_rule_shape(row: TfJobRow) -> dict[str, Any]:
+    """A line of `explain restarts` about TfJobs of tensorflow.org."""
+    return {"cause": row.cause, "master": row.master, "worker": row.worker, "ps": row.ps}
 
 
 def claim_shape(claim: Claim, used_by: Sequence[str]) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class Launch(Protocol):
     def detach(self, output: str) -> int:
         """Starts every job in the background and says how to go on."""
 
-    def attach(self, output: str) -> int:
-        """Starts every job, shows its logs, and ends with the worst of their exit codes."""
+    def attach(self, output: str, *, plain: bool) -> int:
+        """Starts every job, shows its logs, `plain` or live, and ends with the worst of their exit codes."""
 
 
 def launch(on: On, request: Request) -> Launch:
@@ -87,9 +87,12 @@ def placed(entry: Entry, job: TFJob, namespace: str, otherwise: str) -> TFJob:
     return replace(job, metadata=replace(job.metadata, namespace=own or namespace or otherwise))
 
 
-def ended(started: Sequence[str], records: Sequence[Record], output: str) -> int:
-    """The end of an attached run: its last words and its exit code. `started` are the names of its jobs."""
-    from tfjob.cli.report import ending
+def ended(started: Sequence[str], records: Sequence[Record], output: str, *, width: int | None = None) -> int:
+    """The end of an attached run: its last words and its exit code. `started` are the names of its jobs.
+
+    In a terminal of a known `width` it also says where the files are and what to type next.
+    """
+    from tfjob.cli.report import ending, guidance
     from tfjob.cli.shapes import job_shape, print_list
 
     if output == "json":
@@ -100,6 +103,9 @@ def ended(started: Sequence[str], records: Sequence[Record], output: str) -> int
         for name in started:
             if name not in {record.name for record in records}:
                 click.echo(f"{name} was deleted")
+        if width is not None:
+            for record in records:
+                click.echo(guidance(record, width))
     if not all(is_finished(record.job.status) for record in records):
         return outcome.INTERRUPTED
     succeeded = all(record.state == "Succeeded" for record in records) and len(records) == len(started)

@@ -87,5 +87,8 @@ class Cluster(Protocol):
     async def lost_nodes(self) -> frozenset[str]:
         """Machines that do not answer."""
 
+    def kept_as(self, kind: str, job: TFJob) -> str:
+        """The kind of object that people find for a child of a job; most are kept as what they are."""
+
     def publish(self, job: TFJob, news: News) -> None:
         """Tells people what happened; never fails and never waits."""

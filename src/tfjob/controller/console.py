@@ -67,6 +67,13 @@ class Replica:
     start: str = ""
 
 
+class Usage(NamedTuple):
+    """What a replica uses now: cores and bytes; None where nobody can tell."""
+
+    cpu: float | None
+    memory: int | None
+
+
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a job; equal news in a row are counted."""

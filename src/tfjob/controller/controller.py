@@ -205,7 +205,8 @@ class Controller:
                 await self._update(job, child)
             case Delete(kind, name, uid):
                 await self.cluster.delete(kind, Key(job.metadata.namespace, name), uid)
-                self.cluster.publish(job, News(f"SuccessfulDelete{kind}", f"Deleted {_spelt(kind)}: {name}"))
+                kept = self.cluster.kept_as(kind, job)
+                self.cluster.publish(job, News(f"SuccessfulDelete{kept}", f"Deleted {_spelt(kept)}: {name}"))
             case DeleteJob():
                 await self.cluster.delete(key.kind, key, job.metadata.uid)
                 self.observer.job_deleted(key)
@@ -219,20 +220,22 @@ class Controller:
             raise
 
     async def _create(self, key: Key, job: TFJob, child: AnyChild) -> None:
-        kind, name = _spelt(child.kind), child.metadata.name
+        kind, name = self.cluster.kept_as(child.kind, job), child.metadata.name
         try:
             await self.cluster.create(child)
         except AlreadyExists as error:
             if error.ours:
                 self._refusals.drop(key, child)
             else:
-                self._refuse(key, job, child, "NameTaken", f"{kind} {name} exists and belongs to something else")
+                self._refuse(
+                    key, job, child, "NameTaken", f"{_spelt(kind)} {name} exists and belongs to something else"
+                )
         except Refused as error:
             self._refuse(key, job, child, error.reason, error.message)
         else:
             self._refusals.drop(key, child)
             if not isinstance(child, PodGroup):  # of which v1.9 says nothing
-                self.cluster.publish(job, News(f"SuccessfulCreate{child.kind}", f"Created {kind}: {name}"))
+                self.cluster.publish(job, News(f"SuccessfulCreate{kind}", f"Created {_spelt(kind)}: {name}"))
 
     def _tell(self, key: Key, job: TFJob, before: TFJobStatus, decision: Plan) -> None:
         """Lets users, those who measure and those who read logs know what became of a job."""
@@ -250,7 +253,8 @@ class Controller:
         """Tries again later; the words of a new refusal reach the status at once."""
         now = self.clock()
         if self._refusals.add(key, job, child, reason, message, now):
-            self.cluster.publish(job, News(f"FailedCreate{child.kind}", f"Error creating: {message}", warning=True))
+            kind = self.cluster.kept_as(child.kind, job)
+            self.cluster.publish(job, News(f"FailedCreate{kind}", f"Error creating: {message}", warning=True))
             self.queue.add(key)
         age = (now - self._refusals.of(key, job)[child.kind, child.metadata.name].since).total_seconds()
         self.queue.add_after(key, min(max(REFUSAL_RETRY, age / 4), LONGEST_REFUSAL_RETRY))

@@ -37,6 +37,10 @@ UNREAD_ANNOTATIONS = (LAST_APPLIED,)
 """As long as the object itself, and nobody here reads them."""
 
 
+MISSHAPEN = (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError)
+"""What a spec raises that has other types than its schema says."""
+
+
 class CachedJob(msgspec.Struct, frozen=True):
     """A job whose spec and status stay encoded: most jobs of a cluster are finished and are never looked at again."""
 
@@ -200,21 +204,26 @@ def job_of(cached: CachedJob) -> TFJob:
     shell = TFJob(metadata=_of_kubeflow(cached.metadata), status=_status(cached.status))
     try:
         return with_defaults(replace(shell, spec=_specs.decode(cached.spec)))
-    except (msgspec.ValidationError, AttributeError, TypeError) as error:
+    except MISSHAPEN as error:
         spec = msgspec.json.decode(cached.spec)
-        problems = v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems
+        problems = errors(v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems)
         shell = replace(shell, spec=TFJobSpec(run_policy=_run_policy(spec)))
         raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
 
 
-def _tf_job_of(cached: CachedJob) -> TFJob:
-    """A TfJob as the hub type; of its status only what v1 says is read."""
-    manifest = {
+def tf_job_manifest(cached: CachedJob) -> dict[str, Any]:
+    """A TfJob as its user wrote it."""
+    return {
         "apiVersion": TENSORFLOW,
         "kind": TF_JOB,
         "metadata": {"name": cached.metadata.name, "annotations": cached.metadata.annotations},
         "spec": msgspec.json.decode(cached.spec),
     }
+
+
+def _tf_job_of(cached: CachedJob) -> TFJob:
+    """A TfJob as the hub type; of its status only what v1 says is read."""
+    manifest = tf_job_manifest(cached)
     hub = converted(manifest, API_VERSION)
     # Whatever version a copy of it may have come from, here it is a TfJob.
     metadata = replace(cached.metadata, annotations={**hub["metadata"]["annotations"], ORIGIN: TENSORFLOW})
@@ -222,9 +231,11 @@ def _tf_job_of(cached: CachedJob) -> TFJob:
     shell = TFJob(metadata=metadata, status=status)
     try:
         job = with_defaults(replace(shell, spec=msgspec.convert(hub.get("spec"), TFJobSpec)))
-    except (msgspec.ValidationError, AttributeError, TypeError) as error:
+    except MISSHAPEN as error:
         raise InvalidJob(shell, errors(judge(manifest)) or [Problem("spec", str(error))]) from None
-    if status.attempt == 0 and (problems := errors(judge(manifest))):
+    # Its CRD takes any spec. One that runs is judged when it was edited, not by rules that came after it.
+    unseen = status.attempt == 0 or status.observed_generation not in (0, cached.metadata.generation)
+    if unseen and (problems := errors(judge(manifest))):
         # The plan would find the same, and name the fields of v1.
         raise InvalidJob(job, problems)
     return job

@@ -35,17 +35,7 @@ from tfjob.kube.event_log import EventLog
 from tfjob.kube.own_writes import OwnWrites
 from tfjob.kube.reflector import Reflector
 from tfjob.kube.refusal import refused
-from tfjob.kube.resources import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    JOB_KINDS,
-    JOBS,
-    NODES,
-    PODGROUPS,
-    PODS,
-    SERVICES,
-    Resource,
-)
+from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOB_KINDS, JOBS, NODES, PODGROUPS, PODS, SERVICES, Resource
 from tfjob.kube.store import Store
 from tfjob.kube.wrapped_pods import has_failed, unwrapped, wrapper
 from tfjob.plan.actions import News
@@ -229,6 +219,10 @@ class KubeCluster:
         """Machines that do not answer."""
         return self._lost_nodes
 
+    def kept_as(self, kind: str, job: TFJob) -> str:
+        """The pod of a TfJob is kept as a Job."""
+        return "Job" if kind == "Pod" and origin(job).is_first else kind
+
     def publish(self, job: TFJob, news: News) -> None:
         """Leaves news to the event log."""
         self.event_log.add(job, news)
@@ -252,7 +246,7 @@ class KubeCluster:
 
     async def _asked(self, job: TFJob, missing: Set[str]) -> list[Any]:
         """Pods that a job had and no cache shows, asked of the server: a watch may be dead without knowing it."""
-        kind = "Job" if origin(job).is_first else "Pod"
+        kind = self.kept_as("Pod", job)
         selector, resource = f"{OURS},{name_label(job)}={job.metadata.name}", self._resources[kind]
         listing = await self.client.list(resource, job.metadata.namespace, label_selector=selector, type=msgspec.Raw)
         found = []

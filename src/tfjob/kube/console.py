@@ -21,6 +21,7 @@ from tfjob.api.tf_job_crd import SHORT_NAME
 from tfjob.api.types import TFJob
 from tfjob.controller import finding
 from tfjob.controller.console import Board, Event, Line, LogQuery, NotFound, Record, Replica
+from tfjob.controller.replicas import replicas
 from tfjob.kube import errors, job_states, jobs
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
@@ -125,7 +126,7 @@ class KubeConsole:
     def replicas(self, record: Record) -> list[Replica]:
         """By the job's pods and what its status remembers."""
         pods = self.run(pods_of(self.client, record.job)) if record.current else []
-        return job_states.replicas(record.job, pods)
+        return replicas(record.job, pods)
 
     def events(self, record: Record) -> list[Event]:
         """Of the job and of its pods; a cluster keeps them for an hour."""
@@ -133,8 +134,10 @@ class KubeConsole:
 
     def record(self, job: TFJob) -> Record:
         """A job of the cluster as commands show it."""
-        folder = self.records.folder_of(job)
-        return job_states.record(job, datetime.now(UTC), folder=folder, options=self.options)
+        folder, own = self.records.folder_of(job), job.metadata.namespace
+        # A manifest may name a namespace that the next command would not look in.
+        options = self.options if own == self.namespace else f"{self.options} -n {own}"
+        return job_states.record(job, datetime.now(UTC), folder=folder, options=options)
 
     def _gone(self, kept: JobRecord) -> Record:
         return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=self.options)

@@ -98,6 +98,11 @@ class Follower:
         job = self.job
         return job is None or is_finished(job.status) or (job.spec.run_policy.suspend and job.status.state == SUSPENDED)
 
+    @property
+    def pods(self) -> list[Pod]:
+        """The job's, as they were last seen."""
+        return [pod for pod in self._pods.all() if belongs(pod, self.job or self._first)]
+
     async def lines(self) -> AsyncGenerator[list[Followed], None]:
         """Lines as they come, until the job is over; an empty list when only the job changed."""
         await self._pod_reflector.synced.wait()
@@ -146,8 +151,7 @@ class Follower:
 
     def _containers(self) -> dict[Key, Container]:
         if self._known is None:
-            pods = [pod for pod in self._pods.all() if belongs(pod, self.job or self._first)]
-            self._known = {container.key: container for container in containers_of(pods, self._query.replica)}
+            self._known = {container.key: container for container in containers_of(self.pods, self._query.replica)}
         return self._known
 
     async def _read(self, key: Key, lines: LogLines, *, begun: bool) -> None:

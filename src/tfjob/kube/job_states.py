@@ -1,22 +1,16 @@
-"""How a job of a cluster, and each of its replicas, stands as people should see it; pure."""
+"""How a job of a cluster stands as people should see it; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
-from tfjob.controller.console import Record, Replica
+from tfjob.controller.console import Record
 from tfjob.kube.job_records import short_id
-from tfjob.plan.attempts import attempt_due, attempt_of
 from tfjob.plan.conditions import SUSPENDED
-from tfjob.plan.in_place import between_tries
 from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import RESUMING
-from tfjob.plan.tasks import desired, main_container, members, task_of
 
 UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"
 PATIENCE = timedelta(seconds=10)
@@ -81,35 +75,3 @@ def _reason(job: TFJob, state: str, now: datetime) -> str:
     if state == PENDING and job.status.state == SUSPENDED:
         return RESUMING
     return job.status.reason
-
-
-def replicas(job: TFJob, pods: Iterable[Pod]) -> list[Replica]:
-    """Every replica that the job asks for, with its pod's state if there is one, else what the status remembers."""
-    by_task = {task_of(pod): pod for pod in pods}
-    completed, started = members(job.status.completed_indexes), members(job.status.started)
-    found = []
-    for task in desired(job):
-        pod = by_task.get(task)
-        container = main_container(pod) if pod else None
-        ended = container.state.terminated if container else None
-        due = attempt_due(job, job.status, task)
-        phase = (pod.status.phase or "Pending") if pod else "Succeeded" if task in completed else "-"
-        found.append(
-            Replica(
-                name=task.name,
-                phase="Terminating" if pod and pod.metadata.deletion_timestamp else phase,
-                shown=between_tries(pod) if pod and not pod.metadata.deletion_timestamp else "",
-                attempts=attempt_of(pod) if pod else due if task in started | completed else due - 1,
-                restarts=job.status.task_restarts.get(task.name, 0),
-                exit_code=ended.exit_code if ended else 0 if task in completed else None,
-                address=pod.status.pod_ip if pod else "",
-                resources=_resources(pod) if pod else {},
-            )
-        )
-    return found
-
-
-def _resources(pod: Pod) -> dict[str, Any]:
-    containers = pod.spec.get("containers") or [{}]
-    resources: dict[str, Any] = containers[0].get("resources") or {}
-    return resources

@@ -7,8 +7,9 @@ of their file. A file that is not there is skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,10 @@ import yaml
 from tfjob.kube.errors import ConfigError
 
 Entry = TypeVar("Entry", bound=msgspec.Struct)
+
+MOST_VALUES = 200_000
+MOST_DEPTH = 50
+"""Both far above the kubeconfig of anybody."""
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
@@ -140,21 +145,39 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|
 
 def _decoded(path: Path, text: bytes) -> _File:
     try:
-        document = _without_nulls(yaml.load(text, _Loader)) or {}  # noqa: S506 (a safe loader)
+        _refuse_depth(text)
+        document = _without_nulls(yaml.load(text, _Loader), count()) or {}  # noqa: S506 (a safe loader)
         return msgspec.convert(document, _File, strict=False)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise ConfigError(f"{path}: {where}{getattr(error, 'problem', None) or 'this is no YAML'}") from None
-    except msgspec.ValidationError as error:
+    except RecursionError:
+        raise ConfigError(f"{path} is no kubeconfig: an alias stands inside its own anchor") from None
+    except (msgspec.ValidationError, _TooMuch, ValueError) as error:
         raise ConfigError(f"{path} is no kubeconfig: {error}") from None
 
 
-def _without_nulls(value: Any) -> Any:
+class _TooMuch(Exception):
+    """More than a memory or a stack holds may stand in a few lines."""
+
+
+def _refuse_depth(text: bytes) -> None:
+    """Reading what is nested takes a stack, and time by the square of its depth; a look at its events does not."""
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_DEPTH:
+            raise _TooMuch(f"line {event.start_mark.line + 1} is nested too deeply")
+
+
+def _without_nulls(value: Any, numbers: Iterator[int]) -> Any:
+    if next(numbers) > MOST_VALUES:
+        raise _TooMuch(f"with its aliases written out it has more than {MOST_VALUES} values")
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _without_nulls(item, numbers) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_without_nulls(item, numbers) for item in value]
     return value
 
 

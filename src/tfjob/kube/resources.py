@@ -58,6 +58,7 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 JOBS = Resource("batch", "v1", "jobs", "Job")

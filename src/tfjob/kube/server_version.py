@@ -10,7 +10,8 @@ from tfjob.kube.client import Client
 
 OLDEST = (1, 27)
 """What we rely on came last with it: unknown fields refused by the server (1.27), validation rules in a CRD (1.25),
-the DisruptionTarget condition of pods (1.26). Tests run on the version that `devcluster` pins."""
+the DisruptionTarget condition of pods (1.26). `podReplacementPolicy` of a TfJob's Jobs came with 1.29 and is dropped by
+older servers; nothing relies on it (docs/decisions/0016). Tests run on the version that `devcluster` pins."""
 
 
 class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,13 +45,42 @@ class Submission:
         return self.jobs[0].metadata.namespace
 
 
+class Interrupted(Exception):
+    """Somebody did not want to wait any longer; by then all jobs had been made, or none."""
+
+    def __init__(self, made: Sequence[TFJob] = ()) -> None:
+        super().__init__(", ".join(job.metadata.name for job in made))
+        self.made = made
+
+
 async def submit(client: Client, submission: Submission, options: str) -> list[TFJob]:
-    """Creates everything; raises before anything is created if a name is taken or the API server refuses a job."""
+    """Creates everything; raises before anything is created if a name is taken or the API server refuses a job.
+
+    Where it is cancelled it raises Interrupted; what was begun by then is brought to its end first.
+    """
+    try:
+        manifests = await _checked(client, submission, options)
+    except asyncio.CancelledError:
+        raise Interrupted from None
+    creating = asyncio.create_task(_create_all(client, submission, manifests))
+    try:
+        return await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        # Half of it would be worse than all of it, and only an answer tells what there is.
+        raise Interrupted(await creating) from None
+
+
+async def _checked(client: Client, submission: Submission, options: str) -> list[dict[str, Any]]:
+    """The manifests as the cluster would take them."""
     for job in submission.jobs:
         await refuse_if_in_use(client, job, options)
     manifests = [await as_kept(client, manifest) for manifest in submission.manifests]
     for manifest in manifests:
         await create(client, manifest, dry_run=True)
+    return manifests
+
+
+async def _create_all(client: Client, submission: Submission, manifests: list[dict[str, Any]]) -> list[TFJob]:
     for document in submission.objects:
         await apply(client, document, submission.namespace)
     made: list[TFJob] = []
@@ -79,10 +109,14 @@ async def refuse_if_in_use(client: Client, job: TFJob, options: str) -> None:
 
 async def as_kept(client: Client, manifest: dict[str, Any]) -> dict[str, Any]:
     """A v1 manifest as the cluster keeps such a job: a TfJob of tensorflow.org as that, where there are any."""
+    kept = as_kept_with_tf_jobs(manifest)
+    return kept if kept is manifest or await jobs.has_tf_jobs(client) else manifest
+
+
+def as_kept_with_tf_jobs(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A v1 manifest as a cluster that has TfJobs of tensorflow.org keeps such a job."""
     written_for = (manifest["metadata"].get("annotations") or {}).get(ORIGIN)
-    if written_for == TENSORFLOW and await jobs.has_tf_jobs(client):
-        return converted(manifest, TENSORFLOW)
-    return manifest
+    return converted(manifest, TENSORFLOW) if written_for == TENSORFLOW else manifest
 
 
 async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> TFJob:

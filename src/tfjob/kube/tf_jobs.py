@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
 from random import SystemRandom
 from typing import Any
 
@@ -11,10 +11,20 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.completion import completed
-from tfjob.api.names import RUNTIME_ALPHABET, child_name
+from tfjob.api.judgement import judge
+from tfjob.api.names import (
+    OPERATOR_NAME,
+    OPERATOR_NAME_LABEL,
+    RUNTIME_ALPHABET,
+    RUNTIME_ID_LABEL,
+    child_name,
+    tensorboard_name,
+)
+from tfjob.api.objects import ObjectMeta
+from tfjob.api.problems import errors
 from tfjob.api.types import RUNTIME_ID, TFJob
 from tfjob.api.v1alpha1 import canonical_spec
-from tfjob.kube.cached import CachedJob
+from tfjob.kube.cached import CachedJob, tf_job_manifest
 from tfjob.kube.client import Client
 from tfjob.kube.errors import NotFound
 from tfjob.kube.jobs import difference
@@ -23,8 +33,13 @@ from tfjob.plan.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.tasks import desired
 
 LENGTH = 4
-AT_ONCE = 10
 _random = SystemRandom()
+
+
+class _Named(msgspec.Struct):
+    """An object of which only the name matters."""
+
+    metadata: ObjectMeta
 
 
 class _Recorded(msgspec.Struct):
@@ -39,8 +54,11 @@ def drawn() -> str:
 async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterable[CachedJob], tf_image: str) -> bool:
     """Writes what is missing over the version that was read; whether anything was.
 
+    Into a spec that is not sound nothing is written: what cannot be read would be lost.
     `others` are the TfJobs of the namespace, `tf_image` is the operator's for jobs that name none.
     """
+    if errors(judge(tf_job_manifest(cached))):
+        return False
     metadata = job.metadata
     runtime_id = job.status.runtime_id
     if not runtime_id:
@@ -57,10 +75,16 @@ async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterab
 
 
 async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[], str] = drawn) -> str:
-    """An id that no other TfJob of the namespace has, and under whose names nothing exists."""
+    """An id that no other TfJob of the namespace has, and under whose names nothing exists.
+
+    Asked of the server, for a name may be anybody's; with as many requests for a thousand replicas as for one.
+    """
+    foreign = await _foreign(client, job.metadata.namespace)
     while True:
         runtime_id = draw_one()
-        if runtime_id not in used and not await _is_taken(client, job, runtime_id):
+        if runtime_id in used or foreign & _names(job, runtime_id):
+            continue
+        if not await _is_taken(client, job.metadata.namespace, runtime_id):
             return runtime_id
 
 
@@ -69,31 +93,32 @@ def _recorded(cached: CachedJob) -> str:
     return msgspec.json.decode(cached.spec, type=_Recorded).runtime_id.lower()
 
 
-async def _is_taken(client: Client, job: TFJob, runtime_id: str) -> bool:
-    """Whether an object has a name that a child would get; asked of the server, for it may be anybody's."""
-    remaining = _names(job, runtime_id)
-    found = asyncio.Event()
-
-    async def look() -> None:
-        for resource, name in remaining:
-            if found.is_set():
-                return
-            try:
-                await client.request("GET", resource.object_path(job.metadata.namespace, name))
-            except NotFound:
-                continue
-            found.set()
-
-    await asyncio.gather(*(look() for _ in range(AT_ONCE)))
-    return found.is_set()
+async def _foreign(client: Client, namespace: str) -> frozenset[tuple[Resource, str]]:
+    """The Jobs and Services of a namespace that no operator of ours made."""
+    selector = f"{OPERATOR_NAME_LABEL}!={OPERATOR_NAME}"
+    found = set()
+    for resource in (JOBS, SERVICES):
+        listing = await client.list(resource, namespace, label_selector=selector, type=_Named)
+        found |= {(resource, one.metadata.name) for one in listing.items}
+    return frozenset(found)
 
 
-def _names(job: TFJob, runtime_id: str) -> Iterator[tuple[Resource, str]]:
+async def _is_taken(client: Client, namespace: str, runtime_id: str) -> bool:
+    """Whether a TfJob left Jobs or Services of that id, or something has the name of the program or the TensorBoard."""
+    for resource in (JOBS, SERVICES):
+        labels = {"labelSelector": f"{RUNTIME_ID_LABEL}={runtime_id}"}
+        if (await client.page(resource, namespace, labels, size=1, type=_Named)).items:
+            return True
+    for resource, name in ((CONFIG_MAPS, f"cm-ps-{runtime_id}"), (DEPLOYMENTS, f"tensorboard-{runtime_id}")):
+        with suppress(NotFound):
+            await client.request("GET", resource.object_path(namespace, name))
+            return True
+    return False
+
+
+def _names(job: TFJob, runtime_id: str) -> set[tuple[Resource, str]]:
+    """The Jobs and Services that the job would have."""
     named = replace(job, status=replace(job.status, runtime_id=runtime_id))
-    for task in desired(job):
-        name = child_name(named, task.type, task.index)
-        yield JOBS, name
-        yield SERVICES, name
-    yield CONFIG_MAPS, f"cm-ps-{runtime_id}"
-    yield DEPLOYMENTS, f"tensorboard-{runtime_id}"
-    yield SERVICES, f"tensorboard-{runtime_id}"
+    tasks = {child_name(named, task.type, task.index) for task in desired(job)}
+    services = tasks | {tensorboard_name(named)}
+    return {(JOBS, name) for name in tasks} | {(SERVICES, name) for name in services}

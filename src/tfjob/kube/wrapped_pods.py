@@ -29,8 +29,9 @@ NEVER = {"restartPolicy": "Never"}
 def wrapper(pod: Pod) -> Job:
     """The Job that runs a pod once.
 
-    A pod that somebody deletes is not replaced (`podReplacementPolicy: Failed`) and counts as the one failure that is
-    allowed: whether there will be another one, and when, is decided by the plan.
+    A pod that somebody deletes counts as a failure, and none is allowed, so it is not replaced: whether there will be
+    another one, and when, is decided by the plan. By `podReplacementPolicy`, which Kubernetes has since 1.29, the Job
+    does not fail before the pod has ended.
     """
     metadata = pod.metadata
     template: dict[str, Any] = {

@@ -51,15 +51,15 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
     mounted = [os.path.normpath(mount.get("mountPath") or "/") for mount in container.get("volumeMounts") or []]
     if not words or _is_open(str(folder)) or any("$(" in word for word in words[:1]):
         return
-    if not _is_there(folder, mounted):
+    if not _is_there(folder, mounted, runtime):
         where = "workingDir" if container.get("workingDir") else "image"
         yield _absent((*at, where), f"the working folder {folder}")
         return
-    if not _is_program(words[0], folder, mounted, _search_path(container, runtime, host)):
+    if not _is_program(words[0], folder, mounted, runtime, _search_path(container, runtime, host)):
         yield _absent(_place(container, at, 0), f"the program {words[0]}")
     elif (number := script(words)) and not _is_open(words[number]):
         file = Path(os.path.normpath(folder / words[number]))
-        if not _is_there(file, mounted):
+        if not _is_there(file, mounted, runtime):
             yield _absent(_place(container, at, number), f"the script {file}")
 
 
@@ -82,9 +82,11 @@ def script(words: Sequence[str]) -> int:
     return 0
 
 
-def _is_program(word: str, folder: Path, mounted: Sequence[str], search_path: str | None) -> bool:
+def _is_program(
+    word: str, folder: Path, mounted: Sequence[str], runtime: images.Runtime, search_path: str | None
+) -> bool:
     if "/" in word:
-        return _is_there(Path(os.path.normpath(folder / word)), mounted)
+        return _is_there(Path(os.path.normpath(folder / word)), mounted, runtime)
     if word in ("python", "python3") or search_path is None:  # those two are led to the chosen interpreter
         return True
     folders = [str(folder / part) for part in search_path.split(":")]
@@ -102,8 +104,8 @@ def _search_path(container: Mapping[str, Any], runtime: images.Runtime, host: Ho
     return runtime.env.get("PATH") or environment.from_host(host.environ, runtime.path_prefix)["PATH"]
 
 
-def _is_there(path: Path, mounted: Sequence[str]) -> bool:
-    return path.exists() or _is_mounted(str(path), mounted)
+def _is_there(path: Path, mounted: Sequence[str], runtime: images.Runtime) -> bool:
+    return runtime.place(path).exists() or _is_mounted(str(path), mounted)
 
 
 def _is_mounted(path: str, mounted: Sequence[str]) -> bool:

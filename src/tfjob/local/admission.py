@@ -227,11 +227,13 @@ def _hidden_interpreter(
         runtime = images.resolve(container, host.config, python=host.python, project=host.project)
     except Refusal:
         return  # said already
-    covers = shadows.covers(container, known, {**host.config.volumes, **host.volumes})
+    covers = shadows.covers(container, known, {**host.config.volumes, **host.volumes}, runtime.folders)
     shadow = shadows.find(covers, runtime.python)
     if shadow is None:
         return
-    where, target = (*at, "volumeMounts", shadow.cover, "mountPath"), covers[shadow.cover].target
+    is_volume = shadow.cover < len(container.get("volumeMounts") or [])
+    where: At = (*at, "volumeMounts", shadow.cover, "mountPath") if is_volume else (*at, "image")
+    target = covers[shadow.cover].target
     if shadows.needs_python(images.argv(container, runtime, {}), runtime.python):
         hint = f"mount it at another path, or choose a Python outside of {target} with --python"
         yield _refused(where, shadow.sentence(covers, runtime.python), hint)

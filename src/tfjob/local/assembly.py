@@ -77,7 +77,11 @@ def assemble(
         for container in containers
     }
     context = volume_context(pod, machine, folder)
-    resolved = volumes.resolve(context, {name: value.declared for name, value in variables.items()})
+    resolved = volumes.resolve(
+        context,
+        {name: value.declared for name, value in variables.items()},
+        {name: runtime.folders for name, runtime in runtimes.items()},
+    )
     fresh = [] if dry_run else volumes.prepare(resolved, context, now)
     notes = [f"claim {claim.name} was not declared: made at {claim.folder}" for claim in fresh]
     texts = _Texts(machine.level, network, resolved, notes)

@@ -80,6 +80,10 @@ class LocalCluster:
         """There is one node, and it is this machine."""
         return frozenset()
 
+    def kept_as(self, kind: str, job: TFJob) -> str:
+        """Here a pod is a pod, also that of a TfJob."""
+        return kind
+
     def publish(self, job: TFJob, news: News) -> None:
         """Keeps the news with the run, and shows them if somebody watches."""
         self.store.add_event(job.metadata.uid, news.reason, news.message, warning=news.warning, now=datetime.now(UTC))

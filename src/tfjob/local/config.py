@@ -6,6 +6,7 @@
     command = ["python", "-m", "train"]              # what the image's ENTRYPOINT is
     args = ["--epochs", "3"]                         # what the image's CMD is
     env = { TF_CPP_MIN_LOG_LEVEL = "1" }
+    folders = { "/opt/train" = "src" }               # what the image has there, here
 
     [volumes]
     datasets = "/mnt/datasets"                       # any volume of a manifest, by its name
@@ -26,6 +27,7 @@ project's word wins, key by key (an image entry counts as one key). Relative pat
 from __future__ import annotations
 
 import difflib
+import posixpath
 import stat
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -64,6 +66,7 @@ class ImageEntry:
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, Path] = field(default_factory=dict)
 
     def key(self, setting: str) -> str:
         """The path of one setting in the file, for messages."""
@@ -225,6 +228,18 @@ def _variables(value: object, file: Path, key: str) -> dict[str, str]:
     return dict(value)
 
 
+def _folders(value: object, file: Path, key: str) -> dict[str, Path]:
+    if not isinstance(value, dict):
+        raise ConfigError(file, "must be a table of folders", 'Write folders = { "/opt/train" = "src" }.', key=key)
+    found = {}
+    for inside, here in value.items():
+        target = posixpath.normpath(inside)
+        if not target.startswith("/") or target.strip("/") == "":
+            raise ConfigError(file, "must be an absolute path of the image, below /", key=f'{key}."{inside}"')
+        found[target] = _path(here, file, f'{key}."{inside}"')
+    return found
+
+
 def _one_of(*choices: str) -> Callable[[object, Path, str], str]:
     def check(value: object, file: Path, key: str) -> str:
         if value not in choices:
@@ -273,6 +288,7 @@ _IMAGE: _Check = {
     "command": _words,
     "args": _words,
     "env": _variables,
+    "folders": _folders,
 }
 _LOCAL: _Check = {
     "level": _one_of(*LEVELS),

@@ -89,28 +89,67 @@ def variables(pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
 def hold(store: Store, pod: Pod, available: Sequence[str], is_live: Callable[[Pod], bool]) -> Pod:
     """The pod with the GPUs that it asks for; without the annotation if not enough of them are free now.
 
+    Those of its job that wait get theirs with it, all or none: two jobs that had a half each would wait for ever.
     `is_live` tells of a pod of any run whether it may still use what it has.
     """
-    needed = asked_by_pod(pod.spec)
 
-    def change(stored: Pod, everyone: list[Pod]) -> Pod:
+    def change(everyone: list[Pod]) -> list[Pod]:
         holders = [one for one in everyone if HELD in one.metadata.annotations and is_live(one)]
         taken = {name for one in holders for name in one.metadata.annotations[HELD].split(",")}
         free = [name for name in available if name not in taken]
-        if len(free) < needed:
-            return stored
-        held = {**stored.metadata.annotations, HELD: ",".join(free[:needed])}
-        return replace(stored, metadata=replace(stored.metadata, annotations=held))
+        waiting = _waiting_with(pod, everyone)
+        if len(free) < _asked_together(waiting):
+            return []
+        return [_holding(one, [free.pop(0) for _ in range(asked_by_pod(one.spec))]) for one in waiting]
 
-    return pod if HELD in pod.metadata.annotations else store.change_pod(pod, change)
+    if HELD in pod.metadata.annotations:
+        return pod
+    if not asked_by_pod(pod.spec):
+        changed = store.change_pods(lambda everyone: [_holding(one, []) for one in everyone if _same(one, pod)])
+    else:
+        changed = store.change_pods(change)
+    there = next((one for one in changed if _same(one, pod)), None)
+    # Another one of its job may have taken them for it.
+    return there or next((one for one in store.children(Pod, _owner(pod)) if _same(one, pod)), pod)
 
 
-def waiting(pod: Pod, available: Sequence[str]) -> PodStatus:
-    """The status of a pod for which not enough GPUs are free."""
-    needed = asked_by_pod(pod.spec)
-    message = f"it needs {needed} of this machine's {len(available)} GPUs, and other replicas have them"
+def waiting(pod: Pod, peers: Sequence[Pod], available: Sequence[str]) -> PodStatus:
+    """The status of a pod for which not enough GPUs are free; `peers` are the pods of its job."""
+    together = _waiting_with(pod, peers)
+    who = "it needs" if len(together) < 2 else f"it and {len(together) - 1} more of its job need"
+    message = f"{who} {_asked_together(together)} of this machine's {len(available)} GPUs, and other replicas have them"
     unscheduled = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=message)
     return PodStatus(phase="Pending", conditions=[unscheduled])
+
+
+def _waiting_with(pod: Pod, everyone: Sequence[Pod]) -> list[Pod]:
+    """The pods of its job, itself among them, that ask for GPUs and have none yet."""
+    return [
+        one
+        for one in everyone
+        if _owner(one) == _owner(pod)
+        and HELD not in one.metadata.annotations
+        and one.metadata.deletion_timestamp is None
+        and one.status.phase not in ("Succeeded", "Failed")
+        and asked_by_pod(one.spec)
+    ]
+
+
+def _asked_together(pods: Sequence[Pod]) -> int:
+    return sum(asked_by_pod(one.spec) for one in pods)
+
+
+def _holding(pod: Pod, names: Sequence[str]) -> Pod:
+    annotations = {**pod.metadata.annotations, HELD: ",".join(names)}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+
+
+def _owner(pod: Pod) -> str:
+    return pod.metadata.owner_references[0].uid
+
+
+def _same(one: Pod, other: Pod) -> bool:
+    return one.metadata.uid == other.metadata.uid
 
 
 def _amount(value: str | float) -> int:

@@ -38,6 +38,7 @@ class Runtime:
 
     `command` and `args` are the image's ENTRYPOINT and CMD as far as the configuration states them; `links` are the
     names of Python that must be led to `python` because its own folder has none, or another one, of that name.
+    `folders` are paths of the image, and what is seen there here.
     """
 
     python: Path
@@ -47,6 +48,15 @@ class Runtime:
     args: list[str] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     links: tuple[str, ...] = ()
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+    def place(self, path: Path) -> Path:
+        """Where a path of the container lies on this machine, as far as the image's folders decide."""
+        above = [inside for inside in self.folders if path.is_relative_to(inside)]
+        if not above:
+            return path
+        deepest = max(above, key=len)
+        return self.folders[deepest] / path.relative_to(deepest)
 
 
 def resolve(container: Mapping[str, Any], config: Config, *, python: Path | None, project: Path) -> Runtime:
@@ -70,6 +80,7 @@ def resolve(container: Mapping[str, Any], config: Config, *, python: Path | None
         args=list(entry.args) if entry and entry.args else None,
         env=entry.env if entry else {},
         links=tuple(name for name in _PYTHON_NAMES if not _same_file(interpreter.parent / name, interpreter)),
+        folders=_existing_folders(entry) if entry else {},
     )
 
 
@@ -144,6 +155,14 @@ def _existing(path: Path, entry: ImageEntry, setting: str) -> Path:
             entry.file, f"there is no interpreter at {path}", "Correct the path, or make it.", key=entry.key(setting)
         )
     return path.absolute()
+
+
+def _existing_folders(entry: ImageEntry) -> Mapping[str, Path]:
+    for inside, here in entry.folders.items():
+        if not here.is_dir():
+            key = f'{entry.key("folders")}."{inside}"'
+            raise ConfigError(entry.file, f"there is no folder {here}", "Correct the path, or make it.", key=key)
+    return entry.folders
 
 
 def _executable(path: Path) -> bool:

@@ -5,6 +5,7 @@ It keeps nothing in memory that matters: a new one, after this process was kille
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ from tfjob.plan.verdict import PEAK_MEMORY
 
 RETRY_SECONDS = 2.0
 """How often a pod that could not be assembled is tried again."""
+STARTING_SECONDS = 0.5
+"""How long one look may start pods: meanwhile nobody sees to Ctrl-C, and to what the others say."""
 GRACE_AFTER_THE_END = 5.0
 UNKNOWN = "ContainerStatusUnknown"
 
@@ -89,7 +92,8 @@ class Kubelet:
         self._watched: dict[str, _Watched] = {}
 
     def sync(self) -> None:
-        """One look at every pod: start, report, stop, remove."""
+        """One look at every pod: start, report, stop, remove; of many that are to start, some wait for the next."""
+        until, started = time.monotonic() + STARTING_SECONDS, 0
         for pod in self.store.children(Pod, self.run.job.metadata.uid):
             watched = self._watched.setdefault(pod.metadata.uid, _Watched())
             folder = pod_folder(self.run.folder, pod)
@@ -98,8 +102,9 @@ class Kubelet:
             elif pod.status.phase not in ("Succeeded", "Failed"):
                 if was_launched(folder):
                     self._report(pod, folder, watched)
-                else:
+                elif not started or time.monotonic() < until:
                     self._start(pod, folder, watched)
+                    started += 1
 
     def _start(self, pod: Pod, folder: Path, watched: _Watched) -> None:
         now = datetime.now(UTC)
@@ -110,7 +115,8 @@ class Kubelet:
             available = gpus.found(self.machine.environ)
             pod = gpus.hold(self.store, pod, available, self._is_live)
             if gpus.HELD not in pod.metadata.annotations:
-                self._store_status(pod, gpus.waiting(pod, available), Report())
+                peers = self.store.children(Pod, self.run.job.metadata.uid)
+                self._store_status(pod, gpus.waiting(pod, peers, available), Report())
                 return
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         hosts = self.run.folder / "hosts"

@@ -13,6 +13,7 @@ MARK = "TFJOB_POD"
 """The environment variable that every process of a pod carries; its value is the pod's uid."""
 
 _HAS_PROC = os.path.isdir("/proc/self")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -32,16 +33,22 @@ def table() -> dict[int, tuple[int, int]]:
 
 def descendants(pid: int) -> dict[int, int]:
     """pid -> resident bytes of every child, grandchild ... of `pid`."""
+    return descendants_of([pid])[pid]
+
+
+def descendants_of(pids: list[int]) -> dict[int, dict[int, int]]:
+    """The same of several processes, by one look at the machine."""
     children: dict[int, list[int]] = {}
     everyone = table()
     for child, (parent, _) in everyone.items():
         children.setdefault(parent, []).append(child)
-    found: dict[int, int] = {}
-    todo = list(children.get(pid, ()))
-    while todo:
-        child = todo.pop()
-        found[child] = everyone[child][1]
-        todo.extend(children.get(child, ()))
+    found: dict[int, dict[int, int]] = {pid: {} for pid in pids}
+    for pid, below in found.items():
+        todo = list(children.get(pid, ()))
+        while todo:
+            child = todo.pop()
+            below[child] = everyone[child][1]
+            todo.extend(children.get(child, ()))
     return found
 
 
@@ -61,6 +68,12 @@ def start_time(pid: int) -> int | None:
     """When a process began, in kernel ticks since boot: with the pid it names one process for ever."""
     fields = _stat(pid) if _HAS_PROC else None
     return int(fields[19]) if fields else None
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """What a process has used of the CPU, with its children that have ended; None where the kernel does not say."""
+    fields = _stat(pid) if _HAS_PROC else None
+    return sum(map(int, fields[11:15])) / _TICKS if fields else None
 
 
 def marked(uid: str) -> list[int]:

@@ -18,9 +18,9 @@ _PYTHON_WORD = re.compile(r"(?<![\w-])python[\d.]*(?![\w-])")
 
 @dataclass(frozen=True)
 class Cover:
-    """A volume at its place; `source` is the host's folder or file, None for contents that are the volume's own."""
+    """What is mounted somewhere; `source` is the host's folder or file, None for contents that are a volume's own."""
 
-    volume: str
+    what: str
     target: str
     source: Path | None
 
@@ -35,16 +35,22 @@ class Shadow:
     def sentence(self, covers: Sequence[Cover], interpreter: Path) -> str:
         """What hides what."""
         cover = covers[self.cover]
-        hides = f'volume "{cover.volume}" at {cover.target} hides'
+        hides = f"{cover.what} at {cover.target} hides"
         if self.path == interpreter:
             return f"{hides} the interpreter {interpreter}"
         return f"{hides} {self.path}, which the interpreter {interpreter} needs"
 
 
 def covers(
-    container: Mapping[str, Any], volumes: Sequence[Mapping[str, Any]], mapping: Mapping[str, Path]
+    container: Mapping[str, Any],
+    volumes: Sequence[Mapping[str, Any]],
+    mapping: Mapping[str, Path],
+    folders: Mapping[str, Path] | None = None,
 ) -> list[Cover]:
-    """The mounts of a container of a pod with these volumes; `mapping` leads some of them to folders of the host."""
+    """The mounts of a container of a pod with these volumes, then the folders that stand in for its image's.
+
+    `mapping` leads some of the volumes to folders of the host.
+    """
     sources = {
         volume.get("name"): Path(volume["hostPath"]["path"])
         for volume in volumes
@@ -56,8 +62,8 @@ def covers(
         source = None if mount.get("subPathExpr") else mapping.get(name) or sources.get(name)
         if source is not None:
             source = source / (mount.get("subPath") or "")
-        found.append(Cover(name, mount.get("mountPath") or "", source))
-    return found
+        found.append(Cover(f'volume "{name}"', mount.get("mountPath") or "", source))
+    return found + [Cover("the image's folder", inside, here) for inside, here in (folders or {}).items()]
 
 
 def find(covers: Sequence[Cover], interpreter: Path) -> Shadow | None:

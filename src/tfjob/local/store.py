@@ -217,16 +217,14 @@ class Store:
         with self.transaction() as cursor:
             self._write_child(cursor, child)
 
-    def change_pod(self, pod: Pod, change: Callable[[Pod, list[Pod]], Pod]) -> Pod:
-        """Applies `change` to a pod, given all pods of all jobs; nobody else changes any of them meanwhile."""
+    def change_pods(self, change: Callable[[list[Pod]], list[Pod]]) -> list[Pod]:
+        """Writes those that `change` makes of all pods of all jobs; nobody else changes any of them meanwhile."""
         with self.transaction() as cursor:
-            rows = cursor.execute("select data from children where kind = 'Pod'").fetchall()
-            everyone = [msgspec.json.decode(row[0], type=Pod) for row in rows]
-            stored = next((one for one in everyone if one.metadata.uid == pod.metadata.uid), pod)
-            new = change(stored, everyone)
-            if new != stored:
-                self._write_child(cursor, new)
-        return new
+            rows = cursor.execute("select data from children where kind = 'Pod' order by rowid").fetchall()
+            changed = change([msgspec.json.decode(row[0], type=Pod) for row in rows])
+            for pod in changed:
+                self._write_child(cursor, pod)
+        return changed
 
     def remove_child(self, uid: str) -> None:
         """Removes a child that has ended."""

@@ -92,15 +92,28 @@ class Context:
     mapping: Mapping[str, Path] = field(default_factory=dict)
 
 
-def resolve(context: Context, variables: Mapping[str, Mapping[str, str]]) -> Volumes:
-    """The volumes of a pod; `variables` are each container's declared ones, for subPathExpr."""
+def resolve(
+    context: Context,
+    variables: Mapping[str, Mapping[str, str]],
+    images: Mapping[str, Mapping[str, Path]] | None = None,
+) -> Volumes:
+    """The volumes of a pod; `variables` are each container's declared ones, for subPathExpr.
+
+    `images` are the folders that stand in for those of each container's image: a volume at the same path covers one.
+    """
     made = Volumes()
     sources = {volume["name"]: _source(volume, context, made) for volume in context.pod.spec.get("volumes") or []}
     for container in (*_list(context.pod, "initContainers"), *_list(context.pod, "containers")):
         name = container["name"]
         if container.get("volumeDevices"):
             raise VolumeError(f'container "{name}": volumeDevices are not possible here')
-        made.mounts[name] = _mounts(container, sources, variables.get(name, {}))
+        beneath = {
+            target: Mount("image", folder, "", target, read_only=False)
+            for target, folder in (images or {}).get(name, {}).items()
+        }
+        mounts = beneath | _mounts(container, sources, variables.get(name, {}))
+        # A mount inside another one's path must come after it.
+        made.mounts[name] = sorted(mounts.values(), key=lambda mount: mount.target.count("/"))
     _add_memory_folders(made)
     return made
 
@@ -257,7 +270,9 @@ def check(volume: Mapping[str, Any], context: Context) -> None:
         _source(volume, context, Volumes())
 
 
-def _mounts(container: Mapping[str, Any], sources: Mapping[str, _Source], variables: Mapping[str, str]) -> list[Mount]:
+def _mounts(
+    container: Mapping[str, Any], sources: Mapping[str, _Source], variables: Mapping[str, str]
+) -> dict[str, Mount]:
     mounts: dict[str, Mount] = {}
     for wanted in container.get("volumeMounts") or []:
         volume, where = wanted.get("name") or "", f'container "{container["name"]}"'
@@ -273,8 +288,7 @@ def _mounts(container: Mapping[str, Any], sources: Mapping[str, _Source], variab
         source = sources[volume]
         read_only = source.read_only or bool(wanted.get("readOnly"))
         mounts[target] = Mount(volume, source.base, _sub_path(wanted, variables, where), target, read_only)
-    # A mount inside another one's path must come after it.
-    return sorted(mounts.values(), key=lambda mount: mount.target.count("/"))
+    return mounts
 
 
 def _sub_path(wanted: Mapping[str, Any], variables: Mapping[str, str], where: str) -> str:

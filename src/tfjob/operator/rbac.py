@@ -82,6 +82,8 @@ TEST_RULES: list[Rule] = [
         "verbs": ["get", "create", "delete"],
     },
     {"apiGroups": [""], "resources": ["pods", "services", "configmaps"], "verbs": ["list"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]},
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"]},
 ]
 """What the test of an installation needs, in the namespace of its job."""

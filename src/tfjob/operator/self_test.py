@@ -13,7 +13,7 @@ from typing import Any
 from tfjob.api.names import JOB_NAME_LABEL, TF_JOB_NAME_LABEL
 from tfjob.kube.client import Client
 from tfjob.kube.errors import ApiError, KubeError, NotFound
-from tfjob.kube.resources import CONFIG_MAPS, PODS, SERVICES, TF_JOBS, Resource
+from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, Resource
 from tfjob.operator.rollout import until
 
 Object = dict[str, Any]
@@ -22,6 +22,8 @@ MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.meeting"]
 """What a task runs in the operator's own image, where no other one is given."""
 LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
 GONE_SECONDS = 60
+CHILDREN = (PODS, SERVICES, CONFIG_MAPS, JOBS, DEPLOYMENTS)
+"""What a job may have of its own."""
 
 
 class Failed(KubeError):
@@ -102,7 +104,7 @@ class SelfTest:
         finally:
             with suppress(NotFound):
                 await self.client.delete(resource, namespace, name, propagation="Background")
-        await until(lambda: self._left(resource), f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
+        await until(lambda: self.left(resource), f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
         self.say("deleted it, and its pods and services are gone")
 
     async def _ended(self, resource: Resource) -> str | None:
@@ -130,14 +132,18 @@ class SelfTest:
             return error.message
         return None
 
-    async def _left(self, resource: Resource) -> str | None:
-        selector = self._selector(resource)
+    async def left(self, resource: Resource) -> str | None:
+        """What there still is of the job."""
+        own, board = self._selector(resource), f"app=tensorboard,{TF_JOB_NAME_LABEL}={self.trial.name}"
+        # The pods of a TensorBoard do not carry the labels of replicas.
+        places = [*((kind, own) for kind in CHILDREN), (PODS, board)]
+        listed = [await self.client.list(kind, self.trial.namespace, label_selector=one) for kind, one in places]
         found = [
             f"{kind.kind} {one['metadata']['name']}"
-            for kind in (PODS, SERVICES, CONFIG_MAPS)
-            for one in (await self.client.list(kind, self.trial.namespace, label_selector=selector)).items
+            for (kind, _), listing in zip(places, listed, strict=True)
+            for one in listing.items
         ]
-        return ", ".join(found) or None
+        return ", ".join(dict.fromkeys(found)) or None
 
     def _selector(self, resource: Resource) -> str:
         """What selects everything that belongs to the job."""

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from tfjob.api.judgement import misshapen
 from tfjob.api.origin import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
@@ -58,7 +59,17 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     """Decides what one pass over a job writes and does."""
     if not _is_ours(job):
         return Plan(job.status)
-    settings = settings or Settings()
+    try:
+        return _plan_all(job, observed, now, settings or Settings())
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # A cluster may hold what no schema has seen, and templates are not decoded into types.
+        if not (problems := errors(misshapen(job))):
+            raise
+        return refusal(job, observed, problems, now)
+
+
+def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
+    """The same for a job of the right shape."""
     replicas, board = tensorboard.apart(job, observed)
     decision = _plan(job, replicas, now, settings)
     beside = tensorboard.steps(replace(job, status=decision.status), board, settings)
@@ -92,7 +103,8 @@ def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> 
 def refusal(job: TFJob, observed: Observed, problems: Sequence[Problem], now: datetime) -> Plan:
     """The end of a job that cannot be run as it is written: it has failed, and what it had before is cleaned up.
 
-    What v1.9 has begun goes on without us: its rules were others.
+    What v1.9 has begun goes on without us: its rules were others. So does a TfJob that was edited while it ran: its CRD
+    takes any edit, and none that cannot be understood may cost what is there.
     """
     if not _is_ours(job):
         return Plan(job.status)
@@ -100,9 +112,17 @@ def refusal(job: TFJob, observed: Observed, problems: Sequence[Problem], now: da
     if is_finished(job.status):
         return _after_the_end(Pass(job, observed, now))
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
-    if memory.is_adopted(job.status):
-        return Plan(replace(job.status, reason="InvalidSpec", message=shortened(text, MESSAGE_BYTES)))
+    if memory.is_adopted(job.status) or (origin(job).is_first and job.status.attempt):
+        return _unheeded(job, text)
     return _failed(Pass(job, observed, now), memory.created(job, now), limit_verdict("InvalidSpec", text, now))
+
+
+def _unheeded(job: TFJob, text: str) -> Plan:
+    """Nothing is done and nothing removed until the spec is corrected; that is said once."""
+    status = replace(job.status, reason="InvalidSpec", message=shortened(text, MESSAGE_BYTES))
+    said = f"TFJob {job.metadata.name} is left as it is until its spec is corrected: {text}"
+    news = [News("InvalidSpec", shortened(said, EVENT_BYTES), warning=True)] if status != job.status else []
+    return Plan(status, news=news)
 
 
 def _is_ours(job: TFJob) -> bool:

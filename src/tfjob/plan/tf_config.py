@@ -12,6 +12,7 @@ from typing import Any
 
 from tfjob.api.names import child_name
 from tfjob.api.origin import origin
+from tfjob.api.parameter_server import server_port
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, PS, REPLICA_TYPES, WORKER, TFJob
 from tfjob.plan.tasks import Task, replicas_of
 
@@ -57,7 +58,7 @@ def port(job: TFJob, replica_type: str) -> int:
     for entry in container.get("ports") or ():
         if entry.get("name") == PORT_NAME:
             return int(entry["containerPort"])
-    return DEFAULT_PORT
+    return server_port(job) if replica_type == PS and not container else DEFAULT_PORT
 
 
 def main_template_container(template: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,156 @@
+"""Where an attached run prints, and what becomes of it when the view or its terminal fails."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from tfjob.cli import screen as module
+from tfjob.cli.screen import Lines, Live, screen_for
+from tfjob.cli.snapshot import Snapshot
+from tfjob.cli.terminal import Terminal
+
+
+class Pty:
+    """Both ends of a terminal; `stream` is what a program writes to."""
+
+    def __init__(self) -> None:
+        self.ours, theirs = os.openpty()
+        self.stream = io.TextIOWrapper(os.fdopen(theirs, "wb"), encoding="utf-8", write_through=True)
+
+    def shown(self) -> str:
+        """All that was written and not yet read."""
+        os.set_blocking(self.ours, False)
+        data = b""
+        with suppress(BlockingIOError):
+            while piece := os.read(self.ours, 1 << 16):
+                data += piece
+        return data.decode()
+
+    @property
+    def echoes(self) -> bool:
+        return bool(termios.tcgetattr(self.stream.fileno())[3] & termios.ECHO)
+
+
+@pytest.fixture
+def pty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pty]:
+    """A terminal that does not control us."""
+    made = Pty()
+    monkeypatch.setattr(module, "PERIOD", 0.01)
+    yield made
+    made.stream.close()
+    os.close(made.ours)
+
+
+def nothing() -> Snapshot:
+    raise AssertionError("a fault")
+
+
+def in_view(live: Live, job: Callable[[], Snapshot], *printed: str) -> None:
+    """Prints, one text after another, while the view is shown."""
+
+    async def main() -> None:
+        live.jobs.append(job)
+        async with live:
+            for text in printed:
+                live.print(text)
+                await asyncio.sleep(0.05)
+
+    asyncio.run(main())
+
+
+def test_a_fault_of_the_view_loses_no_line_and_leaves_the_terminal(
+    pty: Pty, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", pty.stream)
+    in_view(Live(Terminal(pty.stream), "", colour=True), nothing, "first", "second")
+    shown = pty.shown()
+    assert pty.echoes
+    assert shown.endswith("first\r\n\x1b[?2026l\x1b[?25hsecond\r\n")
+    assert capsys.readouterr().err == "the live view failed (AssertionError: a fault); lines follow\n"
+
+
+def test_whatever_ends_a_run_the_terminal_is_given_back(pty: Pty) -> None:
+    live = Live(Terminal(pty.stream), "", colour=True)
+
+    async def main() -> None:
+        async with live:
+            await asyncio.sleep(0.05)
+            assert not pty.echoes
+            live.print("last words")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        asyncio.run(main())
+    assert pty.echoes
+    shown = pty.shown()
+    assert "last words\r\n" in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_a_terminal_that_goes_away_ends_the_printing_and_not_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pty = Pty()
+    monkeypatch.setattr(sys, "stdout", pty.stream)
+    monkeypatch.setattr(module, "PERIOD", 0.01)
+    live = Live(Terminal(pty.stream), "", colour=True)
+    live.kept.append("/somewhere")
+
+    async def main() -> str:
+        async with live:
+            await asyncio.sleep(0.05)
+            os.close(pty.ours)
+            for text in ("first", "second"):
+                live.print(text)
+                await asyncio.sleep(0.05)
+        return "the end"
+
+    assert asyncio.run(main()) == "the end"
+    assert capsys.readouterr().err == "cannot print any longer (Input/output error); the logs go on in /somewhere\n"
+    pty.stream.close()
+
+
+def test_what_a_library_says_on_stderr_goes_above_the_panel(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", pty.stream)
+    live = Live(Terminal(pty.stream), "", colour=False)
+
+    async def main() -> None:
+        async with live:
+            print("a warn", end="", file=sys.stderr)
+            print("ing", file=sys.stderr)
+
+    asyncio.run(main())
+    assert "a warning\r\n" in pty.shown()
+    assert sys.stderr is pty.stream
+
+
+@pytest.mark.parametrize(
+    ("term", "plain", "no_color", "kind"),
+    [("xterm", False, "", Live), ("xterm", False, "1", Live), ("xterm", True, "", Lines), ("dumb", False, "", Lines)],
+)
+def test_a_view_is_shown_where_it_can_be_unless_lines_are_wanted(
+    pty: Pty, monkeypatch: pytest.MonkeyPatch, term: str, plain: bool, no_color: str, kind: type
+) -> None:
+    monkeypatch.setattr(sys, "stdout", pty.stream)
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    chosen = screen_for(plain=plain, hint="")
+    assert type(chosen) is kind
+    if isinstance(chosen, Live) and no_color:
+        in_view(chosen, lambda: nothing(), "\x1b[31mred\x1b[0m")
+        assert "red\r\n" in pty.shown().replace("\x1b[?2026h", "\n").splitlines(keepends=True)
+
+
+def test_an_output_in_another_encoding_gets_lines(monkeypatch: pytest.MonkeyPatch, pty: Pty) -> None:
+    monkeypatch.setattr(sys, "stdout", pty.stream)
+    monkeypatch.setenv("TERM", "xterm")
+    pty.stream.reconfigure(encoding="latin-1")
+    assert isinstance(screen_for(plain=False, hint=""), Lines)
