@@ -1,6 +1,6 @@
 """What the tool costs beside what it runs: start, end, waiting and output, as ratios to bare processes in the same run.
 
-    python bench/overhead.py [ROUNDS]
+    python bench/overhead.py [ROUNDS] [help | idle | output | ps | queue]...
 
 The figures of one machine mean little; the ratios of one run mean more. Nothing here is a test.
 """
@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,33 +25,122 @@ from typing import Any
 TFJOB = [sys.executable, "-m", "tfjob"]
 
 
-def main(rounds: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="tfjob-bench-") as name:
-        folder = Path(name)
-        os.environ["TFJOB_HOME"] = str(folder / "home")
-        python = [sys.executable, "-c", "pass"]
-        bare = measure(rounds, lambda: subprocess.run(python, check=True))
-        help_ = measure(rounds, lambda: subprocess.run([*TFJOB, "--help"], check=True, stdout=subprocess.DEVNULL))
-        print(f"{'':34}{'wall':>9}{'CPU':>9}   ratio of CPU to a bare python")
-        show("python -c pass", bare, bare)
-        show("tfjob --help", help_, bare)
-        for replicas in (1, 3):
-            job = manifest(folder, "empty", python, replicas)
-            show(f"a job of {replicas} x python -c pass", measure(rounds, lambda job=job: run(job)), bare)
-        waiting(folder)
-        output(folder)
+PYTHON = [sys.executable, "-c", "pass"]
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def waiting(folder: Path, seconds: float = 10.0) -> None:
-    """CPU that a job of three sleeping replicas takes, as a share of one core."""
-    job = manifest(folder, "sleeping", ["sleep", str(seconds)], 3)
-    empty = measure(1, lambda: run(manifest(folder, "shorter", ["sleep", "0"], 3)))
-    full = measure(1, lambda: run(job))
-    share = (full[1] - empty[1]) / seconds
-    print(f"\nthree replicas that sleep: the driver and three supervisors take {share:.1%} of a core")
+def main(rounds: int, wanted: list[str]) -> None:
+    print(f"one minute's load before: {os.getloadavg()[0]:.1f}")
+    for name in wanted or PARTS:
+        with tempfile.TemporaryDirectory(prefix="tfjob-bench-") as folder:
+            os.environ["TFJOB_HOME"] = str(Path(folder, "home"))
+            PARTS[name](Path(folder), rounds)
 
 
-def output(folder: Path, megabytes: int = 30) -> None:
+def help_(folder: Path, rounds: int) -> None:
+    """The start of the tool, and of small jobs."""
+    bare = measure(rounds, lambda: subprocess.run(PYTHON, check=True))
+    overview = measure(rounds, lambda: subprocess.run([*TFJOB, "--help"], check=True, stdout=subprocess.DEVNULL))
+    print(f"{'':34}{'wall':>9}{'CPU':>9}   ratio of CPU to a bare python")
+    show("python -c pass", bare, bare)
+    show("tfjob --help", overview, bare)
+    for replicas in (1, 3):
+        job = manifest(folder, "empty", PYTHON, replicas)
+        show(f"a job of {replicas} x python -c pass", measure(rounds, lambda job=job: run(job)), bare)
+
+
+def idle(folder: Path, rounds: int, replicas: int = 8, seconds: float = 30.0) -> None:
+    """CPU and private memory of the tool and its supervisors while a job's replicas sleep."""
+    job = manifest(folder, "sleeping", ["sleep", "3600"], replicas)
+    tool = subprocess.Popen([*TFJOB, "run", str(job)], stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while len(own := processes(folder, tool.pid)) < 1 + 2 * replicas and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(3)  # what follows the start
+        before = sum(cpu(pid) for pid in own)
+        time.sleep(seconds)
+        share = (sum(cpu(pid) for pid in own) - before) / seconds
+        memory = sum(private_memory(pid) for pid in own) / 2**20
+    finally:
+        tool.terminate()
+        tool.wait()
+    print(f"{replicas} replicas that sleep: {len(own)} processes of ours take {share:.2%} of a core, {memory:.0f} MiB")
+
+
+def ps(folder: Path, rounds: int, count: int = 1000) -> None:
+    """`tfjob ps` with many runs that are over: one real run, and copies of it under other names."""
+    run(manifest(folder, "first", ["true"], 1))
+    copies(folder / "home", count - 1)
+    listing = measure(rounds, lambda: subprocess.run([*TFJOB, "ps"], check=True, stdout=subprocess.DEVNULL))
+    bare = measure(rounds, lambda: subprocess.run(PYTHON, check=True))
+    print(f"{'':34}{'wall':>9}{'CPU':>9}   ratio of CPU to a bare python")
+    show(f"tfjob ps, {count} finished runs", listing, bare)
+
+
+def queue(folder: Path, rounds: int, count: int = 200) -> None:
+    """Many jobs of one tiny process through one tool: a manifest of so many documents."""
+    documents = [json.loads(manifest(folder, f"tiny-{number}", ["true"], 1).read_text()) for number in range(count)]
+    path = folder / "all.json"
+    path.write_text("\n---\n".join(map(json.dumps, documents)))
+    bare = measure(1, lambda: [subprocess.run(["true"], check=True) for _ in range(count)])
+    found = measure(1, lambda: run(path))
+    print(f"{count} jobs of one `true` through one run: {found[0]:.1f} s, {found[0] / count * 1000:.0f} ms a job, CPU")
+    print(f"{found[1] / count * 1000:.0f} ms a job; bare, one after the other: {bare[0] / count * 1000:.1f} ms each")
+
+
+def processes(folder: Path, tool: int) -> list[int]:
+    """The tool, the supervisors of a state folder and the inits of their containers, but not what those run."""
+
+    def words(pid: int) -> bytes:
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return b""
+
+    found = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
+    own = [pid for pid in found if b"pod_process" in (said := words(pid)) and str(folder).encode() in said]
+    return [tool, *own]
+
+
+def cpu(pid: int) -> float:
+    """Seconds of CPU that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def private_memory(pid: int) -> int:
+    """Bytes that nobody shares with a process."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
+
+
+def copies(home: Path, count: int) -> None:
+    """Copies the one run of a state folder under other names."""
+    with sqlite3.connect(home / "state.db") as database:
+        (data, folder) = database.execute("select data, folder from jobs").fetchone()
+        (pod,) = database.execute("select data from children where kind = 'Pod'").fetchone()
+        for number in range(count):
+            uid, name = str(uuid.uuid4()), f"copy-{number}"
+            job, child = json.loads(data), json.loads(pod)
+            job["metadata"] |= {"uid": uid, "name": name}
+            child["metadata"] |= {"uid": str(uuid.uuid4()), "name": f"{name}-worker-0"}
+            child["metadata"]["ownerReferences"][0] |= {"uid": uid, "name": name}
+            place = Path(folder).with_name(f"{name}.1")
+            shutil.copytree(folder, place, ignore=shutil.ignore_patterns("rootfs"))
+            database.execute(
+                "insert into jobs select ?, namespace, ?, number, current, attached, boot, ?, created, version, ? "
+                "from jobs where name = 'first'",
+                (uid, name, str(place), json.dumps(job).encode()),
+            )
+            database.execute(
+                "insert into children select kind, namespace, ?, ?, ?, version, ? from children "
+                "where kind = 'Pod' and name = 'first-worker-0'",
+                (child["metadata"]["name"], child["metadata"]["uid"], uid, json.dumps(child).encode()),
+            )
+
+
+def output(folder: Path, rounds: int, megabytes: int = 30) -> None:
     """Throughput of a replica that only prints, beside the same program into a file."""
     block = "(('x' * 99 + chr(10)) * 1048)"
     program = f"import sys\nfor _ in range({megabytes * 10}): sys.stdout.write({block})"
@@ -91,5 +183,15 @@ def show(name: str, found: tuple[float, float], base: tuple[float, float]) -> No
     print(f"{name:34}{found[0] * 1000:7.0f} ms{found[1] * 1000:7.0f} ms   {found[1] / base[1]:.1f}")
 
 
+PARTS: dict[str, Callable[[Path, int], None]] = {
+    "help": help_,
+    "idle": idle,
+    "output": output,
+    "ps": ps,
+    "queue": queue,
+}
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    words = sys.argv[1:]
+    main(int(words.pop(0)) if words and words[0].isdecimal() else 5, words)

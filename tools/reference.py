@@ -16,6 +16,7 @@ import types
 import typing
 from collections.abc import Iterator
 from datetime import datetime
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -29,6 +30,7 @@ from tfjob.api.defaults import with_defaults
 from tfjob.api.origin import ORIGINS
 from tfjob.api.versions import WRITERS
 from tfjob.cli import outcome
+from tfjob.cli.examples import EXAMPLES
 from tfjob.cli.json_kinds import KINDS
 from tfjob.cli.main import COMMANDS, cli
 from tfjob.cli.shapes import OUTPUT_VERSION
@@ -39,6 +41,10 @@ from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_TASKS, STREAK_R
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 SPEC = ["field", "type", "default", ""]
 NOTE = "<!-- Written by tools/reference.py from the code; change that, not this. -->\n"
+
+
+KEPT = "\b\n"
+"""Stands before a paragraph whose lines stay as they are."""
 
 
 class MissingWords(Exception):
@@ -103,7 +109,10 @@ def command_text(command: click.Command, context: click.Context, depth: int) -> 
     if options:
         rows = [[", ".join(map(code, names(option))), option.help or "", default_of(option)] for option in options]
         text += "\n" + table(["option", "", "default"], rows)
-    return text
+    path = context.command_path.removeprefix("tfjob ")
+    width = max(len(line) for line, _ in EXAMPLES[path])
+    lines = [f"{line:<{width}}   # {what}\n" for line, what in EXAMPLES[path]]
+    return f"{text}\n```sh\n{''.join(lines)}```\n"
 
 
 def names(option: click.Option) -> list[str]:
@@ -118,9 +127,12 @@ def default_of(option: click.Option) -> str:
 
 
 def prose(text: str | None) -> str:
-    """A help text with its lines joined into paragraphs."""
-    paragraphs = (text or "").replace("\b", "").strip().split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    """A help text with its lines joined into paragraphs, but for those that click leaves as they are."""
+    paragraphs = (text or "").strip().split("\n\n")
+    return "\n\n".join(
+        f"```text\n{cleandoc(paragraph.partition(KEPT)[2])}\n```" if KEPT in paragraph else " ".join(paragraph.split())
+        for paragraph in paragraphs
+    )
 
 
 def exit_codes() -> str:
@@ -241,7 +253,8 @@ def type_name(hint: Any) -> str:
 def json_output() -> str:
     """Every kind and its fields, from the table that the tests hold the commands to."""
     text = (
-        f"# JSON output\n\nWith `-o json` a command prints one object with `apiVersion: {OUTPUT_VERSION}` and a `kind`;"
+        "# JSON output\n\nWith `-o json` a command prints one object (`-o yaml`: the same as YAML) with"
+        f" `apiVersion: {OUTPUT_VERSION}` and a `kind`;"
         " a list is an object of kind `...List` with `items`. New fields may come at any time; one that changes its"
         " meaning or goes raises the version. Times are RFC 3339 in UTC, and what does not apply is null, an empty text"
         " or an empty object.\n"

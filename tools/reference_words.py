@@ -40,6 +40,7 @@ ENVIRONMENT = {
     "TFJOB_ON": "where commands look for jobs and run them when `--on` is not given: `local`, `k8s` or `k8s:CONTEXT`",
     "KUBECONFIG": "the files that describe clusters, for `--on k8s`; default `~/.kube/config`",
     "XDG_CONFIG_HOME": "where `tfjob/config.toml`, your own configuration, is; default `~/.config`",
+    "NO_COLOR": "anything: no colours, in any command; `--no-color` does the same for one",
     "TFJOB_DEBUG": "`1`: a fault in tfjob itself shows its traceback",
 }
 

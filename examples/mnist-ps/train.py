@@ -8,11 +8,11 @@ The variable TF_CONFIG, which tfjob sets, tells each process who it is and where
     evaluator   follows the checkpoints
 
 A lost worker only makes the others do more. With a ps the variables are lost too: the chief starts again from the
-last checkpoint. What a run leaves under --output:
+last checkpoint. What a run leaves, in folders that tfjob keeps when the job ends:
 
-    checkpoints/   every --checkpoint-every steps; a restart resumes from the last one
-    logs/          curves for TensorBoard, one folder a process
-    model/1        the trained model (SavedModel)
+    $TFJOB_CHECKPOINT_DIR     checkpoints, every --checkpoint-every steps; a restart resumes from the last one
+    $TFJOB_OUTPUT_DIR/logs    curves for TensorBoard, one folder a process
+    $TFJOB_OUTPUT_DIR/model   the trained model (SavedModel) in version 1
 """
 
 import argparse
@@ -46,7 +46,8 @@ tf.get_logger().setLevel("ERROR")
 def main():
     parser = argparse.ArgumentParser(description="Train a digit reader with parameter servers.")
     parser.add_argument("--data", type=Path, required=True, help="folder with the MNIST files")
-    parser.add_argument("--output", type=Path, required=True, help="folder that chief and evaluator share")
+    parser.add_argument("--checkpoints", type=Path, default=folder("CHECKPOINT"), help="shared with the evaluator")
+    parser.add_argument("--output", type=Path, default=folder("OUTPUT"), help="folder for model and curves")
     parser.add_argument("--steps", type=int, default=1200, help="steps of all workers together")
     parser.add_argument("--batch", type=int, default=64, help="images a step")
     parser.add_argument("--checkpoint-every", type=int, default=200, help="steps")
@@ -68,6 +69,11 @@ def main():
             leave(1)
 
 
+def folder(name):
+    """A folder that tfjob keeps for the job, or one in the present folder where there is no tfjob."""
+    return os.environ.get(f"TFJOB_{name}_DIR", f"digits/{name.lower()}")
+
+
 def serve():
     """Do what the chief asks for, until tfjob ends this process: after the chief, or to move it."""
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -78,9 +84,9 @@ def serve():
 
 
 def coordinate(args):
-    checkpoints = args.output / "checkpoints"
+    checkpoints = args.checkpoints
     if (checkpoints / "finished").exists():
-        print(f"the training in {args.output} is complete: starting a new one", flush=True)
+        print(f"the training in {checkpoints} is complete: starting a new one", flush=True)
         shutil.rmtree(args.output / "logs", ignore_errors=True)
         shutil.rmtree(checkpoints)
 
@@ -159,7 +165,7 @@ def evaluate(args):
     step = tf.Variable(0, dtype=tf.int64)
     checkpoint = tf.train.Checkpoint(model=model, step=step)
     writer = None
-    checkpoints = args.output / "checkpoints"
+    checkpoints = args.checkpoints
     # What a complete training left is not ours: the chief is about to start a new one.
     seen = tf.train.latest_checkpoint(checkpoints) if (checkpoints / "finished").exists() else None
     while int(step) < args.steps:

@@ -1,15 +1,16 @@
 """Learn to read handwritten digits: alone, or as one of many processes that tfjob starts.
 
-    python train.py --data data --output /tmp/digits      # alone
-    tfjob run tfjob.yaml                                  # chief, worker and evaluator
+    python train.py --data data      # alone
+    tfjob run tfjob.yaml             # chief, worker and evaluator
 
 The environment variable TF_CONFIG, which tfjob sets, tells each process who it is and where the others are.
 Chief and workers train one model together (MultiWorkerMirroredStrategy): each takes its share of every batch, and all
-apply the same sum of gradients. The evaluator follows the checkpoints. What they leave under --output:
+apply the same sum of gradients. The evaluator follows the checkpoints. What they leave, in folders that tfjob keeps
+when the job ends:
 
-    checkpoints/   every --checkpoint-every steps; a restart resumes from the last one
-    logs/          curves for TensorBoard, one folder a process
-    model/1        the trained model (SavedModel), written by the chief at the end
+    $TFJOB_CHECKPOINT_DIR     checkpoints, every --checkpoint-every steps; a restart resumes from the last one
+    $TFJOB_OUTPUT_DIR/logs    curves for TensorBoard, one folder a process
+    $TFJOB_OUTPUT_DIR/model   the trained model (SavedModel) in version 1, written by the chief at the end
 """
 
 import argparse
@@ -19,7 +20,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -47,7 +47,8 @@ tf.get_logger().setLevel("ERROR")
 def main():
     parser = argparse.ArgumentParser(description="Train a digit reader.")
     parser.add_argument("--data", type=Path, required=True, help="folder with the MNIST files")
-    parser.add_argument("--output", type=Path, required=True, help="folder that all processes share")
+    parser.add_argument("--checkpoints", type=Path, default=folder("CHECKPOINT"), help="folder that all of them share")
+    parser.add_argument("--output", type=Path, default=folder("OUTPUT"), help="folder for model and curves")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=128, help="images a step, over all processes")
     parser.add_argument("--checkpoint-every", type=int, default=100, help="steps")
@@ -68,12 +69,17 @@ def main():
             leave(1)
 
 
+def folder(name):
+    """A folder that tfjob keeps for the job, or one in the present folder where there is no tfjob."""
+    return os.environ.get(f"TFJOB_{name}_DIR", f"digits/{name.lower()}")
+
+
 def train(args, cluster, task):
     leader = "chief" if "chief" in cluster or not cluster else "worker"
     is_chief = (task["type"], task["index"]) == (leader, 0)
-    checkpoints = args.output / "checkpoints"
+    checkpoints = args.checkpoints
     if is_chief and (checkpoints / "finished").exists():
-        print(f"the training in {args.output} is complete: starting a new one", flush=True)
+        print(f"the training in {checkpoints} is complete: starting a new one", flush=True)
         shutil.rmtree(args.output / "logs", ignore_errors=True)
         shutil.rmtree(checkpoints)
 
@@ -91,8 +97,8 @@ def train(args, cluster, task):
         checkpoint.restore(latest).assert_consumed()
         print(f"resumed from step {int(step)}", flush=True)
     # Every process must save, since saving may talk to the others; only the chief's files are kept.
-    folder = checkpoints if is_chief else Path(tempfile.mkdtemp(prefix="mnist-worker-"))
-    manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=3)
+    own = checkpoints if is_chief else Path(folder("SCRATCH"), "checkpoints")
+    manager = tf.train.CheckpointManager(checkpoint, own, max_to_keep=3)
 
     images, labels = load(args.data, "train")
 
@@ -133,7 +139,7 @@ def train(args, cluster, task):
         print(f"test accuracy {test_accuracy(model, args.data):.4f}", flush=True)
         (checkpoints / "finished").touch()
     else:
-        shutil.rmtree(folder)
+        shutil.rmtree(own)
     leave(0)
 
 
@@ -143,7 +149,7 @@ def evaluate(args):
     step = tf.Variable(0, dtype=tf.int64)
     checkpoint = tf.train.Checkpoint(model=model, step=step)
     writer = None
-    checkpoints = args.output / "checkpoints"
+    checkpoints = args.checkpoints
     # What a complete training left is not ours: the chief is about to start a new one.
     seen = tf.train.latest_checkpoint(checkpoints) if (checkpoints / "finished").exists() else None
     while int(step) < args.steps:

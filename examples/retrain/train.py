@@ -64,9 +64,12 @@ def main():
 def folder_for_results(wanted):
     """The folder to write to, without the curves of an earlier run.
 
-    An image has the default one; elsewhere it is there if something is mounted.
+    An image has the default one; elsewhere it is there if something is mounted. Without it the job's own storage will
+    do, if it has any.
     """
-    if wanted == FILES and not wanted.is_dir():
+    if wanted == FILES and not wanted.is_dir() and "TFJOB_OUTPUT_DIR" in os.environ:
+        wanted = Path(os.environ["TFJOB_OUTPUT_DIR"])
+    elif wanted == FILES and not wanted.is_dir():
         print(f"nothing is mounted at {wanted}: what this run writes goes with it", flush=True)
         with tempfile.TemporaryDirectory(prefix="retrain-") as folder:
             yield Path(folder)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from command_line import CommandLine
 from tfjob.cli.json_kinds import KINDS
@@ -52,6 +53,13 @@ def test_the_rules_of_tf_jobs_stand_beside_those_of_policies(empty: CommandLine)
     shown = empty("explain", "restarts").partition("A REPLICA OF A TFJOB")[2]
     assert all(rule["cause"] in shown for rule in rules)
     assert len(shown.strip().splitlines()) == 1 + len(rules)
+
+
+def test_yaml_says_the_same(finished: CommandLine) -> None:
+    for words in (("ps", "-a"), ("status", "fails"), ("events", "hello")):
+        assert yaml.safe_load(finished(*words, "-o", "yaml")) == json.loads(finished(*words, "-o", "json"))
+    lines = [json.loads(line) for line in finished("logs", "hello", "-o", "json").splitlines()]
+    assert list(yaml.safe_load_all(finished("logs", "hello", "-o", "yaml"))) == lines
 
 
 def test_log_lines_are_an_object_each(finished: CommandLine) -> None:

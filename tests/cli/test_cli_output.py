@@ -13,6 +13,8 @@ from tfjob.cli.main import COMMANDS
 READING = {
     "ps": ("ps",),
     "ps-all": ("ps", "-a", "-A"),
+    "ps-wide": ("ps", "-a", "-o", "wide"),
+    "ps-name": ("ps", "-a", "-o", "name"),
     "status-succeeded": ("status", "hello"),
     "status-failed": ("status", "fails"),
     "status-restarted": ("status", "restarts"),
@@ -35,6 +37,12 @@ STATELESS = {
     "check-errors": (2, "check", "broken.yaml"),
     "check-local": (2, "check", "--on", "local", "refused.yaml"),
     "run-refused": (2, "run", "refused.yaml"),
+    "run-script": (
+        0,
+        *("run", "steps.py", "--chief", "--workers", "2", "--dry-run", "-o", "yaml", "--", "--steps", "3"),
+    ),
+    "run-manifest": (0, *("run", "everything.yaml", "--name", "other", "-p", "steps=3", "--dry-run", "-o", "yaml")),
+    "completion-unknown": (2, "completion", "tcsh"),
     "convert-v1": (0, "convert", "old.yaml"),
     "convert-v1beta1": (0, "convert", "hello.yaml", "--to", "v1beta1"),
     "convert-v1alpha1": (0, "convert", "hello.yaml", "--to", "kubeflow.org/v1alpha1"),

@@ -48,6 +48,14 @@ def test_a_command_that_only_looks_loads_nothing_that_only_driving_needs(tmp_pat
     assert not loaded & DRIVING
 
 
+def test_a_tab_reads_the_names_of_jobs_and_loads_none_of_them(tmp_path: Path) -> None:
+    keep_suspended_job(Home(tmp_path))
+    asked = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status ", "COMP_CWORD": "2"}
+    loaded = modules_of(tmp_path, env=asked)
+    assert "tfjob.local.job_names" in loaded
+    assert not loaded & {"msgspec", "yaml", "rich", "tfjob.api.types", "tfjob.local.store"}
+
+
 def test_judging_a_job_for_this_machine_loads_nothing_that_drives_it(tmp_path: Path) -> None:
     assert not modules_of(tmp_path, "run", "--dry-run", "hello.yaml") & {"asyncio", "psutil", "tfjob.local.driver"}
 
@@ -70,11 +78,11 @@ def keep_suspended_job(home: Home) -> None:
     store.close()
 
 
-def modules_of(home: Path, *words: str) -> set[str]:
+def modules_of(home: Path, *words: str, env: dict[str, str] | None = None) -> set[str]:
     """The modules that a command loads."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "tfjob", *words],
-        env={"PATH": os.environ["PATH"], "HOME": str(home), "TFJOB_HOME": str(home)},
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "TFJOB_HOME": str(home), **(env or {})},
         cwd=MANIFESTS,
         capture_output=True,
         text=True,

@@ -110,6 +110,19 @@ def test_what_a_command_does_not_know_of_a_job_stays(there: CommandLine, team: R
     assert kept["spec"]["tfReplicaSpecs"]["worker"]["template"]["spec"]["newField"] == {"a": 1}
 
 
+def test_a_script_travels_in_a_config_map(there: CommandLine, team: Room) -> None:
+    """And its job asks for it; a TAB knows the job."""
+    there("submit", "steps.py", "--name", "script", "--image", "python:3", "--workers", "2", "--", "--steps", "3")
+    team.until_pods("script", "worker-0", "worker-1")
+    assert team.get(CONFIG_MAPS, "script-script")["data"] == {"steps.py": (MANIFESTS / "steps.py").read_text()}
+    pod = team.pods("script")["worker-1"]
+    (container,) = pod["spec"]["containers"]
+    assert container["command"] == ["python", "/opt/tfjob-script/steps.py", "--steps", "3"]
+    assert {"name": "script", "configMap": {"name": "script-script", "defaultMode": 420}} in pod["spec"]["volumes"]
+    words = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status scr", "COMP_CWORD": "2"}
+    assert there(env=words) == "plain,script\n"
+
+
 def test_a_name_that_is_taken_is_refused_with_what_to_do(there: CommandLine, team: Room) -> None:
     there("submit", "sleeper.yaml", "--name", "taken")
     said = there("submit", "sleeper.yaml", "--name", "taken", code=2)

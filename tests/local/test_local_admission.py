@@ -210,7 +210,7 @@ def test_a_mapping_that_no_volume_has_is_told() -> None:
     (told,) = admission.unknown_volumes([wanted], {"dta": Path("/"), "data": Path("/")})
     assert (told.message, told.hint) == (
         "--volume dta: no volume of the manifest has that name",
-        "there are data and share",
+        "there are data, share and tfjob-data",
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from installed import ORDINARY_UID, SYSTEM_PYTHON, Installed, open_to_everyone
+from tfjob.cli.init import TEMPLATES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = """
@@ -105,6 +106,7 @@ def test_the_wheel_has_the_package_its_types_and_its_licence_and_nothing_else(wh
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {"tfjob/py.typed", "tfjob/api/pod_schema.json", "tfjob/__main__.py"} <= set(names)
+    assert {f"tfjob/templates/{name}/{file}" for name in TEMPLATES for file in ("tfjob.yaml", "train.py")} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert all(name.startswith(("tfjob/", "tfjob-")) for name in names)
 

@@ -97,7 +97,7 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
         node_cluster.kubectl("uncordon", node)
     assert at_work.run.finish(PATIENCE) == 0
     assert accuracy(at_work.run.lines) >= 0.95
-    assert list(at_work.output.glob("model/1/saved_model.pb"))
+    assert list(at_work.output.glob("output/model/1/saved_model.pb"))
     status = at_work.status()
     assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 2, 1)
 

@@ -34,4 +34,4 @@ def test_an_estimator_trains_and_exports_its_model(
     """As master, worker and parameter server; as chief, worker, parameter server and evaluator."""
     lines = run_to_the_end(tool, tmp_path, examples / "estimator" / manifest)
     assert accuracy(lines) >= 0.85
-    assert list(tmp_path.glob("claims/default/*/export/final/*/saved_model.pb"))
+    assert list(tmp_path.glob("claims/default/*/checkpoints/export/final/*/saved_model.pb"))

@@ -60,8 +60,8 @@ def test_a_training_comes_to_its_end_at_each_level(setting: Setting, file: str) 
     name = file.partition("/")[0]
     if name.startswith("mnist"):
         assert accuracy(lines) >= 0.95
-        claim = setting.home / "claims" / "default" / f"{name}-output"
-        assert (claim / "model" / "1" / "saved_model.pb").exists()
+        claim = setting.home / "claims" / "default" / f"{name}-data"
+        assert (claim / "output" / "model" / "1" / "saved_model.pb").exists()
     elif name == "retrain":
         assert (setting.home / "claims" / "default" / "tf-files" / "retrain" / "labels.txt").exists()
     elif name in ("between-graph", "tf_job.yaml"):

@@ -22,11 +22,11 @@ def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
     """Chief, worker and evaluator reach 95 % together; summaries, checkpoints and a model that loads are left."""
     lines = run_example(tool, tmp_path, "mnist")
     assert accuracy(lines) >= 0.95
-    output = tmp_path / "claims" / "default" / "mnist-output"
-    assert list(output.glob("checkpoints/*.index"))
-    assert list(output.glob("logs/chief-0/events*"))
-    assert list(output.glob("logs/evaluator/events*"))
-    assert digits_right(output / "model" / "1") >= 0.95
+    data = tmp_path / "claims" / "default" / "mnist-data"
+    assert list(data.glob("checkpoints/*.index"))
+    assert list(data.glob("output/logs/chief-0/events*"))
+    assert list(data.glob("output/logs/evaluator/events*"))
+    assert digits_right(data / "output" / "model" / "1") >= 0.95
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from training.examples import accuracy, run_to_the_end
 def test_mnist_trains_for_an_ordinary_user(
     user_tool: Installed, everyones_tensorflow: Path, everyones_examples: Path, tmp_path: Path
 ) -> None:
-    """Full level, own addresses and a claim at /output, as an id that no account has.
+    """Full level, own addresses and a claim at /tfjob-data, as an id that no account has.
 
     A third of the steps: how well the example learns in all of them is measured where root runs it.
     """
@@ -27,4 +27,4 @@ def test_mnist_trains_for_an_ordinary_user(
     manifest.write_text(whole.replace('--steps, "600"', '--steps, "200"'))
     lines = run_to_the_end(user_tool, home, manifest, "--level", "full", "--python", str(everyones_tensorflow))
     assert accuracy(lines) >= 0.85
-    assert (home / "claims" / "default" / "mnist-output" / "model" / "1" / "saved_model.pb").exists()
+    assert (home / "claims" / "default" / "mnist-data" / "output" / "model" / "1" / "saved_model.pb").exists()

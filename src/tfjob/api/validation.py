@@ -107,7 +107,7 @@ def _name_problems(job: TFJob) -> Iterator[Problem]:
         yield Problem("metadata.name", f"is {len(name)} characters long, {MAX_NAME} are possible")
         return
     wanted = "lower-case letters, digits and '-', a letter first, no '-' at the end"
-    suggestion = _possible_name(name)
+    suggestion = possible_name(name)
     yield Problem(
         "metadata.name",
         f"{name!r} is no job name: {wanted}",
@@ -115,7 +115,8 @@ def _name_problems(job: TFJob) -> Iterator[Problem]:
     )
 
 
-def _possible_name(name: str) -> str:
+def possible_name(name: str) -> str:
+    """The job name that is nearest to a text; empty if nothing of it can be in one."""
     letters = "".join(part for part in unicodedata.normalize("NFKD", name) if not unicodedata.combining(part))
     plain = re.sub(r"[^a-z0-9]+", "-", letters.lower()).strip("-")
     return plain if _DNS_1035.fullmatch(plain) else f"job-{plain}" if plain else ""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import FILE
 from tfjob.cli.context import On, output_option, place, valid_namespace
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest.")
 @click.option(
     "--on",
@@ -53,15 +55,17 @@ def check(
 
     found = {file: _judged(file, parameters, _judges(on, python, volumes, namespace)) for file in files}
     faulty = any(errors(problems) for problems, _ in found.values())
-    if output == "json":
+    if output != "text":
         from tfjob.cli.shapes import print_list
 
-        print_list("Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems])
+        print_list(
+            "Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems], output
+        )
         return outcome.BAD_INPUT if faulty else outcome.SUCCEEDED
     for file, (problems, jobs) in found.items():
         for problem in problems:
             click.echo(str(problem))
-        if not errors(problems):
+        if not errors(problems) and not is_quiet():
             click.echo(f"{file}: ok ({', '.join(jobs) or 'no job'})")
     return outcome.BAD_INPUT if faulty else outcome.SUCCEEDED
 

@@ -15,6 +15,7 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
 from tfjob.cli.cluster_creation import created, tell_it_goes_on
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.display import Display, level
 from tfjob.cli.screen import Screen, screen_for
 from tfjob.cli.snapshot import Snapshot
@@ -46,12 +47,13 @@ _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 def attach(console: KubeConsole, submission: Submission, output: str, *, plain: bool) -> int:
     """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
-    screen = screen_for(plain=plain or output == "json", hint=HINT)
+    screen = screen_for(plain=plain or output != "text" or is_quiet(), hint=HINT)
     records, detached = created(console, submission)
     left = records
     try:
         if not detached:
-            detached = console.run(_follow_all(console, records, screen, quiet=output == "json"))
+            quiet = output != "text" or is_quiet()
+            detached = console.run(_follow_all(console, records, screen, quiet=quiet))
             left = [record for record in map(console.again, records) if record is not None]
     except KeyboardInterrupt:
         detached = True  # before anybody listened for it, or after

@@ -8,7 +8,7 @@ import click
 
 from tfjob.cli import outcome
 from tfjob.cli.context import On, cluster_console
-from tfjob.cli.shapes import print_json
+from tfjob.cli.shapes import print_object
 from tfjob.operator.examination import examine
 
 
@@ -18,14 +18,14 @@ def examine_cluster(on: On, namespace: str, output: str) -> int:
         findings = console.run(examine(console.client, console.namespace))
         access = console.client.access
     well = all(finding.ok for finding in findings)
-    if output == "json":
+    if output != "text":
         content = {
             "context": access.context,
             "server": access.server,
             "namespace": console.namespace,
             "findings": [dataclasses.asdict(finding) for finding in findings],
         }
-        print_json("ClusterDoctor", content)
+        print_object("ClusterDoctor", content, output)
         return outcome.SUCCEEDED if well else outcome.FAILED
     for finding in findings:
         mark = click.style("ok", fg="green") if finding.ok else click.style("no", fg="yellow")

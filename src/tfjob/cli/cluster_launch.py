@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -11,8 +12,9 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.origin import origin
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import On, cluster_console
-from tfjob.cli.starting import Request, jobs_of, placed, tell
+from tfjob.cli.starting import Request, jobs_of, placed, tell, written
 from tfjob.kube import config
 from tfjob.kube.errors import KubeError
 from tfjob.kube.submission import Submission, as_kept, as_kept_with_tf_jobs
@@ -37,8 +39,9 @@ class ClusterLaunch:
                 raise outcome.Stop(
                     outcome.BAD_INPUT, f"{option} is about this machine, and the job is for a cluster", "Leave it out."
                 )
-        _, manifest = jobs_of(request)
+        data, manifest = jobs_of(request, cluster=True)
         tell(manifest.problems)
+        self.written = partial(written, request, data, manifest)
         self.on = on
         self.namespace = request.namespace
         default = config.load(on.context or None).namespace
@@ -60,10 +63,10 @@ class ClusterLaunch:
 
         with cluster_console(self.on, self.namespace) as console:
             records, interrupted = created(console, self.submission)
-        if output == "json":
-            print_list("Job", [job_shape(record) for record in records])
+        if output != "text":
+            print_list("Job", [job_shape(record) for record in records], output)
         for record in records if output == "text" else ():
-            click.echo(next_commands(record))
+            click.echo(record.name if is_quiet() else next_commands(record))
         return outcome.INTERRUPTED if interrupted else outcome.SUCCEEDED
 
     def attach(self, output: str, *, plain: bool) -> int:

@@ -81,9 +81,15 @@ def valid_namespace(ctx: click.Context, param: click.Parameter, value: str) -> s
 
 
 def output_option(command: Command) -> Command:
-    """Adds `-o json`."""
-    kinds = click.Choice(["text", "json"])
-    return click.option("-o", "--output", type=kinds, default="text", show_default=True, help="Output format.")(command)
+    """Adds `-o json` and `-o yaml`."""
+    return output_choice("text", "json", "yaml")(command)
+
+
+def output_choice(*kinds: str) -> Callable[[Command], Command]:
+    """Adds `-o` with other choices than most commands have, the default first."""
+    return click.option(
+        "-o", "--output", type=click.Choice(kinds), default=kinds[0], show_default=True, help="Output format."
+    )
 
 
 def home() -> Home:

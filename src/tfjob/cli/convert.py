@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from tfjob.cli.completing import FILE
 from tfjob.cli.context import output_option
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=FILE)
 @click.option(
     "--to", "wanted", default="kubeflow.org/v1", show_default=True, metavar="VERSION", help="The API version to write."
 )

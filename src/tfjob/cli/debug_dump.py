@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ TAIL = 2000
 
 
 @click.command("debug-dump")
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option(
     "--file", "target", default="", metavar="FILE", help="Where to write it; by default JOB-debug.tar.gz here."
 )

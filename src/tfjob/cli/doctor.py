@@ -38,7 +38,7 @@ def _examine_machine(output: str) -> int:
     import dataclasses
 
     from tfjob.cli import outcome
-    from tfjob.cli.shapes import print_json
+    from tfjob.cli.shapes import print_object
     from tfjob.local import fork_servers, probe
     from tfjob.local.machine import node
 
@@ -46,10 +46,11 @@ def _examine_machine(output: str) -> int:
     level = probe.level(found)
     machine = node()
     servers = fork_servers.running(home())
-    if output == "json":
+    if output != "text":
         shape = {name: vars(capability) for name, capability in vars(found).items()}
         content = {"level": level, "capabilities": shape, "home": str(home().path), "node": dataclasses.asdict(machine)}
-        print_json("Doctor", {**content, "forkServers": [_server_shape(server) for server in servers]})
+        shapes = [_server_shape(server) for server in servers]
+        print_object("Doctor", {**content, "forkServers": shapes}, output)
         return outcome.SUCCEEDED
     click.echo(f"level {click.style(level, bold=True)}: {LEVELS[level]}\n")
     for capability in found.all():

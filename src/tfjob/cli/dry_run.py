@@ -17,13 +17,14 @@ from tfjob.cli.shapes import print_list
 from tfjob.cli.tables import size
 from tfjob.local.assembly import Assembled, assemble
 from tfjob.local.home import Home
+from tfjob.local.job_storage import SETTINGS
 from tfjob.local.machine import kept_references, machine_with
 from tfjob.local.network import planned
 from tfjob.local.peers import Peer
 from tfjob.local.references import brought
 from tfjob.local.store import Store
 from tfjob.local.submission import Submission
-from tfjob.plan.children import Settings, pod
+from tfjob.plan.children import pod
 from tfjob.plan.parameter_server import config_map, has_default_server
 from tfjob.plan.tasks import Task, desired
 from tfjob.plan.tf_config import port
@@ -34,8 +35,8 @@ POD_FOLDER = Path("(pod folder)")
 def show(home: Home, store: Store, submissions: Sequence[Submission], output: str) -> None:
     """Prints every process that the jobs would start; what comes from a Secret is not shown."""
     found = [(submission, _processes(home, store, submission)) for submission in submissions]
-    if output == "json":
-        print_list("Process", [shape for _, shapes in found for shape in shapes])
+    if output != "text":
+        print_list("Process", [shape for _, shapes in found for shape in shapes], output)
         return
     click.echo("\n\n".join("\n".join(_text(submission, shapes)) for submission, shapes in found))
 
@@ -70,7 +71,7 @@ def _processes(home: Home, store: Store, submission: Submission) -> list[dict[st
     machine = machine_with(home, submission.options, references)
     shapes = []
     for task in desired(job):
-        child = pod(job, task, 1, Settings())
+        child = pod(job, task, 1, SETTINGS)
         peer = next(peer for peer in network if peer.name == child.metadata.name)
         child = replace(child, status=replace(child.status, pod_ip=peer.ip))
         ready = assemble(

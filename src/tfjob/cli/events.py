@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @on_option
 @namespace_option
 @output_option
@@ -19,8 +20,8 @@ def events(job: str, on: On, namespace: str, output: str) -> None:
 
     with console(on, namespace, write=False) as there:
         found = there.events(there.find(job))
-    if output == "json":
-        print_list("Event", [event_shape(event) for event in found])
+    if output != "text":
+        print_list("Event", [event_shape(event) for event in found], output)
         return
     rows = [
         [

@@ -7,6 +7,7 @@ import sys
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.completing import JOB, REPLICA
 from tfjob.cli.context import On, console, namespace_option, on_option
 
 
@@ -26,8 +27,8 @@ class Exec(click.Command):
 
 
 @click.command("exec", cls=Exec)
-@click.argument("job")
-@click.argument("replica")
+@click.argument("job", type=JOB)
+@click.argument("replica", type=REPLICA)
 @click.option("-c", "--container", default="", metavar="NAME", help="Which container; the main one by default.")
 @on_option
 @namespace_option

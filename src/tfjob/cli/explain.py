@@ -16,13 +16,13 @@ def explain() -> None:
 @output_option
 def restarts(output: str) -> None:
     """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
-    from tfjob.cli.shapes import print_json, retry_rule_shape, tf_job_rule_shape
+    from tfjob.cli.shapes import print_object, retry_rule_shape, tf_job_rule_shape
     from tfjob.cli.tables import table
     from tfjob.plan.restarts import RETRY_TABLE, TF_JOB_TABLE, WAITS
 
-    if output == "json":
+    if output != "text":
         rules, of_tf_jobs = map(retry_rule_shape, RETRY_TABLE), map(tf_job_rule_shape, TF_JOB_TABLE)
-        print_json("RetryRuleList", {"items": list(rules), "tfJobItems": list(of_tf_jobs)})
+        print_object("RetryRuleList", {"items": list(rules), "tfJobItems": list(of_tf_jobs)}, output)
         return
     titles = ["A REPLICA ENDS BY", "Never", "ExitCode", "OnFailure, Always", "COUNTS"]
     rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]

@@ -1,4 +1,4 @@
-"""The shapes of `-o json`: every kind, which commands print it, and what its fields mean.
+"""The shapes of `-o json` and `-o yaml`: every kind, which commands print it, and what its fields mean.
 
 This is the contract for scripts and the source of the reference page. A kind `X` is printed alone or as `XList` with
 `items`. Fields may be added at any time; one that changes its meaning or goes raises `OUTPUT_VERSION`. Times are RFC
@@ -52,8 +52,9 @@ KINDS = {
         ("status",),
         {
             **JOB,
-            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, resources, start"
-            " (`warm`, or `cold: ` and why; empty where nobody asked for warm starts).",
+            "storage": "Where its own storage is: a folder with files in it or, on a cluster, a claim.",
+            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources,"
+            " start (`warm`, or `cold: ` and why; empty where nobody asked for warm starts).",
             "status": "The status object as a cluster would keep it.",
         },
     ),

@@ -8,6 +8,8 @@ import click
 from msgspec.structs import replace
 
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
 @on_option
 @namespace_option
@@ -27,7 +29,7 @@ def stop(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
 @on_option
 @namespace_option
@@ -38,7 +40,7 @@ def suspend(job: str, no_wait: bool, on: On, namespace: str, output: str) -> Non
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @on_option
 @namespace_option
 @output_option
@@ -55,7 +57,7 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.argument("counts", nargs=-1, required=True, metavar="TYPE=COUNT...")
 @on_option
 @namespace_option
@@ -123,9 +125,9 @@ def _unfinished(record: Record) -> Record:
 
 
 def _show(record: Record, output: str, text: str) -> None:
-    from tfjob.cli.shapes import job_shape, print_json
+    from tfjob.cli.shapes import job_shape, print_object
 
-    if output == "json":
-        print_json("Job", job_shape(record))
-    else:
+    if output != "text":
+        print_object("Job", job_shape(record), output)
+    elif not is_quiet():
         click.echo(text)

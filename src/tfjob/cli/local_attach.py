@@ -8,6 +8,7 @@ import signal
 from collections.abc import Sequence
 
 from tfjob.api.objects import Pod
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import state
 from tfjob.cli.display import Display, level
 from tfjob.cli.local_launch import start_all
@@ -32,10 +33,10 @@ HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 
 def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
-    screen = screen_for(plain=plain or output == "json", hint=HINT)
+    screen = screen_for(plain=plain or output != "text" or is_quiet(), hint=HINT)
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
-        asyncio.run(drive_all(home, started, screen, quiet=output == "json"))
+        asyncio.run(drive_all(home, started, screen, quiet=output != "text" or is_quiet()))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
     return ended([one.run.name for one in started], records, output, width=screen.width)

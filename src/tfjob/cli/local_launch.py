@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ import click
 from tfjob.api.manifest import Entry, Manifest
 from tfjob.api.problems import Problem, path_parts
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import state
 from tfjob.cli.manifest_file import pairs, without_secrets
-from tfjob.cli.starting import Request, jobs_of, placed, tell
+from tfjob.cli.script import is_script
+from tfjob.cli.starting import Request, jobs_of, placed, tell, written
 from tfjob.controller.cluster import Key
 from tfjob.local import absent_programs, admission, config, gpus, machine, missing_objects, runs, submission
 from tfjob.local.home import Home
@@ -25,6 +29,8 @@ from tfjob.local.references import References, brought
 from tfjob.local.store import Store
 from tfjob.local.submission import Started, Submission
 from tfjob.plan import cleanup
+
+logger = logging.getLogger(__name__)
 
 CLEAN_POD_POLICY = "spec.runPolicy.cleanPodPolicy"
 ENDS_WITH_US = "None keeps no replica of an attached run: all end with it"
@@ -41,6 +47,7 @@ class LocalLaunch:
             click.echo(note, err=True)
         record = without_secrets(data, manifest)
         self._entries = manifest.entries
+        self.written = partial(written, request, data, manifest)
         self.submissions = [
             Submission(placed(entry, entry.job, request.namespace, "default"), manifest.objects, record, options)
             for entry in manifest.entries
@@ -66,10 +73,10 @@ class LocalLaunch:
             records = [record(begun.run) for begun in started]
             for begun in started:
                 start_background(home, begun.run, begun.lock)
-        if output == "json":
-            print_list("Job", [job_shape(one) for one in records])
+        if output != "text":
+            print_list("Job", [job_shape(one) for one in records], output)
         for one in records if output == "text" else ():
-            click.echo(next_commands(one))
+            click.echo(one.name if is_quiet() else next_commands(one))
         return outcome.SUCCEEDED
 
     def attach(self, output: str, *, plain: bool) -> int:
@@ -92,7 +99,9 @@ def options_of(request: Request) -> tuple[Options, list[str]]:
     python = str(Path(request.python).expanduser().absolute()) if os.sep in request.python else request.python
     if python:
         chosen_interpreter(Path(python), project)
+    logger.debug("configuration: %s", ", ".join(map(str, settings.files)) or "none")
     choice = machine.choose(request.level or settings.level, "off" if request.no_limits else settings.limits)
+    logger.debug("project folder %s, level %s, limits %s", project, choice.level, choice.limits)
     return Options(
         project=str(project),
         level=choice.level,
@@ -106,8 +115,8 @@ def options_of(request: Request) -> tuple[Options, list[str]]:
 
 
 def project_of(file: str) -> Path:
-    """The folder that a manifest's relative paths and its tfjob.toml start from."""
-    return Path.cwd() if file == "-" else Path(file).absolute().parent
+    """The folder that a manifest's relative paths and its tfjob.toml start from; a script's manifest is made here."""
+    return Path.cwd() if file == "-" or is_script(file) else Path(file).absolute().parent
 
 
 def local_problems(manifest: Manifest, options: Options, namespace: str) -> list[Problem]:

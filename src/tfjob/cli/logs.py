@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.completing import JOB, REPLICA
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job")
-@click.argument("replica", required=False)
+@click.argument("job", type=JOB)
+@click.argument("replica", required=False, type=REPLICA)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each replica.")
 @click.option("--since", callback=time_span, metavar="AGE", help="Only lines not older than this: 30s, 5m, 2h.")
@@ -42,7 +43,7 @@ def logs(
 ) -> None:
     """Show the logs of one replica (worker-0), of one of its containers (worker-0/sidecar), or of all, by time.
 
-    With -o json every line is one object.
+    With -o json or -o yaml every line is one object.
     """
     from tfjob.controller.console import LogQuery
 
@@ -83,12 +84,10 @@ def _refuse_unknown(record: Record, replica: str | None, names: list[str], label
 
 
 def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:
-    if output == "json":
-        import msgspec
+    if output != "text":
+        from tfjob.cli.shapes import log_line_shape, print_line
 
-        from tfjob.cli.shapes import log_line_shape
-
-        click.echo(msgspec.json.encode(log_line_shape(line)).decode())
+        print_line(log_line_shape(line), output)
         return
     prefix = f"{line.replica:<{width}} | " if width else ""
     stamp = f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} " if timestamps and not begun else ""

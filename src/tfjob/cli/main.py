@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tfjob import __version__
+from tfjob.cli.outcome import colour
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -18,8 +22,9 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry("run", "Run a manifest here and show its logs; the exit code is the job's."),
-    "submit": Entry("run", "Run a manifest in the background (= run --detach)."),
+    "init": Entry("init", "Write a manifest and a training script that run as they are."),
+    "run": Entry("run", "Run a manifest or a script and show its logs; the exit code is the job's."),
+    "submit": Entry("run", "Run a manifest or a script in the background (= run --detach)."),
     "check": Entry("check", "Say what is wrong with a manifest, and where."),
     "convert": Entry("convert", "Print a manifest in another API version."),
     "ps": Entry("ps", "List jobs."),
@@ -39,6 +44,7 @@ COMMANDS = {
     "doctor": Entry("doctor", "Show what this machine or a cluster can do, and how to improve it."),
     "version": Entry("version", "Show the release of this tool, and those on a cluster."),
     "volume": Entry("volume", "List or delete the claims kept on this machine."),
+    "completion": Entry("completion", "Print what makes a shell complete commands, options and job names."),
     "debug-dump": Entry("debug_dump", "Collect a bundle for a bug report, without secrets."),
     "operator": Entry("operator", "Install, remove or run the operator on Kubernetes."),
 }
@@ -61,8 +67,24 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
+        from tfjob.cli.common_options import equipped
+
         command: click.Command = getattr(import_module(f"tfjob.cli.{entry.module}"), attribute(cmd_name))
-        return command
+        return equipped(command, cmd_name)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Adds whether there are colours."""
+        return super().make_context(info_name, args, parent, **{"color": colour(), **extra})
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of commands, from the table alone; options as click knows them."""
+        from click.shell_completion import CompletionItem
+
+        own = click.Command.shell_complete(self, ctx, incomplete)
+        found = (CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items())
+        return [*(item for item in found if item.value.startswith(incomplete)), *own]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -89,7 +111,9 @@ def cli() -> None:
     """Distributed TensorFlow jobs from one TFJob manifest.
 
     \b
-    tfjob run train.yaml        run it here, as processes
+    tfjob init                  a manifest and a script to begin with
+    tfjob run tfjob.yaml        run it here, as processes
+    tfjob run train.py          the same for a script alone
     tfjob ps                    what is there
     tfjob logs @latest -f       what it says
     """

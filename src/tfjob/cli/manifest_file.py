@@ -31,6 +31,11 @@ def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, M
     return data, manifests.load(data, "stdin" if file == "-" else file, values, name)
 
 
+def taken(data: bytes, source: str) -> Manifest:
+    """What a manifest holds that was made here."""
+    return manifests.load(data, source)
+
+
 def _content(file: str) -> bytes:
     if file.startswith(("http://", "https://")):
         command = click.get_current_context().info_name
@@ -51,9 +56,15 @@ def without_secrets(data: bytes, manifest: Manifest) -> bytes:
         return data
     import yaml
 
-    objects = [hidden_secret(document) if document["kind"] == "Secret" else document for document in manifest.objects]
     jobs = [entry.part.value for entry in manifest.entries]
-    return yaml.safe_dump_all([*objects, *jobs], sort_keys=False, allow_unicode=True).encode()
+    return yaml.safe_dump_all(
+        [*without_contents(manifest.objects), *jobs], sort_keys=False, allow_unicode=True
+    ).encode()
+
+
+def without_contents(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The objects of a manifest as they may be shown."""
+    return [hidden_secret(document) if document["kind"] == "Secret" else document for document in objects]
 
 
 def hidden_secret(secret: dict[str, Any]) -> dict[str, Any]:

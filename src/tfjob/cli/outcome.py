@@ -141,8 +141,13 @@ def _admit(error: Exception) -> int:
     return BUG
 
 
+def colour() -> bool | None:
+    """False where the user wants none (NO_COLOR is set to anything); None leaves it to the terminal."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
 def _complain(stop: Stop) -> None:
     if stop.message:
-        click.echo(click.style("error:", fg="red") + f" {stop.message}", err=True)
+        click.echo(click.style("error:", fg="red") + f" {stop.message}", err=True, color=colour())
     if stop.hint:
         click.echo(stop.hint, err=True)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
-    from tfjob.controller.console import Record
+    from tfjob.controller.console import Console, Record
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @on_option
 @namespace_option
@@ -36,18 +38,33 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
             verb = "has" if len(alive) == 1 else "have"
             click.confirm(f"{', '.join(alive)} {verb} not ended. Delete?", abort=True, err=True)
         shapes = [job_shape(record) for record in found]
+        claims = {claim: record.options for record in found if (claim := _own_claim(there, record))}
         for record in found:
             there.delete(record)
         names = {(record.job.metadata.namespace, record.name) for record in found if record.current}
         runs = [] if there.shared else there.jobs(everything=True, all_namespaces=True)
         kept = [record.id for record in runs if (record.job.metadata.namespace, record.name) in names]
-    if output == "json":
-        print_list("Job", shapes)
+    if output != "text":
+        print_list("Job", shapes, output)
+        return
+    if is_quiet():
         return
     for record in found:
         click.echo(f"deleted {record.id}")
+    for claim, options in claims.items():
+        click.echo(f"kept claim {claim} with what it saved: `tfjob volume delete {claim}{options}` removes that")
     if kept:
         click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
+
+
+def _own_claim(there: Console, record: Record) -> str:
+    """The claim that a job got without asking, if it holds anything: its user may never have heard of it."""
+    from pathlib import Path
+
+    from tfjob.plan.job_storage import claim_name
+
+    own = claim_name(record.name)
+    return own if not there.shared and Path(there.storage(record)).name == own else ""
 
 
 @click.command()
@@ -78,8 +95,10 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
         shapes = [job_shape(record) for record in doomed]
         for record in () if dry_run else doomed:
             there.delete(record)
-    if output == "json":
-        print_list("Job", shapes)
+    if output != "text":
+        print_list("Job", shapes, output)
+        return
+    if is_quiet():
         return
     for record in doomed:
         click.echo(f"{'would delete' if dry_run else 'deleted'} {record.id}")

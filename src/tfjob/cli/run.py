@@ -1,16 +1,21 @@
-"""`tfjob run` and `tfjob submit`: a manifest becomes processes of this machine, or pods of a cluster."""
+"""`tfjob run` and `tfjob submit`: a manifest or a script becomes processes of this machine, or pods of a cluster."""
 
 from __future__ import annotations
 
 import click
 
+from tfjob.cli import outcome
+from tfjob.cli.completing import FILE
 from tfjob.cli.context import Command, On, on_option, output_option, valid_namespace
+from tfjob.cli.script import ScriptRequest, WithArguments, script_options
 
 
 def _options(command: Command) -> Command:
     for option in reversed(
         (
-            click.argument("file", metavar="FILE"),
+            click.argument("file", type=FILE, metavar="FILE|SCRIPT"),
+            click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
+            script_options,
             click.option(
                 "-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."
             ),
@@ -48,13 +53,24 @@ def _options(command: Command) -> Command:
     return command
 
 
-@click.command()
+@click.command(cls=WithArguments)
 @_options
-@click.option("--dry-run", is_flag=True, help="Print processes, TF_CONFIG, mounts and ports; on a cluster all objects.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print processes, TF_CONFIG, mounts and ports; on a cluster all objects; with -o yaml the manifest.",
+)
 @click.option("-d", "--detach", is_flag=True, help="Go on in the background.")
 @click.option("--plain", is_flag=True, help="Show prefixed lines in a terminal too, no live view.")
 def run(
     file: str,
+    arguments: tuple[str, ...],
+    workers: int | None,
+    ps: int | None,
+    chief: bool,
+    evaluator: int | None,
+    image: str,
+    in_image: bool,
     parameters: tuple[str, ...],
     name: str,
     python: str,
@@ -70,24 +86,35 @@ def run(
     detach: bool,
     plain: bool,
 ) -> int:
-    """Run the jobs of a manifest as processes of this machine, or on a cluster.
+    """Run the jobs of a manifest, or a Python script, as processes of this machine or on a cluster.
+
+    A script becomes the manifest of a job whose replicas all run it; --dry-run -o yaml prints that. It runs in the
+    current folder. On a cluster it travels in a ConfigMap, or is in the image (--in-image).
 
     Shows the logs of all replicas until the job ends, in a terminal above a live table of them; the exit code is 0 if
     it succeeded and 1 if it failed. Ctrl-C stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it.
     On a cluster Ctrl-C only detaches: the job goes on, and the exit code is 130.
     """
+    if not on.cluster:
+        from tfjob.local import probe
+
+        probe.begin()  # while the rest of the tool is loaded
     from tfjob.cli.starting import Request, launch
 
-    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, warm))
+    script = ScriptRequest(workers, ps, chief, evaluator, image, in_image, arguments)
+    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, script, warm))
+    if dry_run and output == "yaml":
+        click.echo(jobs.written(), nl=False)
+        return outcome.SUCCEEDED
     if dry_run:
         return jobs.show(output)
     return jobs.detach(output) if detach else jobs.attach(output, plain=plain)
 
 
-@click.command()
+@click.command(cls=WithArguments)
 @_options
 @click.pass_context
 def submit(context: click.Context, /, **options: object) -> int:
-    """Run the jobs of a manifest in the background; the same as `run --detach`."""
+    """Run the jobs of a manifest, or a script, in the background; the same as `run --detach`."""
     code: int = context.invoke(run, dry_run=False, detach=True, plain=False, **options)
     return code

@@ -1,4 +1,4 @@
-"""What `-o json` prints: plain objects under a version, so that scripts can rely on them."""
+"""What `-o json` and `-o yaml` print: plain objects under a version, so that scripts can rely on them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,29 @@ OUTPUT_VERSION = "tfjob/v1"
 """Raised when a field changes its meaning or goes; new fields may come at any time."""
 
 
-def print_json(kind: str, content: dict[str, Any]) -> None:
-    """Prints one object."""
+def print_object(kind: str, content: dict[str, Any], output: str) -> None:
+    """Prints one object as JSON or YAML."""
     whole = {"apiVersion": OUTPUT_VERSION, "kind": kind, **content}
-    click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
+    if output == "yaml":
+        click.echo(_yaml(whole), nl=False)
+    else:
+        click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
 
 
-def print_list(kind: str, items: Sequence[dict[str, Any]]) -> None:
+def print_list(kind: str, items: Sequence[dict[str, Any]], output: str) -> None:
     """Prints a list of objects of one kind."""
-    print_json(f"{kind}List", {"items": items})
+    print_object(f"{kind}List", {"items": items}, output)
+
+
+def print_line(whole: dict[str, Any], output: str) -> None:
+    """Prints one object of a stream: as a line of JSON, or as a document of YAML."""
+    click.echo(f"---\n{_yaml(whole)}" if output == "yaml" else msgspec.json.encode(whole).decode() + "\n", nl=False)
+
+
+def _yaml(whole: dict[str, Any]) -> str:
+    from tfjob.cli.yaml_text import yaml_text
+
+    return yaml_text([msgspec.json.decode(msgspec.json.encode(whole))])
 
 
 def job_shape(record: Record) -> dict[str, Any]:
@@ -64,6 +78,7 @@ def replica_shape(replica: Replica) -> dict[str, Any]:
         "restarts": replica.restarts,
         "exitCode": replica.exit_code,
         "address": replica.address,
+        "node": replica.node,
         "resources": replica.resources,
         "start": replica.start,
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import click
@@ -14,7 +14,8 @@ from tfjob.api.problems import InvalidManifest, Problem, errors, in_order
 from tfjob.api.types import TFJob
 from tfjob.cli import outcome
 from tfjob.cli.context import On
-from tfjob.cli.manifest_file import read
+from tfjob.cli.manifest_file import read, taken, without_contents
+from tfjob.cli.script import ScriptRequest, is_script, refuse_options_of_a_script, script_manifest
 from tfjob.controller.console import Record
 from tfjob.plan.plan import is_finished
 
@@ -32,11 +33,16 @@ class Request:
     level: str | None = None
     no_limits: bool = False
     cpu: bool = False
+    script: ScriptRequest = field(default_factory=ScriptRequest)
     warm: bool | None = None
 
 
 class Launch(Protocol):
     """The jobs of a manifest, judged and ready to start somewhere."""
+
+    @property
+    def written(self) -> Callable[[], str]:
+        """Gives the manifest of the jobs, for `tfjob run` or for `kubectl create`."""
 
     def show(self, output: str) -> int:
         """Prints what would start."""
@@ -59,13 +65,38 @@ def launch(on: On, request: Request) -> Launch:
     return LocalLaunch(request)
 
 
-def jobs_of(request: Request) -> tuple[bytes, Manifest]:
+def jobs_of(request: Request, *, cluster: bool = False) -> tuple[bytes, Manifest]:
     """The manifest's bytes and what they hold: at least one job, and no error."""
-    data, manifest = read(request.file, request.parameters, request.name)
+    if is_script(request.file):
+        if request.parameters:
+            hint = f"Arguments of the script go after --: tfjob run {request.file} -- ..."
+            raise outcome.Stop(outcome.BAD_INPUT, "-p is for manifests", hint)
+        data = script_manifest(request.file, request.script, request.name, cluster=cluster)
+        manifest = taken(data, f"the manifest of {request.file}")
+    else:
+        refuse_options_of_a_script(request.file, request.script)
+        data, manifest = read(request.file, request.parameters, request.name)
     manifest.raise_for_errors()
     if not manifest.jobs:
         raise outcome.Stop(outcome.BAD_INPUT, f"{request.file}: there is no job in it")
     return data, manifest
+
+
+def written(request: Request, data: bytes, manifest: Manifest) -> str:
+    """A manifest with its parameters filled in and its job renamed: a script's as it is, a file's in v1.
+
+    What a Secret holds is not shown.
+    """
+    if is_script(request.file):
+        return data.decode()
+    from msgspec import to_builtins
+
+    from tfjob.api.types import API_VERSION
+    from tfjob.api.versions import to_version
+    from tfjob.cli.yaml_text import yaml_text
+
+    jobs = [to_builtins(to_version(entry.written, API_VERSION)[0]) for entry in manifest.entries]
+    return yaml_text([*without_contents(manifest.objects), *jobs])
 
 
 def tell(problems: Iterable[Problem]) -> None:
@@ -95,8 +126,8 @@ def ended(started: Sequence[str], records: Sequence[Record], output: str, *, wid
     from tfjob.cli.report import ending, guidance
     from tfjob.cli.shapes import job_shape, print_list
 
-    if output == "json":
-        print_list("Job", [job_shape(record) for record in records])
+    if output != "text":
+        print_list("Job", [job_shape(record) for record in records], output)
     else:
         for record in records:
             click.echo(ending(record))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @on_option
 @namespace_option
 @output_option
@@ -22,21 +23,21 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     import msgspec
 
     from tfjob.cli import why
-    from tfjob.cli.shapes import job_shape, print_json, replica_shape
+    from tfjob.cli.shapes import job_shape, print_object, replica_shape
 
     with console(on, namespace, write=False) as there:
         record = there.find(job)
-        replicas = there.replicas(record)
-        events = [] if why.is_well(record) or output == "json" else there.events(record)
-    if output == "json":
+        replicas, storage = there.replicas(record), there.storage(record)
+        events = [] if why.is_well(record) or output != "text" else there.events(record)
+    if output != "text":
         shapes = [replica_shape(replica) for replica in replicas]
-        content = {**job_shape(record), "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
-        print_json("JobStatus", content)
+        full = {"storage": storage, "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
+        print_object("JobStatus", {**job_shape(record), **full}, output)
         return
-    click.echo(_text(record, replicas, why.telling(events, record.job.status.start_time)))
+    click.echo(_text(record, storage, replicas, why.telling(events, record.job.status.start_time)))
 
 
-def _text(record: Record, replicas: list[Replica], events: list[Event]) -> str:
+def _text(record: Record, storage: str, replicas: list[Replica], events: list[Event]) -> str:
     from datetime import UTC, datetime
 
     from tfjob.cli import why
@@ -48,11 +49,14 @@ def _text(record: Record, replicas: list[Replica], events: list[Event]) -> str:
     message = f": {status.message}" if status.message and not status.failure else ""
     since = status.start_time or record.created
     ago = f"took {took(since, status.completion_time)}" if status.completion_time else f"{age(since)} ago"
+    # Of the job, or of the replica that was started most often: with parameter servers each restarts alone.
+    attempt = max([status.attempt, *(replica.attempts for replica in replicas)])
     lines = [
         f"{click.style(record.id, bold=True)}  {record.state}{because}{message}",
         f"  started    {clock(since)} UTC, {ago}",
-        f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {status.attempt}",
+        f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {attempt}",
         *([f"  files      {record.folder}"] if record.folder else []),
+        *([f"  data       {storage}"] if storage else []),
     ]
     if status.failure:
         lines.append(f"  why        {verdict(status.failure, status.reason)}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    StreamHandler = logging.StreamHandler[TextIO]
+else:
+    StreamHandler = logging.StreamHandler
 
 
 class Troubles(logging.Handler):
@@ -48,8 +57,25 @@ def show_outages(say: Callable[[str], None]) -> None:
     _sent_to(Outages(say))
 
 
+class _Everything(StreamHandler):
+    """What nobody needs to know, for those who ask; what goes wrong is told elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d %(name)s: %(message)s", "%H:%M:%S"))
+        self.addFilter(lambda record: record.levelno < logging.WARNING)
+
+
+def show_everything() -> None:
+    """Sends the whole log of this process to stderr too, from now on, and a fault of ours with its traceback."""
+    os.environ.setdefault("TFJOB_DEBUG", "1")
+    logger = logging.getLogger("tfjob")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(_Everything())
+
+
 def _sent_to(handler: logging.Handler) -> logging.Logger:
     logger = logging.getLogger("tfjob")
-    logger.handlers[:] = [handler]
+    logger.handlers[:] = [handler, *(one for one in logger.handlers if isinstance(one, _Everything))]
     logger.propagate = False
     return logger

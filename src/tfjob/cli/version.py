@@ -17,11 +17,11 @@ NOWHERE = {"kubernetes": "", "oldest": "", "crd": "", "operator": "", "skew": ""
 @output_option
 def version(on: On, output: str) -> None:
     """Show the release of this tool; on a cluster also its Kubernetes, the CRD and the operator."""
-    from tfjob.cli.shapes import print_json
+    from tfjob.cli.shapes import print_object
 
     shape = {"tfjob": __version__, "python": platform.python_version(), **(_of_cluster(on) if on.cluster else NOWHERE)}
-    if output == "json":
-        print_json("Version", shape)
+    if output != "text":
+        print_object("Version", shape, output)
         return
     rows = {"tfjob": shape["tfjob"], "Python": shape["python"]}
     if on.cluster:

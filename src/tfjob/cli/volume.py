@@ -7,6 +7,7 @@ import sys
 import click
 
 from tfjob.cli import outcome
+from tfjob.cli.common_options import is_quiet
 from tfjob.cli.context import output_option, state, valid_namespace
 
 
@@ -27,8 +28,8 @@ def ls(output: str) -> None:
     with state(write=False) as (home, store):
         users = claim_users(store)
         shapes = [claim_shape(one, users.get((one.namespace, one.name), [])) for one in Claims(home.claims).all()]
-    if output == "json":
-        print_list("Claim", shapes)
+    if output != "text":
+        print_list("Claim", shapes, output)
         return
     if not shapes:
         click.echo("no claims")
@@ -62,7 +63,7 @@ def ls(output: str) -> None:
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
-    from tfjob.cli.shapes import claim_shape, print_json
+    from tfjob.cli.shapes import claim_shape, print_object
     from tfjob.local.claims import Claims
     from tfjob.local.usage import claim_users
 
@@ -85,7 +86,7 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
         users = claim_users(store).get((namespace, name), [])
         shape = claim_shape(found, users)
         claims.delete(namespace, name, used_by=users)
-    if output == "json":
-        print_json("Claim", shape)
-    else:
+    if output != "text":
+        print_object("Claim", shape, output)
+    elif not is_quiet():
         click.echo(f"deleted claim {name}")

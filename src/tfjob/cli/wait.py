@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import click
 
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 from tfjob.cli.durations import time_span
 
@@ -14,7 +16,7 @@ LONGEST_PAUSE = 60.0
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option(
     "--for",
     "wanted",
@@ -35,7 +37,7 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
     """
     from tfjob.cli import outcome
     from tfjob.cli.report import ending
-    from tfjob.cli.shapes import job_shape, print_json
+    from tfjob.cli.shapes import job_shape, print_object
     from tfjob.controller.console import NotFound
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
@@ -54,8 +56,10 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
             if found is None:
                 raise NotFound(f"{record.id} was deleted meanwhile")
             record = found
-    if output == "json":
-        print_json("Job", job_shape(record))
+    if output != "text":
+        print_object("Job", job_shape(record), output)
+    elif is_quiet():
+        pass
     elif over or now == "suspended":
         click.echo(ending(record))
     else:

@@ -52,8 +52,8 @@ class Record:
 class Replica:
     """A task that a job asks for, with the state of its pod if it ever had one.
 
-    `shown` is what people should read where the phase alone would mislead them; `start` is how it was started where
-    that can differ: `warm`, or `cold: ` and why.
+    `shown` is what people should read where the phase alone would mislead them; `node` is the machine that its pod was
+    given, where there are several; `start` is how it was started where that can differ: `warm`, or `cold: ` and why.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Replica:
     restarts: int = 0
     exit_code: int | None = None
     address: str = ""
+    node: str = ""
     resources: dict[str, Any] = field(default_factory=dict)
     start: str = ""
 
@@ -153,6 +154,9 @@ class Console(Protocol):
 
     def events(self, record: Record) -> list[Event]:
         """What happened to the job, in order."""
+
+    def storage(self, record: Record) -> str:
+        """Where the job's own storage is, a folder or a claim; empty while nothing was kept."""
 
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """How the lines of the containers that `replica` means are called: those that have, or had, a log."""

@@ -33,6 +33,7 @@ def replicas(job: TFJob, pods: Iterable[Pod]) -> list[Replica]:
                 restarts=job.status.task_restarts.get(task.name, 0),
                 exit_code=ended.exit_code if ended else 0 if task in completed else None,
                 address=pod.status.pod_ip if pod else "",
+                node=pod.spec.get("nodeName", "") if pod else "",
                 resources=_resources(pod) if pod else {},
             )
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -32,6 +33,8 @@ from tfjob.kube.session import Params, Session, Shown
 
 if TYPE_CHECKING:
     import aiohttp
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PatchKind = Literal["merge", "json", "strategic", "apply"]
@@ -329,6 +332,7 @@ class Client:
             self._observed(method, 0, started)
             return self._session.unreachable(error)
         self._observed(method, answer.status, started)
+        logger.debug("%s %s: %d", method, target, answer.status)
         if 200 <= answer.status < 300:
             return body
         return api_error(answer.status, body, answer.headers.get("retry-after", ""))

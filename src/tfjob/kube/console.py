@@ -31,6 +31,7 @@ from tfjob.kube.job_records import JobRecord, JobRecords, short_id
 from tfjob.kube.resources import PODS
 from tfjob.kube.server_version import server_version
 from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.job_storage import storage_of
 from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import resumed
 
@@ -149,6 +150,12 @@ class KubeConsole:
             return None
 
     # --- logs ---------------------------------------------------------------------------------------------------
+
+    def storage(self, record: Record) -> str:
+        """The claim that the manifest names."""
+        volume, _ = storage_of(record.job) or ({}, {})
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        return f"claim {claim}" if claim else ""
 
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """Of containers that have started, and of those that only a record or the status has lines of."""

@@ -27,6 +27,7 @@ from tfjob.local.config import Config
 from tfjob.local.downward import Node
 from tfjob.local.references import References
 from tfjob.local.refusal import Refusal
+from tfjob.plan.job_storage import VOLUME
 
 At = tuple[str | int, ...]
 
@@ -122,7 +123,7 @@ def object_problems(document: Mapping[str, Any]) -> list[Problem]:
 
 def unknown_volumes(jobs: Sequence[TFJob], mapping: Mapping[str, Path]) -> list[Problem]:
     """The `--volume` names that no job has: a misspelt one would otherwise leave its volume as it is."""
-    known = {volume.get("name", "") for job in jobs for volume in _all_volumes(job)}
+    known = {VOLUME, *(volume.get("name", "") for job in jobs for volume in _all_volumes(job))}
     return [
         Problem("", f"--volume {name}: no volume of the manifest has that name", f"there are {_words(known)}")
         for name in mapping

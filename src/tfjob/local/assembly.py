@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 from tfjob.api import quantity
 from tfjob.api.objects import Pod
-from tfjob.local import environment, gpus, images, mount_paths, peers, pod_spec, volumes
+from tfjob.local import environment, gpus, images, job_storage, mount_paths, peers, pod_spec, volumes
 from tfjob.local.claims import Claims
 from tfjob.local.config import Config
 from tfjob.local.downward import Node
 from tfjob.local.peers import Peer
 from tfjob.local.references import References
+from tfjob.plan.job_storage import MOUNT_PATH, claim_name
 
 DEFAULT_GRACE = 30.0
 
@@ -83,7 +84,10 @@ def assemble(
         {name: runtime.folders for name, runtime in runtimes.items()},
     )
     fresh = [] if dry_run else volumes.prepare(resolved, context, now)
-    notes = [f"claim {claim.name} was not declared: made at {claim.folder}" for claim in fresh]
+    for name in () if dry_run else variables:
+        job_storage.make_folders(variables[name].declared, resolved.mounts[name])
+    asked = [claim for claim in fresh if claim.name not in _own_claims(pod)]
+    notes = [f"claim {claim.name} was not declared: made at {claim.folder}" for claim in asked]
     texts = _Texts(machine.level, network, resolved, notes)
     specs = {
         container["name"]: _container(container, machine, runtimes[container["name"]], variables, resolved, texts)
@@ -141,6 +145,11 @@ def assemble(
     return Assembled(spec, secrets, shown_env, resolved.mounts, texts.notes)
 
 
+def _own_claims(pod: Pod) -> set[str]:
+    """The claims that nobody asked for, so that nobody needs to be told of them."""
+    return {claim_name(owner.name) for owner in pod.metadata.owner_references}
+
+
 def _shown(variables: environment.Environment) -> dict[str, str]:
     shown = variables.shown()
     return {name: shown[name] for name in variables.declared}
@@ -168,6 +177,8 @@ class _Texts:
             return peers.rewrite(text, self._network, names=True)
         mapping = self._resolved.rewrites(container)
         for path in mount_paths.rewritten([text], mapping):
+            if path.startswith(MOUNT_PATH):
+                continue  # nobody wrote it: it comes from our own variables
             note = f"{path} is {mapping[path]} here: level {self._level} cannot mount"
             if note not in self.notes:
                 self.notes.append(note)

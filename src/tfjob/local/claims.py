@@ -123,6 +123,13 @@ class Claims:
         _record_file(claim.folder).unlink(missing_ok=True)
         shutil.rmtree(trash)
 
+    def discard(self, namespace: str, name: str) -> None:
+        """Remove a claim that holds nothing but folders; raises OSError as soon as there is a file."""
+        folder = self.folder(namespace, name)
+        for path, _, _ in os.walk(folder, topdown=False):
+            Path(path).rmdir()
+        _record_file(folder).unlink(missing_ok=True)
+
     def _write(self, namespace: str, name: str, record: Record) -> Claim:
         folder = self.folder(namespace, name)
         try:

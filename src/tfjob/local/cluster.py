@@ -15,8 +15,6 @@ from tfjob.local.network import Network
 from tfjob.local.store import Store
 from tfjob.plan.actions import News
 
-POLL_SECONDS = 0.05
-
 
 class LocalCluster:
     """The door for the controller of one run; a pod's row is a wish, and the kubelet grants it."""
@@ -26,6 +24,11 @@ class LocalCluster:
         self.uid = uid
         self.network = network
         self._on_news = on_news
+        self._looked = asyncio.Event()
+
+    def look(self) -> None:
+        """To be called whenever somebody may have written to the store."""
+        self._looked.set()
 
     async def changes(self) -> AsyncIterator[Key]:
         """The key of the job at first, and whenever anybody wrote to the store."""
@@ -33,7 +36,8 @@ class LocalCluster:
         while run is not None:
             if self.store.changed():
                 yield run.key
-            await asyncio.sleep(POLL_SECONDS)
+            await self._looked.wait()
+            self._looked.clear()
 
     async def job(self, key: Key) -> TFJob | None:
         """The job, as long as its name means this run."""

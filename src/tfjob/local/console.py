@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import merge
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -49,9 +50,14 @@ class LocalConsole:
     def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """The runs whose name means them, or all."""
         namespace = None if all_namespaces else self.namespace
-        for run in runs.listed(self.store, namespace, everything=everything):
+        with self.store.snapshot():
+            found = runs.listed(self.store, namespace, everything=everything)
+            unsettled = [run for run in found if not is_settled(self.store, run.job.metadata.uid)]
+        for run in unsettled:
             self._keep_going(run)
-        return [record(run) for run in runs.listed(self.store, namespace, everything=everything)]
+        if unsettled:
+            found = runs.listed(self.store, namespace, everything=everything)
+        return [record(run) for run in found]
 
     def find(self, name: str) -> Record:
         """The run that `name` means, after seeing to it that it is driven if it should be."""
@@ -80,6 +86,21 @@ class LocalConsole:
     def events(self, record_: Record) -> list[Event]:
         """What its drivers told."""
         return [event for _, event in self.store.events(record_.uid)]
+
+    def storage(self, record_: Record) -> str:
+        """A folder of this machine."""
+        from tfjob.local.claims import Claims
+        from tfjob.local.config import load
+        from tfjob.local.job_storage import folder_of
+        from tfjob.local.options import Options
+
+        try:
+            options = Options.load(self._run(record_).folder)
+        except (OSError, msgspec.DecodeError):
+            return ""  # somebody removed the record by hand
+        chosen = {name: Path(folder) for name, folder in options.volumes.items()}
+        mapping = {**load(Path(options.project), options.environ).volumes, **chosen}
+        return str(folder_of(record_.job, Claims(self.home.claims), mapping) or "")
 
     def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         """Of those containers that ever started."""

@@ -23,9 +23,11 @@ from msgspec.structs import replace
 from tfjob.api.objects import Deployment, Pod
 from tfjob.controller.controller import Controller
 from tfjob.local import supervisor
+from tfjob.local.claims import Claims
 from tfjob.local.cluster import LocalCluster
 from tfjob.local.driving import is_settled, take_right
 from tfjob.local.home import Home, boot_id
+from tfjob.local.job_storage import SETTINGS, discard_unused
 from tfjob.local.kubelet import Kubelet
 from tfjob.local.machine import machine_of
 from tfjob.local.network import Network
@@ -33,6 +35,7 @@ from tfjob.local.pod_folder import pod_folder
 from tfjob.local.provenance import list_packages
 from tfjob.local.store import Run, Store, open_store
 from tfjob.local.tensorboard import Beside
+from tfjob.local.wakeups import Wakeups
 from tfjob.local.warm_start import WarmStart
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
@@ -42,6 +45,7 @@ from tfjob.plan.suspension import STOPPED, suspended
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.05
+"""Between two looks at replicas that are told to end."""
 
 
 class AlreadyDriven(Exception):
@@ -60,7 +64,7 @@ class Driver:
         attached: bool,
         lock: int | None = None,
         on_news: Callable[[News], None] | None = None,
-        settings: Settings | None = None,
+        settings: Settings = SETTINGS,
     ) -> None:
         self.home = home
         self.store = store
@@ -70,9 +74,11 @@ class Driver:
         self._lock = lock
         self._trouble = ""
         self._given_up = False
+        self._wakeups: Wakeups | None = None
         machine = machine_of(home, store, run)
         network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
+        self.cluster = cluster
         self.controller = Controller(cluster, settings)
         self.board = Beside(machine, run.folder, lambda news: cluster.publish(run.job, news))
         self.kubelet = Kubelet(
@@ -90,16 +96,22 @@ class Driver:
         with self._right_to_drive(), self._lifeline():
             self.store.set_attached(self.uid, attached=self.attached, boot=boot_id())
             packages = list_packages(self.folder)
+            wakeups = self._wakeups = Wakeups()
+            for folder in (self.home.database.parent, self.folder):
+                wakeups.watch(folder)
             controller = asyncio.create_task(self.controller.run())
             try:
                 while not (self._given_up or is_settled(self.store, self.uid)):
                     self._look(tick)
+                    self._watch_pods(wakeups)
+                    self.cluster.look()
                     if controller.done():
                         await controller
-                    await asyncio.sleep(TICK_SECONDS)
+                    await wakeups.pause()
                 if self.attached:
                     await self._stop_what_is_left(tick)
             finally:
+                wakeups.close()
                 self.board.close()
                 if self.kubelet.warm is not None:
                     self.kubelet.warm.close()
@@ -108,6 +120,7 @@ class Driver:
                     await controller
                 if packages is not None:
                     packages.wait()
+            self._tidy()
             tick()
 
     def stop(self, reason: str = STOPPED) -> None:
@@ -121,6 +134,8 @@ class Driver:
     def kill(self) -> None:
         """Ends every replica that is stopping at once."""
         self.kubelet.hurry = True
+        if self._wakeups:
+            self._wakeups.wake()
 
     def _look(self, tick: Callable[[], None]) -> None:
         try:
@@ -131,6 +146,16 @@ class Driver:
             # A full disk, mostly: what runs goes on, and the next look tries again.
             self._complain(error)
         tick()
+
+    def _watch_pods(self, wakeups: Wakeups) -> None:
+        """Looks again when a supervisor reports, ends, or writes to a log, and when a fork server is up."""
+        for folder in self.kubelet.warm.folders if self.kubelet.warm is not None else ():
+            wakeups.watch(folder)
+        for pod in self.store.children(Pod, self.uid):
+            folder = pod_folder(self.folder, pod)
+            wakeups.watch(folder)
+            for container in (*(pod.spec.get("initContainers") or ()), *(pod.spec.get("containers") or ())):
+                wakeups.watch(folder / "logs" / container["name"])
 
     def _complain(self, error: Exception) -> None:
         if str(error) != self._trouble:
@@ -149,6 +174,12 @@ class Driver:
                 self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=when)))
         if not pods:
             self.store.retire(self.uid)
+
+    def _tidy(self) -> None:
+        run = self.store.run(self.uid)
+        if run is not None:
+            with suppress(OSError, sqlite3.Error):
+                discard_unused(run.job, self.store, Claims(self.home.claims))
 
     async def _stop_what_is_left(self, tick: Callable[[], None]) -> None:
         """`cleanPodPolicy: None` keeps pods, but nothing outlives an attached run."""

@@ -65,7 +65,7 @@ class ForkServer:
         self._env = dict(env)
         self._idle = idle
         self._folders = home.fork_servers
-        self._folder = self._folders / _key(program, env)
+        self.folder = self._folders / _key(program, env)
         self._connection: socket.socket | None = None
         self._started = False
         self._deadline = 0.0  # when it must be up, once it was started or seen to start
@@ -74,7 +74,7 @@ class ForkServer:
         """Whether it can be asked now; starts it if there is none. Raises NotWarm if there will be none."""
         if self._connection is not None or self._connect():
             return True
-        if not pod_files.is_locked(str(self._folder / "lock")):
+        if not pod_files.is_locked(str(self.folder / "lock")):
             if self._started:
                 raise NotWarm(self._last_words())
             self._start()
@@ -126,7 +126,7 @@ class ForkServer:
 
     def _connect(self) -> bool:
         try:
-            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return False
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -150,19 +150,19 @@ class ForkServer:
         return answer
 
     def _start(self) -> None:
-        _remove_left(self._folders, but=self._folder)
+        _remove_left(self._folders, but=self.folder)
         if len(list_states(self._folders)) >= MOST:
             raise NotWarm(f"{MOST} fork servers are up already; `tfjob doctor` shows them")
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = pod_files.take_lock(str(self._folder))
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = pod_files.take_lock(str(self.folder))
         if lock is None:
             return  # another run starts it this very moment
-        pod_files.remove(str(self._folder / "state.json"))
-        write_whole(self._folder / "settings.json", json.dumps(self._settings()).encode())
+        pod_files.remove(str(self.folder / "state.json"))
+        write_whole(self.folder / "settings.json", json.dumps(self._settings()).encode())
         spare, output = os.pipe()
         try:
             started = subprocess.run(
-                [self._program, "-c", _text(), str(self._folder), str(lock), str(spare), process_title.ROOM],
+                [self._program, "-c", _text(), str(self.folder), str(lock), str(spare), process_title.ROOM],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -193,10 +193,10 @@ class ForkServer:
         }
 
     def _last_words(self) -> str:
-        if unfit := _state(self._folder).unfit:
+        if unfit := _state(self.folder).unfit:
             return unfit
         try:
-            lines = (self._folder / "log").read_text(errors="replace").split("\n")
+            lines = (self.folder / "log").read_text(errors="replace").split("\n")
         except OSError:
             lines = []
         last = next((line for line in reversed(lines) if line.strip()), "")

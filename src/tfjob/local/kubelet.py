@@ -5,6 +5,7 @@ It keeps nothing in memory that matters: a new one, after this process was kille
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,17 +26,20 @@ from tfjob.api.objects import (
 from tfjob.local import gpus, supervisor
 from tfjob.local.assembly import Machine, assemble
 from tfjob.local.driving import is_driven
+from tfjob.local.home import write_whole
 from tfjob.local.network import Network
 from tfjob.local.pod_folder import clean, pod_folder, sweep, was_launched
 from tfjob.local.references import MissingReference
 from tfjob.local.refusal import Refusal
 from tfjob.local.store import Run, Store
 from tfjob.local.volumes import VolumeError
-from tfjob.local.warm_start import COLD, HOW, WarmStart, launch_cold
+from tfjob.local.warm_start import COLD, HOW, WARM, WarmStart
 from tfjob.plan.actions import News
 from tfjob.plan.plan import is_finished
 from tfjob.plan.verdict import PEAK_MEMORY
 
+STARTS_AT_ONCE = 8
+"""Supervisors that start side by side: each is an interpreter, and more would only wait for the same cores."""
 RETRY_SECONDS = 2.0
 """How often a pod that could not be assembled is tried again."""
 STARTING_SECONDS = 0.5
@@ -66,6 +70,16 @@ class _Watched:
     told: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """A pod whose supervisor is starting."""
+
+    pod: Pod
+    folder: Path
+    watched: _Watched
+    process: subprocess.Popen[bytes]
+
+
 class Kubelet:
     """The pods of one run on this machine."""
 
@@ -94,6 +108,7 @@ class Kubelet:
     def sync(self) -> None:
         """One look at every pod: start, report, stop, remove; of many that are to start, some wait for the next."""
         until, started = time.monotonic() + STARTING_SECONDS, 0
+        begun: list[_Begun] = []
         for pod in self.store.children(Pod, self.run.job.metadata.uid):
             watched = self._watched.setdefault(pod.metadata.uid, _Watched())
             folder = pod_folder(self.run.folder, pod)
@@ -102,14 +117,19 @@ class Kubelet:
             elif pod.status.phase not in ("Succeeded", "Failed"):
                 if was_launched(folder):
                     self._report(pod, folder, watched)
-                elif not started or time.monotonic() < until:
-                    self._start(pod, folder, watched)
+                elif (not started or time.monotonic() < until) and (one := self._begin(pod, folder, watched)):
                     started += 1
+                    begun.append(one)
+                    if len(begun) == STARTS_AT_ONCE:
+                        self._finish(begun.pop(0))
+        for one in begun:
+            self._finish(one)
 
-    def _start(self, pod: Pod, folder: Path, watched: _Watched) -> None:
+    def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> _Begun | None:
+        """Starts a pod's supervisor, if the pod can start now."""
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:
-            return
+            return None
         watched.next_try = now.timestamp() + RETRY_SECONDS
         if self._shares_gpus():
             available = gpus.found(self.machine.environ)
@@ -117,7 +137,7 @@ class Kubelet:
             if gpus.HELD not in pod.metadata.annotations:
                 peers = self.store.children(Pod, self.run.job.metadata.uid)
                 self._store_status(pod, gpus.waiting(pod, peers, available), Report())
-                return
+                return None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         hosts = self.run.folder / "hosts"
         self.network.write_hosts(hosts)
@@ -127,25 +147,42 @@ class Kubelet:
             )
         except Refusal as refusal:
             self._wait(pod, _reason(refusal), str(refusal))
-            return
+            return None
         for note in ready.notes:
             self._tell(watched, News("Note", note))
         try:
-            if self.warm is None:
-                launch_cold(folder, ready)
-            elif how := self.warm.launch(folder, ready):
-                pod = self._started(pod, how)
-            else:
+            how = self.warm.launch(folder, ready) if self.warm is not None else ""
+            if how is None:
                 watched.next_try = 0.0  # its fork server comes up
-                return
-        except (OSError, supervisor.LaunchError) as error:
-            self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
-            return
-        watched.next_try = 0.0
-        self._report(pod, folder, watched)
+                return None
+            pod = self._noted(pod, how)
+            if how == WARM:
+                watched.next_try = 0.0
+                self._report(pod, folder, watched)
+                return None
+            write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
+            return _Begun(pod, folder, watched, supervisor.begin(folder, msgspec.json.encode(ready.secrets)))
+        except OSError as error:
+            self._not_started(pod, error)
+            return None
 
-    def _started(self, pod: Pod, how: str) -> Pod:
+    def _finish(self, begun: _Begun) -> None:
+        """Waits until a supervisor is in charge, and reports for the first time."""
+        try:
+            supervisor.await_lock(begun.process, begun.folder)
+        except OSError as error:
+            self._not_started(begun.pod, error)
+            return
+        begun.watched.next_try = 0.0
+        self._report(begun.pod, begun.folder, begun.watched)
+
+    def _not_started(self, pod: Pod, error: OSError) -> None:
+        self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
+
+    def _noted(self, pod: Pod, how: str) -> Pod:
         """The pod with a note of how it was started; a cold start is told, once for all replicas with that reason."""
+        if how == pod.metadata.annotations.get(HOW, ""):
+            return pod
         pod = replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, HOW: how}))
         self.store.update_child(pod)
         if how.startswith(COLD) and how not in self._told_cold:
@@ -184,8 +221,7 @@ class Kubelet:
         if self.warm is not None and report.fork_failed:
             self.warm.distrust(report.fork_failed)
         for reason in report.cold.values():
-            if pod.metadata.annotations.get(HOW) != f"{COLD}{reason}":
-                pod = self._started(pod, f"{COLD}{reason}")
+            pod = self._noted(pod, f"{COLD}{reason}")
         if identity:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:

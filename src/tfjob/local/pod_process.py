@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from .pod_spec import PodSpec, PodStatusFile, Secrets
 
 _SHM = "/dev/shm"  # noqa: S108 -- not ours to write: we cover it
-_TICK = 0.25  # seconds between looks at the lifeline and at the memory
+_TICK = 0.25  # seconds between looks at the memory, and at the lifeline where nobody tells of its end
+_LONG_TICK = 2.0  # the same where the kernel tells
+_MOMENT = 0.05  # a file's end is told just before its lock is free
 _KILL_PATIENCE = 2.0  # an init that does not answer for so long is killed itself
 
 
@@ -145,6 +147,7 @@ class PodProcess:
         self._stopped = False  # something ran when its end was asked for
         self._term = False  # SIGTERM has come and waits to be heard
         self._next_tick = 0.0
+        self._lifeline_tick = _TICK
 
     # The start
 
@@ -173,7 +176,23 @@ class PodProcess:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for ignored in (signal.SIGINT, signal.SIGHUP):
             signal.signal(ignored, signal.SIG_IGN)
+        self._watch_lifeline()
         self._write_status()
+
+    def _watch_lifeline(self) -> None:
+        if not self.spec["lifeline"] or sys.platform != "linux":
+            return
+        try:
+            changes = syscalls.inotify()
+            syscalls.inotify_watch(changes, os.path.dirname(self.spec["lifeline"]))
+        except OSError:
+            return  # the limits of this user
+        self._lifeline_tick = _LONG_TICK
+        self.watch(changes, lambda _: self._on_change(changes))
+
+    def _on_change(self, changes: int) -> None:
+        os.read(changes, 65536)
+        self._next_tick = min(self._next_tick, time.monotonic() + _MOMENT)
 
     def _make_volumes(self) -> None:
         for volume in self.spec["tmpfs"]:
@@ -245,7 +264,8 @@ class PodProcess:
         for member in self._members:
             member.tick(now)
         if now >= self._next_tick:
-            self._next_tick = now + _TICK
+            polls = self._dirty or any(member.polls_memory for member in self._members)
+            self._next_tick = now + (_TICK if polls else self._lifeline_tick)
             if self.spec["lifeline"] and not self._stopping and not pod_files.is_locked(self.spec["lifeline"]):
                 self._reason = "ControllerGone"
                 self._message = "the tool that ran this pod is gone"

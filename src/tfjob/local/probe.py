@@ -18,6 +18,7 @@ from . import bind_rewrite, cgroups, supervisor, syscalls
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from .pod_spec import Level
 
@@ -51,12 +52,35 @@ class Capabilities:
         return list(vars(self).values())
 
 
-def probe() -> Capabilities:
-    """Try everything, in a process of its own (about 0.1 s)."""
-    command = [sys.executable, "-I", "-S", "-c", supervisor.program("probe", "print_problems")]
+class Probing:
+    """The probe at work, in a process of its own (about 0.1 s), so that a command can do something else meanwhile."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-S", "-c", supervisor.program("probe", "print_problems")]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
+
+    def problems(self) -> dict[str, list[Any]]:
+        """What it found; raises what goes wrong with a process."""
+        output, _ = self._process.communicate(timeout=60)
+        found: dict[str, list[Any]] = json.loads(output)
+        return found
+
+
+_begun: list[Probing] = []
+
+
+def begin() -> None:
+    """Start the probe ahead of the next call of `probe`."""
     try:
-        run = subprocess.run(command, capture_output=True, timeout=60, cwd="/", check=True)
-        problems = json.loads(run.stdout)
+        _begun.append(Probing())
+    except OSError:
+        pass  # `probe` tries again, and says what is wrong
+
+
+def probe() -> Capabilities:
+    """Try everything, in a process of its own."""
+    try:
+        problems = (_begun.pop() if _begun else Probing()).problems()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         problems = {name: [0, f"the probe failed: {error}"] for name in _PROBES}
     return Capabilities(

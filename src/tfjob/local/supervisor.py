@@ -36,6 +36,11 @@ def program(module: str, function: str) -> str:
 
 def launch(pod_dir: PathLike, secrets: bytes, python: str = sys.executable) -> None:
     """Start the supervisor of a pod directory, detached; returns once it holds its lock, or raises LaunchError."""
+    await_lock(begin(pod_dir, secrets, python), pod_dir)
+
+
+def begin(pod_dir: PathLike, secrets: bytes, python: str = sys.executable) -> subprocess.Popen[bytes]:
+    """Start the supervisor of a pod directory without waiting for it, so that several can start at once."""
     with open(f"{pod_dir}/supervisor.err", "ab") as errors:
         process = subprocess.Popen(
             command(pod_dir, python),
@@ -46,8 +51,20 @@ def launch(pod_dir: PathLike, secrets: bytes, python: str = sys.executable) -> N
             env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
             cwd="/",
         )
+    assert process.stdin is not None
     try:
-        answer, _ = process.communicate(secrets, timeout=_LAUNCH_TIMEOUT)
+        with process.stdin as pipe:
+            pipe.write(secrets)
+    except BrokenPipeError:
+        pass  # it is dead: whoever waits for it hears why
+    process.stdin = None
+    return process
+
+
+def await_lock(process: subprocess.Popen[bytes], pod_dir: PathLike) -> None:
+    """Wait until a supervisor that was begun holds its lock; raises LaunchError if it does not come to that."""
+    try:
+        answer, _ = process.communicate(timeout=_LAUNCH_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()

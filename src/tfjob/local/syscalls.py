@@ -199,3 +199,19 @@ def bind_socket(fd: int, address: bytes) -> int:
     if _libc.bind(fd, address, len(address)) == 0:
         return 0
     return ctypes.get_errno()
+
+
+# Changes of files
+
+_IN_MODIFY, _IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_CREATE, _IN_ONLYDIR = 0x2, 0x8, 0x80, 0x100, 0x1000000
+
+
+def inotify() -> int:
+    """A descriptor that becomes readable when something in a watched folder changes."""
+    return _checked("inotify_init1", _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+
+
+def inotify_watch(fd: int, folder: str) -> None:
+    """Report files of a folder that are written, made, moved there, or closed by a writer, as by its death."""
+    mask = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_CREATE | _IN_ONLYDIR
+    _checked(f"inotify_add_watch({folder})", _libc.inotify_add_watch(fd, _path(folder), mask))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from tfjob.api.objects import Pod
 from tfjob.local.store import Store
 
 
-def claim_users(store: Store) -> dict[tuple[str, str], list[str]]:
-    """By namespace and claim, the pods that may be reading or writing it now."""
+def claim_users(store: Store, name: str = "") -> dict[tuple[str, str], list[str]]:
+    """By namespace and claim, the pods that may be reading or writing it now; of one name, or of all."""
     users: dict[tuple[str, str], list[str]] = {}
-    for run in store.runs(current=True):
-        for pod in store.children(Pod, run.job.metadata.uid):
-            if pod.status.phase in ("Succeeded", "Failed"):
-                continue
-            for volume in pod.spec.get("volumes") or ():
-                claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-                if claim:
-                    users.setdefault((pod.metadata.namespace, claim), []).append(pod.metadata.name)
+    for pod in store.pods(name):
+        if pod.status.phase in ("Succeeded", "Failed"):
+            continue
+        for volume in pod.spec.get("volumes") or ():
+            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if claim:
+                users.setdefault((pod.metadata.namespace, claim), []).append(pod.metadata.name)
     return users

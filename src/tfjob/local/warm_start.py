@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tfjob.api.objects import Pod
-from tfjob.local import gpus, supervisor
+from tfjob.local import gpus
 from tfjob.local.assembly import Assembled, Machine
 from tfjob.local.fork_servers import ForkServer, NotWarm
 from tfjob.local.home import Home, write_whole
@@ -34,7 +34,10 @@ class WarmStart:
         self._distrust = ""
 
     def launch(self, folder: Path, ready: Assembled) -> str | None:
-        """Starts a pod's supervisor; how, as the annotation says it, or None if its fork server is not up yet."""
+        """Starts a pod's supervisor by a fork, if it may: how the pod starts, as the annotation says it.
+
+        Nothing was started if that is cold, or None because its fork server is not up yet.
+        """
         try:
             server = self._server(ready)
             if server is None:
@@ -42,13 +45,17 @@ class WarmStart:
             write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
             server.launch(folder, msgspec.json.encode(ready.secrets))
         except NotWarm as error:
-            launch_cold(folder, ready)
             return f"{COLD}{error}"
         return WARM
 
     def distrust(self, reason: str) -> None:
         """From now on every start of this run is cold."""
         self._distrust = self._distrust or reason
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where its fork servers tell that they are up."""
+        return [server.folder for server in self._servers.values()]
 
     def close(self) -> None:
         """Lets go of the fork servers."""
@@ -88,12 +95,6 @@ class WarmStart:
             gpus=self._gpus and env.get(gpus.VISIBLE) not in ("", gpus.NONE),
             linux=sys.platform == "linux",
         )
-
-
-def launch_cold(folder: Path, ready: Assembled) -> None:
-    """Starts a pod's supervisor from nothing."""
-    write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
-    supervisor.launch(folder, msgspec.json.encode(ready.secrets))
 
 
 def how(pod: Pod) -> str:

@@ -16,6 +16,7 @@ from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
 from tfjob.plan import parameter_server
 from tfjob.plan.accelerators import Accelerator, equipped
 from tfjob.plan.attempts import ATTEMPT
+from tfjob.plan.job_storage import with_storage
 from tfjob.plan.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.pod_groups import pod_annotations, pod_labels, scheduler_name
 from tfjob.plan.tasks import Task, policy_of, replicas_of
@@ -36,7 +37,8 @@ class Settings:
     `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case means Volcano,
     any other name one with the coscheduling plugin of scheduler-plugins, no name that there is none.
     `accelerators` says by resource name what pods need that ask for it. Default parameter servers run in `tf_image`
-    where a job names none, and run `server_program` in place of ours if there is one.
+    where a job names none, and run `server_program` in place of ours if there is one. With `storage_for_all` a job
+    has storage of its own even if it does not name the volume.
     """
 
     cluster_domain: str = ""
@@ -47,6 +49,7 @@ class Settings:
     tf_image: str = ""
     server_program: str = ""
     tensorboard_image: str = TENSORBOARD_IMAGE
+    storage_for_all: bool = False
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:
@@ -143,6 +146,7 @@ def _pod_spec(
 ) -> dict[str, Any]:
     """The template's spec with what the operator adds; the rest is shared with the template, which nobody changes."""
     given, _ = equipped(template.get("spec") or {}, settings.accelerators)
+    given = with_storage(job, task, given, for_all=settings.storage_for_all)
     main, everywhere = main_template_container({"spec": given}), origin(job).tf_config_in_every_container
     spec = {**given, "restartPolicy": pod_restart_policy(job, task)}
     if settings.gang_scheduler and not given.get("schedulerName"):

@@ -1,0 +1,145 @@
+"""A training script as a manifest: which script with which arguments, how many of each replica, a name; pure.
+
+    documents(Script("train.py", ["--epochs", "3"]), Counts(workers=2, chief=True), "train", image)
+
+Every replica runs the script; TF_CONFIG tells it who it is.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from tfjob.api.types import API_VERSION, CHIEF, CONTAINER_NAME, EVALUATOR, KIND, PS, WORKER
+from tfjob.api.validation import possible_name
+
+IMAGE = "tensorflow/tensorflow"
+"""What a script's manifest names where nobody says another image; on a laptop it stands for the Python there."""
+LONGEST_NAME = 40
+"""Of a name made from a script's: the names of its replicas are longer."""
+SCRIPT_FOLDER = "/opt/tfjob-script"
+"""Where a script lies that came into its container by a ConfigMap."""
+MOST_BYTES = 1_000_000
+"""Of such a script: Kubernetes takes a ConfigMap of 1 MiB in all."""
+BACKOFF_LIMIT = 3
+GRACE_SECONDS = 10
+"""TensorFlow takes a note of SIGTERM and trains on: the usual 30 s would be waited for in vain."""
+
+
+class Impossible(Exception):
+    """What is asked for makes no job; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many replicas of each type; `workers` is None where nobody said."""
+
+    workers: int | None = None
+    ps: int = 0
+    chief: bool = False
+    evaluators: int = 0
+
+    def by_type(self) -> dict[str, int]:
+        """The types that have replicas. One worker is the least; a chief may train alone, unless there are servers."""
+        workers = self.workers
+        if workers is None:
+            workers = 0 if self.chief and not self.ps else 1
+        if self.evaluators > 1:
+            raise Impossible(f"--evaluator {self.evaluators}: a job has at most one", "Write --evaluator 1.")
+        if not workers and self.ps:
+            raise Impossible("--ps needs workers: parameter servers only keep what these learn", "Add --workers 1.")
+        if not workers and not self.chief:
+            raise Impossible("--workers 0: nobody would train", "Add --chief, or ask for a worker.")
+        counts = {CHIEF: int(self.chief), WORKER: workers, PS: self.ps, EVALUATOR: self.evaluators}
+        return {name: count for name, count in counts.items() if count}
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script as its replicas find it, from their working folder; with `text` it comes along in a ConfigMap."""
+
+    path: str
+    arguments: Sequence[str] = ()
+    text: str | None = None
+
+
+def name_of(path: str) -> str:
+    """A job's name for a script: `src/train_mnist.py` is `train-mnist`."""
+    return possible_name(PurePosixPath(path).stem)[:LONGEST_NAME].rstrip("-") or "job"
+
+
+def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:
+    """The manifest's documents: the job, and the ConfigMap that it needs. Raises Impossible."""
+    specs = {
+        kind: {"replicas": count, "restartPolicy": "ExitCode", "template": {"spec": _pod(script, name, image or IMAGE)}}
+        for kind, count in counts.by_type().items()
+    }
+    job = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "spec": {"runPolicy": {"backoffLimit": BACKOFF_LIMIT}, "tfReplicaSpecs": specs},
+    }
+    if script.text is None:
+        return [job]
+    content = {PurePosixPath(script.path).name: script.text}
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _config_map_name(name)}, "data": content},
+        job,
+    ]
+
+
+def _pod(script: Script, name: str, image: str) -> dict[str, Any]:
+    path = script.path if script.text is None else f"{SCRIPT_FOLDER}/{PurePosixPath(script.path).name}"
+    words = [path, *script.arguments]
+    container: dict[str, Any] = {
+        "name": CONTAINER_NAME,
+        "image": image,
+        "command": ["python", *(_unexpanded(word) for word in words)],
+    }
+    pod: dict[str, Any] = {"terminationGracePeriodSeconds": GRACE_SECONDS, "containers": [container]}
+    if script.text is not None:
+        container["volumeMounts"] = [{"name": "script", "mountPath": SCRIPT_FOLDER}]
+        pod["volumes"] = [{"name": "script", "configMap": {"name": _config_map_name(name)}}]
+    return pod
+
+
+def _config_map_name(name: str) -> str:
+    return f"{name}-script"
+
+
+def _unexpanded(word: str) -> str:
+    """The word as a manifest writes it, where `$(VAR)` is a variable and `$$` a single `$`."""
+    return word.replace("$", "$$") if "$(" in word or "$$" in word else word
+
+
+def alone(text: str, beside: Collection[str]) -> None:
+    """Raises Impossible for a script that cannot travel as one file; `beside` are the names of the modules near it."""
+    if len(text.encode()) > MOST_BYTES:
+        raise Impossible(f"it is larger than {MOST_BYTES:,} bytes, which a ConfigMap cannot take")
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise Impossible(f"it is no Python: {error}") from None
+    needed = sorted(_imported(tree) & set(beside))
+    if needed:
+        raise Impossible(f"it imports {', '.join(needed)}, which would not travel with it")
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    """The first names of all modules that a script imports, wherever it does."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found

@@ -1,0 +1,101 @@
+"""A script as a manifest: the replicas that counts come to, and what travels."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tfjob.api import manifest
+from tfjob.api.script_job import MOST_BYTES, Counts, Impossible, Script, alone, documents, name_of
+
+COUNTS = {
+    "nothing said: one worker": (Counts(), {"Worker": 1}),
+    "workers without a chief": (Counts(workers=3), {"Worker": 3}),
+    "a chief alone": (Counts(chief=True), {"Chief": 1}),
+    "a chief beside workers": (Counts(workers=2, chief=True), {"Chief": 1, "Worker": 2}),
+    "servers need somebody who trains": (Counts(ps=2), {"Worker": 1, "PS": 2}),
+    "also where a chief hands out the steps": (Counts(ps=1, chief=True), {"Chief": 1, "Worker": 1, "PS": 1}),
+    "an evaluator trains nothing": (Counts(evaluators=1), {"Worker": 1, "Evaluator": 1}),
+    "everything": (Counts(2, 1, True, 1), {"Chief": 1, "Worker": 2, "PS": 1, "Evaluator": 1}),
+    "no workers, but a chief": (Counts(workers=0, chief=True), {"Chief": 1}),
+}
+IMPOSSIBLE = {
+    "nobody trains": (Counts(workers=0), "nobody would train"),
+    "servers without workers": (Counts(workers=0, ps=1, chief=True), "--ps needs workers"),
+    "two evaluators": (Counts(evaluators=2), "at most one"),
+}
+NAMES = {
+    "train.py": "train",
+    "src/train_mnist.py": "train-mnist",
+    "2nd.py": "job-2nd",
+    "Größe.py": "gro-e",
+    "__main__.py": "main",
+    "日本.py": "job",
+    f"{'x' * 39}_{'y' * 40}.py": "x" * 39,
+}
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_counts_come_to_replicas(case: str) -> None:
+    counts, replicas = COUNTS[case]
+    assert counts.by_type() == replicas
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_counts_that_make_no_job_are_refused(case: str) -> None:
+    counts, words = IMPOSSIBLE[case]
+    with pytest.raises(Impossible, match=words):
+        counts.by_type()
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_a_job_is_called_like_its_script(path: str) -> None:
+    assert name_of(path) == NAMES[path]
+
+
+@pytest.mark.parametrize("script", [Script("train.py", ["--epochs", "3"]), Script("train.py", text="print(1)\n")])
+@pytest.mark.parametrize("case", COUNTS)
+def test_every_manifest_is_valid(case: str, script: Script) -> None:
+    """In its text too: what is printed is what runs."""
+    counts, replicas = COUNTS[case]
+    loaded = manifest.load(yaml.safe_dump_all(documents(script, counts, "train")), "train.yaml")
+    assert not loaded.problems
+    (job,) = loaded.jobs
+    assert {name: spec.replicas for name, spec in job.spec.tf_replica_specs.items()} == replicas
+    assert len(loaded.objects) == (script.text is not None)
+
+
+def test_an_argument_reaches_the_script_as_it_was_written() -> None:
+    """A manifest would read $(HOME) as a variable and $$ as a single $."""
+    (job,) = documents(Script("train.py", ["$(HOME)", "$$", "$HOME", "a b"]), Counts(), "train")
+    command = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
+    assert command == ["python", "train.py", "$$(HOME)", "$$$$", "$HOME", "a b"]
+
+
+def test_a_script_that_travels_is_mounted_where_the_command_looks_for_it() -> None:
+    config_map, job = documents(Script("src/train.py", text="print(1)\n"), Counts(), "train", "image:1")
+    pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert config_map["data"] == {"train.py": "print(1)\n"}
+    assert pod["volumes"] == [{"name": "script", "configMap": {"name": config_map["metadata"]["name"]}}]
+    assert container["command"][1] == f"{container['volumeMounts'][0]['mountPath']}/train.py"
+    assert container["image"] == "image:1"
+
+
+TRAVELLERS = {
+    "too large": (f"x = '{'x' * MOST_BYTES}'", set[str](), "larger than"),
+    "no Python": ("x = (", set[str](), "no Python"),
+    "a module beside it": ("import os\nimport model", {"model"}, "imports model"),
+    "inside a function": ("def main():\n    from model.layers import one", {"model"}, "imports model"),
+}
+
+
+@pytest.mark.parametrize("case", TRAVELLERS)
+def test_what_is_more_than_one_small_file_does_not_travel(case: str) -> None:
+    text, beside, words = TRAVELLERS[case]
+    with pytest.raises(Impossible, match=words):
+        alone(text, beside)
+
+
+def test_a_script_that_imports_only_what_is_installed_travels() -> None:
+    alone("import os\nimport tensorflow as tf\nfrom . import something", {"model", "data"})

@@ -1,0 +1,116 @@
+"""A short option means the same wherever it is; every command has examples, `-v` and `--no-color`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from command_line import MANIFESTS, CommandLine
+from pseudo_terminal import PseudoTerminal
+from tfjob.cli.common_options import TALKATIVE
+from tfjob.cli.examples import EXAMPLES
+from tfjob.cli.main import COMMANDS, cli
+
+MEANINGS = {
+    "-A": {"--all-namespaces"},
+    "-a": {"--all"},
+    "-c": {"--container"},
+    "-d": {"--detach"},
+    "-f": {"--follow", "--force"},  # a log is followed, a file written over: no command has both
+    "-h": {"--help"},
+    "-n": {"--namespace"},
+    "-o": {"--output"},
+    "-p": {"-p", "--previous"},  # KEY=VALUE where a manifest is read; kubectl's letter in `logs`
+    "-q": {"--quiet"},
+    "-v": {"--verbose"},
+    "-w": {"--watch"},
+    "-y": {"--yes"},
+}
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command that can be called, by how it is called."""
+    context = click.Context(cli, info_name="tfjob")
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", one) for inner, one in command.commands.items())
+        else:
+            yield name, command
+
+
+ALL = dict(commands())
+
+
+def options(command: click.Command) -> Iterator[click.Option]:
+    context = click.Context(command, help_option_names=["-h", "--help"])
+    yield from (one for one in command.get_params(context) if isinstance(one, click.Option))
+
+
+def test_a_short_option_means_the_same_everywhere() -> None:
+    found: dict[str, set[str]] = {}
+    for path, command in ALL.items():
+        for option in options(command):
+            for short in (word for word in option.opts if len(word) == 2):
+                found.setdefault(short, set()).add(max(option.opts, key=len))
+                assert len([one for one in options(command) if short in one.opts]) == 1, f"{path} {short}"
+    assert found == MEANINGS
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_a_command_has_what_all_have(path: str) -> None:
+    """Where it names a job it can be told the place and the namespace; what prints something can print JSON."""
+    words = {word for option in options(ALL[path]) for word in option.opts}
+    assert {"-v", "--verbose", "--no-color", "-h", "--help"} <= words
+    assert ("-q" in words) == (path in TALKATIVE)
+    if any(parameter.name in ("job", "jobs") for parameter in ALL[path].params):
+        assert {"--on", "-n"} <= words
+    for option in options(ALL[path]):
+        if "-o" in option.opts:
+            assert isinstance(option.type, click.Choice)
+            assert {"json", "yaml"} <= set(option.type.choices)
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_the_examples_of_a_command_are_calls_of_it(path: str) -> None:
+    assert EXAMPLES[path]
+    for line, words in EXAMPLES[path]:
+        assert words
+        called = shlex.split(line.removeprefix('eval "$(').removesuffix(')"').partition(" >")[0])
+        assert called[: 1 + len(path.split())] == ["tfjob", *path.split()]
+        ALL[path].make_context(path, called[1 + len(path.split()) :])
+
+
+def test_examples_belong_to_commands() -> None:
+    assert set(EXAMPLES) == set(ALL)
+
+
+@pytest.mark.parametrize(("words", "env"), [((), {"NO_COLOR": "1"}), (("--no-color",), {}), ((), {"NO_COLOR": ""})])
+@pytest.mark.parametrize("command", ["status fails", "status nothing"])
+def test_colours_are_for_terminals_that_want_them(
+    finished: CommandLine, command: str, words: tuple[str, ...], env: dict[str, str]
+) -> None:
+    plain = bool(words or env.get("NO_COLOR"))
+    call = [*finished.tool.command, *command.split(), *words]
+    with PseudoTerminal(call, {**finished.environment(), "TERM": "xterm", **env}, MANIFESTS) as terminal:
+        terminal.finish()
+    assert ("\x1b[" in terminal.shown) != plain, terminal.shown
+
+
+def test_quiet_commands_print_what_a_script_needs(cli: CommandLine) -> None:
+    assert cli("submit", "hello.yaml", "-q") == "hello\n"
+    assert cli("wait", "hello", "-q") == ""
+    assert cli("ps", "-q") == "hello\n"
+    assert cli("run", "hello.yaml", "-q").startswith("hello succeeded in ")
+    assert cli("delete", "hello", "-q") == ""
+    assert cli("check", "hello.yaml", "-q") == ""
+
+
+def test_a_verbose_command_says_on_stderr_what_it_found(empty: CommandLine) -> None:
+    done = empty.run("run", "--dry-run", "hello.yaml", "-v")
+    assert "project folder" in done.stderr
+    assert "project folder" not in empty("run", "--dry-run", "hello.yaml")
