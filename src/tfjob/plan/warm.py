@@ -29,7 +29,7 @@ READ_AT_IMPORT_PREFIXES = (
     *("PILLOW_", "PSUTIL_", "WRAPT_", "TEST_", "_PYTHON"),
 )
 """What an interpreter, the loader, TensorFlow and the libraries under it read when they start."""
-HARMLESS_LATER = frozenset({"TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "TMPDIR", "TMP", "TEMP"})
+HARMLESS_LATER = frozenset({"TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "GRPC_FAIL_FAST", "TMPDIR", "TMP", "TEMP"})
 """A program may set these itself: how much is logged changes no result, the others are read when needed."""
 
 KNOWN_PYTHON_VARIABLES = frozenset(
