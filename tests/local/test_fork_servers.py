@@ -16,6 +16,7 @@ from installed import Installed
 from local.pod_harness import Place, Pods, at
 from local.warm_pods import WarmPods, gone, until_ready, warm_pods, why_not
 from tfjob.local import processes
+from tfjob.local.fork_servers import NotWarm
 
 HERE = at([Place("full", "root" if os.geteuid() == 0 else "user")])
 
@@ -141,6 +142,30 @@ def test_an_import_that_makes_forks_unsafe_is_refused(warm: WarmPods, text: str,
     warm.have(text)
     assert reason in why_not(warm.server())
     assert warm.states() == []
+
+
+@HERE
+def test_one_that_was_ended_is_started_anew(warm: WarmPods, tmp_path: Path) -> None:
+    """The start that finds it gone is told why it is not warm; the next one is."""
+    server = warm.server()
+    until_ready(server)
+    (first,) = warm.states()
+    warm.end()
+    assert gone(first.pid)
+    with pytest.raises(NotWarm, match="does not answer"):
+        server.launch(tmp_path, b"{}")
+    until_ready(server)
+    (second,) = warm.states()
+    assert second.pid != first.pid
+    server.close()
+
+
+@HERE
+def test_where_nothing_can_be_written_there_is_none(warm: WarmPods) -> None:
+    shutil.rmtree(warm.home.path)
+    warm.home.path.write_text("not a folder")
+    assert why_not(warm.server()).startswith("its fork server cannot be started: ")
+    warm.home.path.unlink()
 
 
 @HERE

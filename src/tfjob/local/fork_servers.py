@@ -74,10 +74,13 @@ class ForkServer:
         """Whether it can be asked now; starts it if there is none. Raises NotWarm if there will be none."""
         if self._connection is not None or self._connect():
             return True
-        if not pod_files.is_locked(str(self.folder / "lock")):
-            if self._started:
-                raise NotWarm(self._last_words())
-            self._start()
+        try:
+            if not pod_files.is_locked(str(self.folder / "lock")):
+                if self._started:
+                    raise NotWarm(self._last_words())
+                self._start()
+        except OSError as error:
+            raise NotWarm(f"its fork server cannot be started: {error}") from None
         self._deadline = self._deadline or time.monotonic() + START_SECONDS
         if time.monotonic() > self._deadline:
             raise NotWarm(f"its fork server was not ready in {START_SECONDS:g} s")
@@ -135,6 +138,7 @@ class ForkServer:
             connection.connect(f"/proc/self/fd/{folder}/socket")  # a path of any depth fits
             self._connection = connection
             if "pid" in self._hear():
+                self._started, self._deadline = False, 0.0  # should it end, another one may be started
                 return True
         except OSError:
             pass
@@ -176,8 +180,8 @@ class ForkServer:
             self._started = True
             if started.returncode:
                 raise NotWarm(os.read(spare, 4096).decode(errors="replace").strip().rpartition("\n")[2])
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NotWarm(f"{self._program} cannot be started: {error}") from None
+        except subprocess.TimeoutExpired:
+            raise NotWarm(f"{self._program} did not start in {START_SECONDS:g} s") from None
         finally:
             for fd in (lock, spare, output):
                 os.close(fd)

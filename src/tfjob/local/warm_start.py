@@ -76,7 +76,9 @@ class WarmStart:
         key = (program, tuple(read_at_import(env).items()))
         if key in self._refused:
             raise NotWarm(self._refused[key])
-        server = self._servers.setdefault(key, ForkServer(self._home, program, dict(key[1]), self._idle))
+        if key not in self._servers:
+            self._servers[key] = ForkServer(self._home, program, dict(key[1]), self._idle)
+        server = self._servers[key]
         try:
             return server if server.ready() else None
         except NotWarm as error:
