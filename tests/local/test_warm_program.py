@@ -29,6 +29,7 @@ print(sorted((name, value) for name, value in os.environ.items() if name != 'TFJ
 print(open('/proc/self/comm').read(), open('/proc/self/cmdline', 'rb').read().rstrip(bytes(1)).split(bytes(1)))
 print(socket.gethostname() == platform.node(), tempfile.gettempdir(), time.tzname, threading.active_count())
 print(sys.getrecursionlimit(), gc.isenabled(), gc.get_threshold(), threading.current_thread().name)
+print(sorted({entry.split(b'=')[0] for entry in open('/proc/self/environ', 'rb').read().split(bytes(1)) if entry}))
 print(os.environ['TFJOB_POD'].encode() in open('/proc/self/environ', 'rb').read())
 """,
     "exit-3": "import sys; print('partial', end=''); sys.exit(3)",

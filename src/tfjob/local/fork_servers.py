@@ -170,7 +170,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**self._env, "PATH": os.defpath, processes.MARK: process_title.BLANK_MARK},
+                env={**self._env, processes.MARK: process_title.BLANK_MARK},
                 cwd="/",
                 start_new_session=True,
                 pass_fds=[lock, spare],

@@ -1,4 +1,4 @@
-"""What other processes read about this one in /proc: its words, and the mark of its pod.
+"""What other processes read about this one in /proc: its words, its variables and among them the mark of its pod.
 
 Both lie in memory that a process is born with. A forked one writes over its copy, as far as there is room, so that it
 looks like one that was started by itself and is found by its pod's mark.
@@ -13,8 +13,8 @@ from . import processes
 
 ROOM = " " * 2048
 """A last word for a process whose forks will write over its words."""
-BLANK_MARK = "0" * 64
-"""The value of the mark in a process whose forks will write over it."""
+BLANK_MARK = "0" * 98304
+"""The value of the mark in a process whose forks will write their variables over it."""
 
 _ARG_START, _ENV_START = 45, 47  # fields of stat, counted from the state; the ends follow
 
@@ -27,14 +27,20 @@ def show_words(argv: list[str]) -> None:
         ctypes.memmove(start, words[: length - 1].ljust(length, b"\0"), length)
 
 
-def show_mark(uid: str) -> None:
-    """Show the mark of this pod, in a process that was born with a blank one; without /proc nothing changes."""
+def show_variables(env: dict[str, str]) -> None:
+    """Show these, the mark first, in a process that was born with a blank one; without /proc nothing changes.
+
+    What else it was born with stays: libraries may hold on to it, and it says the same.
+    """
     start, length = _born_with(_ENV_START)
     blank = f"{processes.MARK}={BLANK_MARK}".encode()
     at = ctypes.string_at(start, length).find(blank) if length else -1
     if at >= 0:
-        mark = f"{processes.MARK}={uid}".encode()
-        ctypes.memmove(start + at, mark[: len(blank)].ljust(len(blank), b"\0"), len(blank))
+        room = b""
+        for name in sorted(env, key=lambda name: name != processes.MARK):
+            entry = os.fsencode(f"{name}={env[name]}") + b"\0"
+            room += entry if len(room) + len(entry) <= len(blank) else b""
+        ctypes.memmove(start + at, room.ljust(len(blank), b"\0"), len(blank))
 
 
 def _born_with(field: int) -> tuple[int, int]:

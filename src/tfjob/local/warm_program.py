@@ -125,7 +125,7 @@ def _renew_interpreter(plan: container.Plan, script: str) -> None:
     main.__annotations__ = {}
     sys.modules["__main__"] = main
     process_title.show_words(plan.argv)
-    process_title.show_mark(plan.uid)
+    process_title.show_variables(dict(os.environ))
     syscalls.set_process_name(os.path.basename(plan.argv[0]))
 
 
