@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -13,24 +14,45 @@ import pytest
 
 SHARED = ("installed_wheel", "released", "finished", "running")
 """Fixtures that take seconds to make, once in a process: the tests of each stay together."""
-INDEPENDENT = ("cli", "docs", "documents", "faults", "local", "training")
+INDEPENDENT = ("cli", "development", "docs", "documents", "faults", "local", "plan", "training")
 """Rooms whose other tests go wherever there is room; elsewhere those of a file stay together."""
+
+TRAININGS = "trainings"
+"""The group of all tests with real TensorFlow: one after another, since each could use all cores, but beside others,
+since it also waits: for peers, for restarts, for their delays."""
+LONGEST = (
+    TRAININGS,
+    "installed_wheel",
+    "released",
+    "test_commands_nodes.py",
+    "test_commands_control_plane.py",
+    "test_server_installation.py",
+    "test_server_versions.py",
+    "test_chart_server.py",
+)
+"""Groups of few tests that take long: begun first, so that none of them is what all others wait for at the end."""
 
 _LOCK = pytest.StashKey[Any]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "alone: no other test runs meanwhile, because it needs the cores for itself")
+    config.addinivalue_line("markers", "alone: no other test runs meanwhile, because it needs the machine for itself")
+    # xdist would put the groups in another order than ours: a process that is given one of tests that run alone waits
+    # for all others before each of them.
+    config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("tensorflow"):
-            item.add_marker(pytest.mark.alone)
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    # Last, when nobody has anything else to do.
-    items.sort(key=_is_alone)
+    groups = {item: _group(item) for item in items}
+    sizes = Counter(groups.values())
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    # Large groups before small ones; tests that run alone last, when nobody has anything else to do.
+    ranks = {
+        group: (LONGEST.index(group) if group in LONGEST else len(LONGEST), -size) for group, size in sizes.items()
+    }
+    items.sort(key=lambda item: (_is_alone(item), ranks[groups[item]]))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -47,7 +69,13 @@ def _is_alone(item: pytest.Item) -> bool:
 
 
 def _group(item: pytest.Item) -> str:
-    """The name that the tests of one process have in common."""
+    """The name that the tests of one process have in common; those of a place that run alone have their own."""
+    return f"{_place(item)} alone" if _is_alone(item) else _place(item)
+
+
+def _place(item: pytest.Item) -> str:
+    if item.get_closest_marker("tensorflow"):
+        return TRAININGS
     callspec = getattr(item, "callspec", None)
     if callspec and "cluster" in callspec.params:
         return f"{item.path.name} {callspec.params['cluster']}"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from conformance.standin_image import interpreter
 from tfjob import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -19,6 +20,11 @@ SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src", "tools", "devcluster
 def release(output: Path, *words: str, sources: Path = ROOT) -> str:
     """Makes a release of sources into a folder; returns what the command printed."""
     return _run(sources, "release.py", "--output", str(output), *words)
+
+
+def release_with_operator(output: Path, sources: Path = ROOT) -> None:
+    """The same with the operator's image, whose interpreter is taken from the cache as it was made before."""
+    release(output, "--images", "operator", "--base", str(interpreter()), sources=sources)
 
 
 def next_version(folder: Path) -> Path:

@@ -1,6 +1,6 @@
 """TensorFlow's place in an image of the tests, which has this file as `tensorflow`: a server that only listens.
 
-write(archive)    the image: this, and a program that makes the tasks of a job meet
+write(archive, name)    the image: this, and a program that makes the tasks of a job meet
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-IMAGE = "localhost/standin-tensorflow:1"
 
 
 class Server:
@@ -33,7 +31,7 @@ distribute = SimpleNamespace(Server=Server)
 train = SimpleNamespace(ClusterSpec=dict)
 
 
-def write(archive: Path) -> None:
+def write(archive: Path, name: str) -> None:
     """Writes the image as an OCI archive."""
     from conformance.standin_image import interpreter
     from devcluster import images
@@ -44,4 +42,4 @@ def write(archive: Path) -> None:
     files[f"{library.relative_to(root)}/site-packages/tensorflow.py"] = Path(__file__)
     program = Path(__file__).parents[1] / "src" / "tfjob" / "operator" / "meeting.py"
     files["opt/meeting.py"] = program
-    images.write(archive, IMAGE, files, ["python", "/opt/meeting.py"], folders=("tmp",))
+    images.write(archive, name, files, ["python", "/opt/meeting.py"], folders=("tmp",))

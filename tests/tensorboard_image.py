@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from devcluster.cache import built
+from devcluster.images import config_of
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [ROOT / "tools" / "image.py", ROOT / "tools" / "tensorboard_program.py", ROOT / "uv.lock"]
@@ -18,6 +19,11 @@ def image() -> Path:
     sources = b"".join(path.read_bytes() for path in SOURCES)
     key = hashlib.sha256(sources + sys.version.encode()).hexdigest()[:8]
     return built(f"tensorboard-{key}", _make)
+
+
+def variables() -> dict[str, str]:
+    """What the image sets in the environment of its program."""
+    return dict(line.split("=", 1) for line in config_of(image() / "tf-job-tensorboard.tar")["Env"])
 
 
 def _make(place: Path) -> None:

@@ -4,10 +4,12 @@
     ctr -n k8s.io images import dist/image/tf-job-operator.tar        a node's containerd takes it
     docker build -t REGISTRY/tf-job-operator:TAG -f Dockerfile dist/image
     uv run python tools/image.py --tensorboard --output dist/board    the same for tf-job-tensorboard
+    uv run python tools/image.py --sample --output dist/sample        and for tf-job-sample
 
 An image holds the interpreter, its standard library, packages as they are installed here, the shared libraries that
 all of these need, and nothing else: no shell, no package manager. The operator's has the packages of
-`tfjob[operator]`, TensorBoard's those of `tensorboard`, what reads object stores, and the certificates to trust.
+`tfjob[operator]`, TensorBoard's those of `tensorboard`, what reads object stores, and the certificates to trust, the
+sample's TensorFlow and the folder of the examples.
 """
 
 from __future__ import annotations
@@ -22,10 +24,13 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # a script is given no more than its own folder
+
+import tensorboard_program
 
 from devcluster import images
 from tfjob import __version__
@@ -69,6 +74,8 @@ FILES = {
     "etc/group": f"operator:x:{USER_ID}:\n",
     "etc/nsswitch.conf": "hosts: files dns\n",
 }
+NOT_COPIED = ("__pycache__", ".venv", "share")
+"""What running the examples leaves in their folder."""
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 
 
@@ -76,30 +83,43 @@ CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 class Contents:
     """What one image holds beside the interpreter.
 
-    `packages` are distributions with the extras wanted of them; `files` go to their place in the image as they are,
-    `programs` into its folder of programs.
+    `packages` are distributions with the extras wanted of them, of whose files those that match `unneeded` stay away;
+    `aside` are those for a folder of their own, which a program adds to its path when it needs them. `files` and
+    `trees` go to their place in the image as they are, `programs` into its folder of programs. Everybody may write to
+    `open_folders`. `optimize` is Python's level of optimization, 2 leaves docstrings out; `variables` are set beside
+    those of every image. Without a `user` it runs as root.
     """
 
     name: str
     entry: tuple[str, ...]
     packages: dict[str, frozenset[str]]
+    unneeded: tuple[str, ...] = ()
+    aside: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
+    trees: dict[str, Path] = field(default_factory=dict)
     programs: dict[str, Path] = field(default_factory=dict)
+    open_folders: tuple[str, ...] = ("tmp",)
+    working_folder: str = "/"
+    user: str = f"{USER_ID}:{USER_ID}"
+    optimize: int = 0
+    variables: tuple[str, ...] = ()
 
     @property
     def config(self) -> dict[str, object]:
         """How the image runs; the Dockerfile says the same of the operator's."""
         return {
-            "User": f"{USER_ID}:{USER_ID}",
+            "User": self.user,
             "Env": [
                 "PATH=/usr/local/bin",
                 f"PYTHONPATH={PACKAGES}",
                 "PYTHONUNBUFFERED=1",
                 "PYTHONDONTWRITEBYTECODE=1",
                 "LANG=C.UTF-8",
+                *([f"PYTHONOPTIMIZE={self.optimize}"] if self.optimize else []),
+                *self.variables,
             ],
             "Entrypoint": [INTERPRETER, *self.entry],
-            "WorkingDir": "/",
+            "WorkingDir": self.working_folder,
         }
 
 
@@ -107,28 +127,45 @@ OPERATOR = Contents("tf-job-operator", ("-m", "tfjob"), {"tfjob": frozenset({"op
 TENSORBOARD = Contents(
     "tf-job-tensorboard",
     ("/usr/local/bin/tensorboard",),
-    dict.fromkeys(("tensorboard", "fsspec", "obstore"), frozenset()),
+    {"tensorboard": frozenset()},
+    aside={tensorboard_program.READERS: ("fsspec", "obstore")},
     files={CERTIFICATES: Path("/", CERTIFICATES)},
-    programs={"tensorboard": PROJECT / "tools" / "tensorboard_program.py"},
+    programs={"tensorboard": Path(tensorboard_program.__file__)},
+    optimize=2,
+    # Its threads share one heap without spare room, and what a page took once is given back.
+    variables=("MALLOC_ARENA_MAX=1", "MALLOC_TOP_PAD_=0", "MALLOC_MMAP_THRESHOLD_=1048576"),
+)
+SAMPLE = Contents(
+    "tf-job-sample",
+    ("train.py",),
+    {"tensorflow-cpu": frozenset()},
+    unneeded=("tensorflow/include/*", "clang/*", "libclang-*"),  # for who compiles against it: a quarter of it all
+    trees={"examples": PROJECT / "examples"},
+    open_folders=("tmp", "app/tf_files"),
+    working_folder="/examples",
+    user="",  # as TensorFlow's own images: volumes that people mount are seldom open to others
 )
 BARE = Contents("interpreter", (), {})
 
 
 def main() -> None:
     """Writes OUTPUT/rootfs, OUTPUT/rootfs.tar and an archive called like the image."""
-    parser = argparse.ArgumentParser(description="Make the operator's image, or TensorBoard's.")
+    parser = argparse.ArgumentParser(description="Make the operator's image, TensorBoard's, or the sample's.")
     parser.add_argument("--output", type=Path, default=Path("dist/image"), help="the folder to write into")
     parser.add_argument("--name", help=f"the image's name, localhost/tf-job-operator:{__version__} if not given")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--tensorboard", action="store_true", help="the image of TensorBoard instead")
+    what.add_argument("--sample", action="store_true", help="the image of TensorFlow and the examples instead")
     what.add_argument(
         "--interpreter", action="store_true", help="only the root file system, without tfjob: a base for other images"
     )
+    parser.add_argument("--base", type=Path, metavar="ROOTFS", help="what --interpreter made, to save time")
     options = parser.parse_args()
-    contents = TENSORBOARD if options.tensorboard else BARE if options.interpreter else OPERATOR
+    others = {"tensorboard": TENSORBOARD, "sample": SAMPLE, "interpreter": BARE}
+    contents = next((one for option, one in others.items() if getattr(options, option)), OPERATOR)
     root = options.output / "rootfs"
     shutil.rmtree(root, ignore_errors=True)
-    root_file_system(root, contents)
+    root_file_system(root, contents, options.base)
     if options.interpreter:
         return
     layer = images.layer_of(root)
@@ -140,10 +177,18 @@ def main() -> None:
     print(f"{name} {digest}\n{archive}: {megabytes[1]:.0f} MB, {megabytes[0]:.0f} MB unpacked")
 
 
-def root_file_system(root: Path, contents: Contents) -> None:
-    """Fills a new folder with all that the image holds."""
-    copy_interpreter(root)
-    copy_packages(root / PACKAGES.lstrip("/"), contents.packages)
+def root_file_system(root: Path, contents: Contents, base: Path | None = None) -> None:
+    """Fills a new folder with all that the image holds; `base` is one with nothing but the interpreter."""
+    if base is None:
+        copy_interpreter(root)
+    else:
+        shutil.copytree(base, root)
+    packages = needed(contents.packages)
+    copy_packages(root / PACKAGES.lstrip("/"), packages, contents.unneeded)
+    for folder, names in contents.aside.items():
+        copy_packages(root / folder.lstrip("/"), needed(dict.fromkeys(names, frozenset())) - packages)
+    for place, source in contents.trees.items():
+        shutil.copytree(source, root / place, ignore=shutil.ignore_patterns(*NOT_COPIED))
     for place, source in contents.files.items():
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, root / place)
@@ -154,9 +199,12 @@ def root_file_system(root: Path, contents: Contents) -> None:
     copy_libraries(root)
     for name, text in FILES.items():
         write(root / name, text)
-    (root / "tmp").mkdir()
-    (root / "tmp").chmod(0o1777)  # mkdir would keep what the caller's umask leaves of it
-    for folder in filter(Path.exists, (root / "usr/local/lib", root / PACKAGES.lstrip("/"))):
+    for name in contents.open_folders:
+        (root / name).mkdir(parents=True, exist_ok=True)
+        (root / name).chmod(0o1777)  # mkdir would keep what the caller's umask leaves of it
+    is_compiled = base is not None and not contents.optimize
+    compiled = (*(() if is_compiled else ("usr/local/lib",)), PACKAGES, *contents.aside)
+    for folder in filter(Path.exists, (root / folder.lstrip("/") for folder in compiled)):
         # By content: a file system that is read-only and has no times must not make it compile again.
         compileall.compile_dir(
             str(folder),
@@ -164,6 +212,7 @@ def root_file_system(root: Path, contents: Contents) -> None:
             prependdir="/",
             quiet=2,
             workers=0,
+            optimize=contents.optimize,
             invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
         )
 
@@ -179,35 +228,36 @@ def copy_interpreter(root: Path) -> None:
         shutil.copytree(source, library, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True)
 
 
-def copy_packages(target: Path, wanted: dict[str, frozenset[str]]) -> None:
-    """The packages wanted and those that they need, as they are installed here; `tfjob` as it is in this project."""
-    packages = set().union(*(needed(name, extras) for name, extras in wanted.items()))
+def copy_packages(target: Path, packages: set[str], unneeded: tuple[str, ...] = ()) -> None:
+    """Packages as they are installed here, without unneeded files; `tfjob` as it is in this project."""
     if "tfjob" in packages:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PROJECT / "src" / "tfjob", target / "tfjob", ignore=ignored)
     for package in sorted(packages - {"tfjob"}):
         for source, name in files_of(distribution(package)):
+            if any(fnmatch(name, pattern) for pattern in unneeded):
+                continue
             destination = target / name
             destination.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, destination)
 
 
-def needed(name: str, extras: frozenset[str]) -> set[str]:
-    """A distribution and all that it needs; one that is not installed is for another platform."""
+def needed(wanted: dict[str, frozenset[str]]) -> set[str]:
+    """Distributions with these extras and all that they need; one that is not installed is for another platform."""
     found: set[str] = set()
     asked: set[tuple[str, frozenset[str]]] = set()
-    todo = [(name, extras)]
+    todo = list(wanted.items())
     while todo:
-        one, wanted = todo.pop()
-        if (one, wanted) in asked:
+        one, extras = todo.pop()
+        if (one, extras) in asked:
             continue
-        asked.add((one, wanted))
+        asked.add((one, extras))
         try:
             requirements = distribution(one).requires or []
         except PackageNotFoundError:
             continue
         found.add(one)
-        todo += list(applying(requirements, wanted))
+        todo += list(applying(requirements, extras))
     return found
 
 
@@ -235,8 +285,14 @@ def copy_libraries(root: Path) -> None:
     """Every shared library that a program or extension of the image needs, and the loader."""
     programs = [root / INTERPRETER.lstrip("/"), *root.rglob("*.so"), *root.rglob("*.so.*")]
     libraries: dict[str, Path] = {}
+    missing: dict[str, Path] = {}
     for program in programs:
-        libraries |= linked(program)
+        found, lacking = linked(program)
+        libraries |= found
+        missing |= dict.fromkeys(lacking, program)
+    # A library that a package brings for another one of its own is there when the latter is loaded.
+    for name in missing.keys() - {program.name for program in programs}:
+        raise SystemExit(f"{missing[name]}: {name} is not on this machine")
     system = next(path.parent for name, path in libraries.items() if name == "libc.so.6")
     for name in LOADED_LATER:
         libraries.setdefault(name, system / name)
@@ -249,8 +305,8 @@ def copy_libraries(root: Path) -> None:
         shutil.copy(path.resolve(), destination)
 
 
-def linked(program: Path) -> dict[str, Path]:
-    """The libraries that a program needs, by name; the loader by its path."""
+def linked(program: Path) -> tuple[dict[str, Path], list[str]]:
+    """The libraries that a program needs, by name, the loader by its path; and the names that lead nowhere."""
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
     found: dict[str, Path] = {}
     for line in done.stdout.splitlines():
@@ -258,9 +314,7 @@ def linked(program: Path) -> dict[str, Path]:
             found[match[1]] = Path(match[2])
         elif match := re.match(r"\s*(/\S+) \(", line):
             found[match[1]] = Path(match[1])
-        elif "not found" in line:
-            raise SystemExit(f"{program}: {line.strip()}")
-    return found
+    return found, re.findall(r"^\s*(\S+) => not found", done.stdout, re.MULTILINE)
 
 
 def write(path: Path, text: str) -> None:

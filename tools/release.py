@@ -7,6 +7,7 @@
     tfjob-VERSION-py3-none-any.whl      the command
     tf-job-operator-image-VERSION.tar   REGISTRY/tf-job-operator:VERSION, an OCI archive
     tf-job-tensorboard-image-VERSION.tar
+    tf-job-sample-image-VERSION.tar     TensorFlow and the examples, which `helm test` trains with
     SHA256SUMS                          of all these
 
 The same sources, interpreter and packages give the same bytes.
@@ -38,7 +39,7 @@ from tfjob import __version__
 
 PROJECT = Path(__file__).parent.parent
 NAME = "tf-job-operator"
-IMAGES = {"operator": image.OPERATOR, "tensorboard": image.TENSORBOARD}
+IMAGES = {"operator": image.OPERATOR, "tensorboard": image.TENSORBOARD, "sample": image.SAMPLE}
 SUMS = "SHA256SUMS"
 EPOCH = "315532800"
 """1980, the oldest time that the entries of a wheel can have."""
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--images", nargs="*", choices=list(IMAGES), default=list(IMAGES), help="which images to make; all, or these"
     )
+    parser.add_argument("--base", type=Path, metavar="ROOTFS", help="what `image.py --interpreter` made, to save time")
     options = parser.parse_args(arguments)
     if faults := problems():
         print("\n".join(faults), file=sys.stderr)
@@ -63,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in options.images:
         contents = IMAGES[name]
         archive = folder / f"{contents.name}-image-{__version__}.tar"
-        write_image(archive, f"{options.registry}/{contents.name}:{__version__}", contents)
+        write_image(archive, f"{options.registry}/{contents.name}:{__version__}", contents, options.base)
     write_sums(folder)
     print((folder / SUMS).read_text(), end="")
     return 0
@@ -120,11 +122,11 @@ def write_wheel(folder: Path) -> None:
         raise SystemExit(f"the wheel is not built: {done.stderr.strip()}")
 
 
-def write_image(archive: Path, name: str, contents: image.Contents) -> None:
+def write_image(archive: Path, name: str, contents: image.Contents, base: Path | None) -> None:
     """An image as an OCI archive."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "rootfs"
-        image.root_file_system(root, contents)
+        image.root_file_system(root, contents, base)
         images.write_layer(archive, name, images.layer_of(root), contents.config)
 
 

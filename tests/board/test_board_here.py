@@ -5,17 +5,20 @@ In the suite of the clusters, which has the time for a browser.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
 
 from browser import Browser, until_scalar
+from event_files import write_scalar
 from installed import Installed
 from running import Running, processes_of, wait_until
 
@@ -115,6 +118,62 @@ def test_it_is_started_again_if_it_ends_and_ends_with_the_run_even_if_that_is_ki
     os.kill(run.process.pid, signal.SIGKILL)
     run.finish()
     wait_until(lambda: not processes_of(home), 30, lambda: f"left behind: {processes_of(home)}")
+
+
+def small(folder: Path, name: str, log_dir: str, **policy: Any) -> str:
+    """A job that ends at once, with curves in a folder beside its manifest."""
+    container = {"name": "tensorflow", "image": "someone/trainer:cpu", "command": ["true"]}
+    spec = {
+        "tensorBoard": {"logDir": log_dir},
+        "runPolicy": policy,
+        "tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [container]}}}},
+    }
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": spec}
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(job))
+    return str(file)
+
+
+def test_several_jobs_stand_side_by_side_in_one_and_nothing_stays_of_it(
+    tool: Installed, home: Path, tmp_path: Path
+) -> None:
+    for name in ("narrow", "wide"):
+        write_scalar(tmp_path / f"{name}-logs", TAG, [2.0, 1.0])
+        assert tool.tfjob(home, "run", small(tmp_path, name, f"{name}-logs")).returncode == 0
+    viewer = Running(tool, home, "narrow", "wide", "--port", "0", command="tensorboard")
+    url = url_of(viewer)
+    viewer.wait_for("Press Ctrl-C to end.")
+    assert viewer.lines == [
+        f"TensorBoard of narrow.1, wide.1: {url}",
+        f"narrow: it shows {tmp_path}/narrow-logs",
+        f"wide: it shows {tmp_path}/wide-logs",
+        "Press Ctrl-C to end.",
+    ]
+    tags: dict[str, Any] = {}
+
+    def loaded() -> bool:
+        with urlopen(f"{url}data/plugin/scalars/tags", timeout=10) as answer:
+            tags.update(json.load(answer))
+        return len(tags) == 2
+
+    wait_until(loaded, 30, lambda: f"{tags}")
+    assert {run: list(found) for run, found in tags.items()} == {"narrow": [TAG], "wide": [TAG]}
+    viewer.process.send_signal(signal.SIGINT)
+    assert viewer.finish() == 0
+    assert not processes_of(home)
+
+
+def test_one_that_cannot_start_is_tried_again_in_peace_and_does_not_keep_its_job_from_being_deleted(
+    tool: Installed, home: Path, tmp_path: Path
+) -> None:
+    assert tool.tfjob(home, "submit", small(tmp_path, "stuck", "logs", suspend=True)).returncode == 0
+    (folder,) = home.glob("runs/*/*")
+    (folder / "tensorboard.log").mkdir()  # where its output should go
+    assert tool.tfjob(home, "resume", "stuck").returncode == 0
+    log = folder / "controller.log"
+    wait_until(lambda: "TensorBoard cannot be started" in log.read_text(), 30, log.read_text)
+    assert tool.tfjob(home, "delete", "stuck", "--yes").returncode == 0
+    assert tool.tfjob(home, "status", "stuck").returncode == 3
 
 
 @pytest.mark.root

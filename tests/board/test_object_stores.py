@@ -1,26 +1,20 @@
-"""Our image of TensorBoard, alone in its root file system: it reads volumes, S3 and Google Cloud Storage."""
+"""Our image of TensorBoard, alone in its root file system: it reads S3 and Google Cloud Storage."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
 import pytest
 
-import tensorboard_image
+from board.serving import call, running, scalars, serving
 from devcluster import build, parts
 from event_files import write_scalar
 from operating import free_port
-from running import wait_until
-from tfjob.plan.tensorboard import USER_ID
 
 # The first time, the servers are built and the image is made.
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -34,64 +28,10 @@ def event_file(tmp_path: Path) -> Path:
     return write_scalar(tmp_path / "logs" / "train", TAG, [2.0, 1.0, 0.5])
 
 
-def call(url: str, data: bytes | None = None, method: str = "GET", kind: str = "application/json") -> bytes:
-    with urlopen(Request(url, data, {"Content-Type": kind}, method=method), timeout=5) as answer:
-        content: bytes = answer.read()
-        return content
-
-
-@contextmanager
-def running(command: list[str], ready: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A server, from when `ready` answers."""
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def answers() -> bool:
-        assert process.poll() is None, f"{command[0]} ended with {process.returncode}"
-        try:
-            call(ready)
-        except (URLError, ConnectionError, TimeoutError) as error:
-            return getattr(error, "code", None) is not None  # it refuses, and so it is there
-        return True
-
-    try:
-        wait_until(answers, 30, lambda: f"{command[0]} does not answer")
-        yield process
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
 def shown(log_dir: str, env: dict[str, str], volume: Path) -> dict[str, dict[str, object]]:
     """The scalars that the image finds in a folder, by run; `volume` is mounted at /tmp/volume."""
-    root = tensorboard_image.image() / "rootfs"
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    # In a mount namespace of its own it gets what a container runtime adds: devices, names, volumes.
-    tmp = f"mount -t tmpfs none {root}/tmp && mkdir {root}/tmp/volume"
-    binds = {"/dev": f"{root}/dev", "/etc/hosts": f"{root}/etc/hosts", str(volume): f"{root}/tmp/volume"}
-    mounts = " && ".join([tmp, *(f"mount --rbind {source} {target}" for source, target in binds.items())])
-    chroot = f"exec /usr/sbin/chroot --userspec={USER_ID}:{USER_ID} --groups= {root} tensorboard"
-    words = f"--logdir {log_dir} --host 127.0.0.1 --port {port}"
-    (root / "etc/hosts").touch()
-    (root / "dev").mkdir(exist_ok=True)
-    command = ["unshare", "--mount", "sh", "-c", f"{mounts} && {chroot} {words}"]
-    variables = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/bin", "PYTHONPATH": "/app", "LANG": "C.UTF-8", **env}
-    with running(command, f"{url}/data/environment", variables):
-        tags: dict[str, dict[str, object]] = {}
-
-        def loaded() -> bool:
-            tags.update(json.loads(call(f"{url}/data/plugin/scalars/tags")))
-            return any(tags.values())
-
-        wait_until(loaded, 20, lambda: f"{log_dir}: no scalars")
-        with urlopen(url, timeout=5) as page:
-            assert page.headers.get_content_type() == "text/html"
-            assert page.headers.get("Content-Encoding") is None
-        return tags
-
-
-def test_a_volume_and_a_page_that_passes_the_proxy_of_an_api_server(event_file: Path) -> None:
-    assert list(shown("/tmp/volume", {}, event_file.parents[1])["train"]) == [TAG]
+    with serving(volume, f"--logdir {log_dir}", env) as (url, _):
+        return scalars(url)
 
 
 @pytest.fixture

@@ -31,11 +31,14 @@ MEANINGS = {
 }
 
 
+ROOT = click.Context(cli, info_name="tfjob", **cli.context_settings)
+"""A context as the real one: click keeps what it makes of the first that it sees."""
+
+
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Every command that can be called, by how it is called."""
-    context = click.Context(cli, info_name="tfjob")
     for name in COMMANDS:
-        command = cli.get_command(context, name)
+        command = cli.get_command(ROOT, name)
         assert command is not None
         if isinstance(command, click.Group):
             yield from ((f"{name} {inner}", one) for inner, one in command.commands.items())
@@ -47,7 +50,7 @@ ALL = dict(commands())
 
 
 def options(command: click.Command) -> Iterator[click.Option]:
-    context = click.Context(command, help_option_names=["-h", "--help"])
+    context = click.Context(command, parent=ROOT)
     yield from (one for one in command.get_params(context) if isinstance(one, click.Option))
 
 
@@ -82,7 +85,7 @@ def test_the_examples_of_a_command_are_calls_of_it(path: str) -> None:
         assert words
         called = shlex.split(line.removeprefix('eval "$(').removesuffix(')"').partition(" >")[0])
         assert called[: 1 + len(path.split())] == ["tfjob", *path.split()]
-        ALL[path].make_context(path, called[1 + len(path.split()) :])
+        ALL[path].make_context(path, called[1 + len(path.split()) :], parent=ROOT)
 
 
 def test_examples_belong_to_commands() -> None:

@@ -30,7 +30,7 @@ def test_a_template_is_a_valid_job_with_a_script_a_volume_and_curves(
 
 def test_init_writes_here_says_what_to_do_next_and_never_writes_over(empty: CommandLine, tmp_path: Path) -> None:
     folder = tmp_path / "new"
-    empty.golden("init", empty("init", DEFAULT, str(folder)).replace(str(folder), "FOLDER"), exact=True)
+    empty.golden("init", empty("init", DEFAULT, str(folder)).replace(str(folder), "FOLDER"))
     (folder / "train.py").write_text("mine")
     (folder / "tfjob.yaml").unlink()
     refused = empty("init", DEFAULT, str(folder), code=2)

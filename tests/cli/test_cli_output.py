@@ -99,6 +99,11 @@ def in_process(*words: str) -> str:
 
 def test_a_job_without_a_tensorboard_says_how_to_ask_for_one(finished: CommandLine) -> None:
     finished.golden("tensorboard-none", finished("tensorboard", "hello", code=3), exact=True)
+    finished.golden("tensorboard-none-of-two", finished("tensorboard", "hello", "fails", "hello", code=3), exact=True)
+
+
+def test_a_job_that_is_not_there_is_named_also_among_several(finished: CommandLine) -> None:
+    finished.golden("tensorboard-unknown", finished("tensorboard", "hello", "nobody", code=3), exact=True)
 
 
 def test_an_attached_run_shows_states_lines_and_the_end(finished: CommandLine) -> None:

@@ -35,7 +35,7 @@ RESTRICTED = {
 
 @pytest.fixture
 def board(on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp_path: Path) -> Iterator[Path]:
-    """A job that waits for the file `stop`, with event files on its claim; `restricted` holds in its namespace."""
+    """Two jobs that wait for the file `stop`, with event files on their claim; `restricted` holds in the namespace."""
     node_cluster.load_image(tensorboard_image.image() / "tf-job-tensorboard.tar")
     node_cluster.kubectl("label", "namespace", nodes_namespace, "pod-security.kubernetes.io/enforce=restricted")
     claim = {
@@ -51,12 +51,13 @@ def board(on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp
     with storage_for(node_cluster, nodes_namespace, "results", tmp_path / "volume") as volume:
         write_scalar(volume / "training_summaries", TAG, [2.0, 1.0, 0.5])
         node_cluster.apply(claim)
-        node_cluster.apply(job(nodes_namespace))
+        for name in ("curves", "wide"):
+            node_cluster.apply(job(name, nodes_namespace))
         yield volume
     node_cluster.kubectl("label", "namespace", nodes_namespace, "pod-security.kubernetes.io/enforce-")
 
 
-def job(namespace: str) -> dict[str, Any]:
+def job(name: str, namespace: str) -> dict[str, Any]:
     volumes = [{"name": "share", "persistentVolumeClaim": {"claimName": "results"}}]
     container = {
         "name": "tensorflow",
@@ -74,7 +75,7 @@ def job(namespace: str) -> dict[str, Any]:
         },
         "tfReplicaSpecs": {"Worker": {"template": {"spec": {"volumes": volumes, "containers": [container]}}}},
     }
-    metadata = {"name": "curves", "namespace": namespace}
+    metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}
 
 
@@ -94,17 +95,20 @@ def kubectl_proxy(client: Client) -> Iterator[str]:
         process.communicate()
 
 
-def test_the_scalar_of_a_job_is_on_the_page_both_ways_and_stays_until_the_job_is_deleted(
+def test_the_scalar_of_each_job_is_on_its_page_both_ways_and_stays_until_the_job_is_deleted(
     board: Path, on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp_path: Path
 ) -> None:
     browser = Browser(tmp_path)
-    viewer = Running(on_nodes.tool, on_nodes.home, "curves", "--port", "0", "--no-browser", command="tensorboard")
+    refused = on_nodes("tensorboard", "curves", "wide", "--port", "7000", code=2)
+    assert "port 7000 can lead to one TensorBoard" in refused
+    words = ("curves", "wide", "--port", "0", "--no-browser")
+    viewer = Running(on_nodes.tool, on_nodes.home, *words, command="tensorboard")
     try:
         viewer.wait_for("Press Ctrl-C to end.", 120)
         told = dict(line.split(": ", 1) for line in viewer.lines if line.startswith("TensorBoard of"))
         assert "it shows /tmp/tensorflow/training_summaries" in viewer.lines, viewer.lines
-        assert len(viewer.lines) == 3, viewer.lines
-        until_scalar(browser, told["TensorBoard of curves"], TAG)
+        assert len(viewer.lines) == 5, viewer.lines
+        until_scalar(browser, told["TensorBoard of wide"], TAG)
     finally:
         viewer.process.send_signal(signal.SIGINT)
     assert viewer.finish() == 0
@@ -114,7 +118,7 @@ def test_the_scalar_of_a_job_is_on_the_page_both_ways_and_stays_until_the_job_is
     with kubectl_proxy(node_cluster) as proxy:
         until_scalar(browser, f"{proxy}/api/v1/namespaces/{nodes_namespace}/services/{NAME}:80/proxy/", TAG)
 
-    on_nodes("delete", "curves", "--yes")
+    on_nodes("delete", "curves", "wide", "--yes")
     # A garbage collector learns of a new kind of owner within half a minute.
     wait_until(lambda: not left(node_cluster, nodes_namespace), 60, lambda: left(node_cluster, nodes_namespace))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -51,7 +50,6 @@ class LiveJob:
         seen: list[dict[str, Any]] = [{}]
 
         def look() -> bool:
-            time.sleep(0.3)  # every look is a process
             seen[0] = self.status()
             return holds(seen[0])
 

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from conformance.live_job import LiveJob, running
+from conformance.live_job import PATIENCE, LiveJob, running
+from running import wait_until
 
 
 def suspend_and_resume(job: LiveJob) -> None:
     """All replicas end, and run again when the job is resumed."""
+    job("wait", "--for", "running")
     job.until(ready="2/2")
     job("suspend")
-    assert job.until(state="Suspended")["ready"] == "0/2"
-    assert job.runs() == set()
+    job("wait", "--for", "suspended")
+    found = job.status()
+    assert (found["ready"], running(found)) == ("0/2", set())
     job("resume")
 
 
 def begin_when_resumed(job: LiveJob) -> None:
     """A job that is suspended from the start has no replicas until it is resumed."""
-    job.until(state="Suspended")
+    job("wait", "--for", "suspended")
     assert [one["attempts"] for one in job.status()["replicas"]] == [0]
     job("resume")
 
 
 def grow(job: LiveJob) -> None:
     """One worker more, once all have met."""
-    job.until(state="Running", ready="2/2")
-    job.until_it(lambda _: "met 1" in job.lines("chief-0"))
+    job("wait", "--for", "running")
+    job.until(ready="2/2")
+    wait_until(lambda: "met 1" in job.lines("chief-0"), PATIENCE)
     job("scale", "worker=2")
 
 
 def scale_beside_servers(job: LiveJob) -> None:
     """One more worker, and one less: nobody else is touched."""
+    job("wait", "--for", "running")
     job.until(state="Running", ready="3/3")
     job("scale", "worker=2")
     job.until(state="Running", ready="4/4")

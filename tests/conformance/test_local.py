@@ -12,7 +12,7 @@ import pytest
 
 from conformance.case import Case
 from conformance.case_runner import CaseRunner, Place, lines_of
-from conformance.cases import CASES
+from conformance.cases import CASES, asked_of
 from conformance.manifests import replica, tfjob
 from installed import Installed
 from local.warm_pods import standin_python
@@ -39,7 +39,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = chosen.make_folder(tmp_path_factory.mktemp("conformance") / f"{level}-{who}")
     warm = ("--warm", "--python", str(standin_python(folder / "venv"))) if who == "warm" else ()
     place = Place(chosen, folder, starting=("--level", level, *warm))
-    with contextlib.closing(CaseRunner(place, [case for case in CASES if level in case.levels], AT_ONCE)) as runner:
+    cases = asked_of(level, who, request.config.getoption("--long"))
+    with contextlib.closing(CaseRunner(place, cases, AT_ONCE)) as runner:
         yield runner
     end_fork_servers(folder)
 

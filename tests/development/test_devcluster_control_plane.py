@@ -21,8 +21,7 @@ from devcluster.cluster import Shape
 from devcluster.state import MARK
 from installed import ORDINARY_UID, SYSTEM_PYTHON, open_to_everyone
 
-# It compares the machine before and after.
-pytestmark = [pytest.mark.cluster, pytest.mark.alone]
+pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 

@@ -25,8 +25,7 @@ from devcluster.state import Folder
 
 ROOT = Path(__file__).parents[2]
 
-# It compares the machine before and after.
-pytestmark = [pytest.mark.node, pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
 
 def pod(name: str, *command: str, **spec: Any) -> dict[str, Any]:
@@ -137,6 +136,7 @@ def test_an_image_that_was_loaded_runs_on_every_node(
 
 
 @pytest.mark.root
+@pytest.mark.alone  # pods of others may be on that node
 def test_a_node_that_lost_its_power_comes_back_and_runs_its_pods_again(
     node_cluster: Client, start: Callable[..., None], run: Callable[..., str]
 ) -> None:
@@ -157,6 +157,7 @@ def test_a_path_inside_another_is_mounted_with_it(paths: list[str], expected: li
 
 
 @pytest.mark.root
+@pytest.mark.alone  # it compares the machine before and after
 def test_up_and_down_three_times_with_a_pod_leaves_the_machine_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +177,7 @@ def test_up_and_down_three_times_with_a_pod_leaves_the_machine_as_it_was(
 
 
 @pytest.mark.root
+@pytest.mark.alone  # it compares the machine before and after
 @pytest.mark.parametrize("moment", [1.0, 5.0])
 def test_after_a_kill_of_up_the_next_one_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: float) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -21,7 +21,7 @@ from devcluster.errors import Refused
 from devcluster.pki import Authority
 from devcluster.state import MARK, Folder
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,8 @@ from itertools import groupby
 from pathlib import Path
 from threading import Timer
 
+from devcluster.images import BUSYBOX
+
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "\x1f"
 RUNNING = "tfjob ps | awk '/ (Running|Pending|Restarting) / { print $1 }'"
@@ -26,6 +28,8 @@ END_JOBS = f"for job in $({RUNNING}); do tfjob delete --yes $job; done"
 PATIENCE = 120.0
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
+CLUSTER, FIRST_VERSION = GUIDES / "cluster.md", "A TfJob of 2017"
+"""The guide to jobs on a cluster, and its section that needs one where TfJobs are served."""
 DISTRIBUTED, FIRST_TF_JOB = GUIDES / "distributed.md", GUIDES / "tf-job.md"
 IN_EXAMPLES = {DISTRIBUTED, FIRST_TF_JOB}
 """Pages that tell their reader to work in the folder of the examples; the same on a cluster (tests/commands)."""
@@ -70,10 +74,13 @@ class File:
     text: str
 
 
-def blocks(page: Path) -> Iterator[Command | File]:
-    """The files and commands of a page, in order."""
+def blocks(page: Path, wanted: Callable[[str], bool]) -> Iterator[Command | File]:
+    """The files and commands of a page, in order; of its sections only those whose title is wanted."""
     text = page.read_text()
     for fence in FENCE.finditer(text):
+        titles = re.findall(r"^## (.*)$", text[: fence.start()], re.MULTILINE)
+        if not wanted(titles[-1] if titles else ""):
+            continue
         if fence["name"]:
             yield File(fence["name"], fence["text"])
         elif fence["language"] == "console":
@@ -156,6 +163,11 @@ def copy_of_examples(folder: Path) -> Path:
     return project
 
 
+def with_image_of_nodes(text: str) -> str:
+    """A file of a page with the image that the nodes of the tests have; there is no registry to pull from."""
+    return text.replace("image: busybox:1.36", f"image: {BUSYBOX}\n              imagePullPolicy: IfNotPresent")
+
+
 def play(
     page: Path,
     folder: Path,
@@ -163,11 +175,12 @@ def play(
     env: Mapping[str, str] | None = None,
     edit: Callable[[str], str] = str,
     patience: float = PATIENCE,
+    wanted: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[tuple[Command, str]]:
     """Executes a page; gives each command with what it printed. Files are written unless the project is given.
 
     `env` is added to the environment; `edit` puts something of the tests in the place of what a file names; `patience`
-    is how many seconds a command may take.
+    is how many seconds a command may take; `wanted` says by their titles which sections are executed.
     """
     home = folder / "home"
     if project is None:
@@ -175,7 +188,7 @@ def play(
         project.mkdir()
     session = Session(home, project, env or {}, patience)
     try:
-        for block in blocks(page):
+        for block in blocks(page, wanted):
             if isinstance(block, File):
                 target = project / block.name
                 target.parent.mkdir(parents=True, exist_ok=True)

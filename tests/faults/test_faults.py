@@ -205,7 +205,8 @@ def claim_file(home: Path, name: str) -> Path:
 
 def exit_codes(home: Path, pod: str) -> list[int | None]:
     """How the pods of a name ended, the newest last; None for one that has not."""
-    statuses = [json.loads((folder / "status.json").read_text()) for folder in pod_folders(home, pod)]
+    files = (folder / "status.json" for folder in pod_folders(home, pod))  # there once a supervisor is in charge
+    statuses = [json.loads(file.read_text()) for file in files if file.exists()]
     states = [one["containerStatuses"][0]["state"] for one in statuses]
     return [state["terminated"]["exitCode"] if "terminated" in state else None for state in states]
 

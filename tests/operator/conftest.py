@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import standin_tensorflow
 import tensorboard_image
 from devcluster import build, cluster, parts
 from devcluster.client import Client
 from devcluster.cluster import NODE, Shape
 from helm_line import Helm
 from operating import operating
-from releasing import release
+from releasing import release_with_operator
 from room import Room, room
 from served import serve_tfjobs
 from tfjob import __version__
@@ -35,16 +36,22 @@ def own_cluster(request: pytest.FixtureRequest) -> Iterator[Client]:
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of these sources; the image of TensorBoard, which changes seldom, is taken from the cache."""
     folder = tmp_path_factory.mktemp("release")
-    release(folder, "--images", "operator")
+    release_with_operator(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
 def image_node(released: Path, request: pytest.FixtureRequest) -> Iterator[Client]:
-    """A cluster of one node that has the images, and no operator yet; tests of several files take turns."""
+    """A cluster of one node that has the images, and no operator yet; tests of several files take turns.
+
+    In the sample's place is a stand-in: TensorFlow would take minutes.
+    """
+    sample = released.with_name(f"{released.name}-sample.tar")
+    standin_tensorflow.write(sample, f"localhost/tf-job-sample:{__version__}")
     with _own(request, "image", Shape.of(NODE, 1)) as client:
         client.load_image(released / f"tf-job-operator-image-{__version__}.tar")
         client.load_image(tensorboard_image.image() / "tf-job-tensorboard.tar")
+        client.load_image(sample)
         yield client
 
 

@@ -1,4 +1,7 @@
-"""The chart on a real node: the guide to it, and a release that is installed from its archive and upgraded."""
+"""The chart on a real node: the guide to it, a release that is installed from its archive and upgraded, and its test.
+
+In CI that test trains with a stand-in for TensorFlow; the long form has the real one.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,22 @@ import dataclasses
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import standin_tensorflow
 from devcluster.client import Client
-from docs.guide import play
+from docs.guide import CLUSTER, FIRST_VERSION, play, with_image_of_nodes
 from helm_line import RELEASE, Helm
-from releasing import NEXT, next_version, release
+from operating import operating
+from releasing import NEXT, next_version, release, release_with_operator
 from running import wait_until
-from served import served
+from served import serve_tf_jobs, serve_tfjobs, served
 from tfjob import __version__
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.crd import RELEASE as CRD_RELEASE
@@ -60,26 +65,93 @@ def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_t
 ) -> None:
     """Chart, CRD and operator change together, and the operator of the next version passes its test.
 
-    That test has an image that trains, as far as a stand-in does, and so the default parameter server.
+    That test does without a training: its job has no image but the operator's own.
     """
     here = dataclasses.replace(helm, client=cluster)
     here.run("install", RELEASE, str(released / f"tf-job-operator-chart-{__version__}.tgz"), "--wait")
     assert versions(cluster) == {__version__}
 
-    release(released, "--images", "operator", sources=next_version(tmp_path / "next"))
+    release_with_operator(released, next_version(tmp_path / "next"))
     cluster.load_image(released / f"tf-job-operator-image-{NEXT}.tar")
-    standin_tensorflow.write(tmp_path / "standin.tar")
-    cluster.load_image(tmp_path / "standin.tar")
-    values = {
-        "test_image": standin_tensorflow.IMAGE,
-        "tfImage": standin_tensorflow.IMAGE,
-        "tensorboardImage": f"localhost/tf-job-tensorboard:{__version__}",
-    }
+    values = {"test.training": "false", "tensorboardImage": f"localhost/tf-job-tensorboard:{__version__}"}
     chosen = [f"--set={name}={value}" for name, value in values.items()]
     with served_at(released) as address:
         here.run("upgrade", RELEASE, "tf-job-operator", f"--repo={address}", "--wait", *chosen)
     wait_until(lambda: versions(cluster) == {NEXT}, 30, lambda: str(versions(cluster)))
     assert "PASSED" in here.run("test", RELEASE, "--logs").splitlines()
+
+
+def test_what_the_cluster_guide_says_of_a_tf_job_happens_where_these_are_served(
+    cluster: Client, tmp_path: Path
+) -> None:
+    serve_tfjobs(cluster)
+    serve_tf_jobs(cluster)
+    env = {
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "PATH": f"{Path(sys.executable).parent}:{cluster.programs}:/usr/bin:/bin",
+        "TFJOB_ON": "k8s",
+    }
+    with operating(cluster.kubeconfig, "--namespace=default"):
+        played = list(play(CLUSTER, tmp_path, env=env, edit=with_image_of_nodes, wanted=FIRST_VERSION.__eq__))
+    assert played
+    for command, printed in played:
+        assert command.matches(printed), f"{CLUSTER.name}:{command.line}: $ {command.command}\n{printed}"
+
+
+@pytest.mark.long
+@pytest.mark.tensorflow
+@pytest.mark.timeout(1500)
+def test_a_whole_release_passes_its_test_with_tensorflow(cluster: Client, helm: Helm, tmp_path: Path) -> None:
+    """As its user has it: nothing is said but the chart. The image with which it trains is also that of a first TfJob,
+    whose only replica is a master."""
+    folder, registry = tmp_path / "release", "localhost/whole"
+    release(folder, "--registry", registry)
+    for archive in sorted(folder.glob("*-image-*.tar")):
+        cluster.load_image(archive)
+    sample = f"{registry}/tf-job-sample:{__version__}"
+    here = dataclasses.replace(helm, client=cluster)
+    here.run("install", RELEASE, str(folder / f"tf-job-operator-chart-{__version__}.tgz"), "--wait")
+
+    with ThreadPoolExecutor() as pool:
+        test = pool.submit(here.run, "test", RELEASE, "--logs", "--timeout=720s", timeout=800)
+        wait_until(lambda: test.done() or runs(cluster, "MASTER"), 300)
+        log = cluster.kubectl("logs", "-f", "-l", "job_type=MASTER", timeout=300)
+        images = {one["metadata"]["labels"]["job_type"]: one["spec"]["containers"][0]["image"] for one in pods(cluster)}
+        said = test.result().rstrip().splitlines()
+    assert log.startswith("REPLICA_TYPE=master,REPLICA_INDEX=0\n")
+    assert float(log.split()[-1]) > 0.8, log
+    assert images == dict.fromkeys(("MASTER", "WORKER", "PS"), sample)
+    assert said[-1] == "PASSED"
+
+    container = {"name": "tensorflow", "image": sample}
+    master = {"tfReplicaType": "MASTER", "template": {"spec": {"containers": [container]}}}
+    about = {"apiVersion": "tensorflow.org/v1alpha1", "kind": "TfJob", "metadata": {"name": "first"}}
+    cluster.apply({**about, "spec": {"replicaSpecs": [master]}})
+    cluster.kubectl("wait", "tfja/first", "--for=jsonpath={.status.phase}=Done", "--timeout=200s", timeout=220)
+    assert "Final test accuracy = " in cluster.kubectl("logs", "-l", "tf_job_name=first")
+
+
+@pytest.mark.long
+def test_an_image_that_no_node_can_pull_is_named_by_the_test(cluster: Client, helm: Helm, released: Path) -> None:
+    here, image = dataclasses.replace(helm, client=cluster), "registry.invalid/nothing:1"
+    chart = str(released / f"tf-job-operator-chart-{__version__}.tgz")
+    here.run("install", RELEASE, chart, "--wait", f"--set=test_image={image}")
+    said = here.run("test", RELEASE, "--logs", code=1, timeout=300)
+    assert f"error: image {image} cannot be pulled: " in said
+    assert "PASSED" not in said
+
+
+def pods(client: Client) -> list[dict[str, Any]]:
+    """The replicas of TfJobs."""
+    found: list[dict[str, Any]] = client.get("pods", "-l", "job_type")["items"]
+    return found
+
+
+def runs(client: Client, job_type: str) -> bool:
+    return any(
+        one["metadata"]["labels"]["job_type"] == job_type and one["status"].get("phase") == "Running"
+        for one in pods(client)
+    )
 
 
 def versions(client: Client) -> set[str]:

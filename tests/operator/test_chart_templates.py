@@ -36,6 +36,7 @@ GOLDEN_CASES: dict[str, Object] = {
         "imagePullPolicy": "Always",
         "imagePullSecrets": ["key"],
         "test_image": "registry.example/sample:1",
+        "test": {"timeoutSeconds": 90},
         "tfImage": "registry.example/tensorflow:1",
         "config": {"configmap": "mine"},
         "replicas": 2,
@@ -50,6 +51,7 @@ GOLDEN_CASES: dict[str, Object] = {
         "podAnnotations": {"team": "training"},
     },
     "bare": {
+        "test": {"training": False},
         "crds": {"install": False},
         "rbac": {"install": False},
         "webhook": {"enabled": False},
@@ -135,6 +137,7 @@ def test_the_chart_with_these_values_is_its_golden_file(helm: Helm, name: str) -
         ({"cloud": "aws"}, "at '/cloud': value must be one of '', 'azure', 'gke'"),
         ({"rbac": {"instal": True}}, "at '/rbac': additional properties 'instal' not allowed"),
         ({"testImage": "a"}, "at '': additional properties 'testImage' not allowed"),
+        ({"test": {"timeoutSeconds": "5m"}}, "at '/test/timeoutSeconds': got string, want integer"),
         ({"image": "a b"}, "at '/image': 'a b' does not match pattern"),
         ({"metrics": {"serviceMonitor": {"interval": "30"}}}, "at '/metrics/serviceMonitor/interval': '30' does not"),
         ({"apiVersions": ["v1", "v2"]}, "at '/apiVersions/1': value must be one of 'v1', 'v1beta2'"),

@@ -18,7 +18,7 @@ from room import JOB_NAME, Room, room
 from running import wait_until
 from served import serve_tfjobs
 from tfjob.api.tf_job_crd import tf_job_crd
-from tfjob.kube.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, TFJOBS
+from tfjob.kube.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
 
 Object = dict[str, Any]
 TEXTS = {path.stem: path.read_text() for path in BLOCKS}
@@ -51,11 +51,14 @@ def test_a_block_of_tensorflow_org_is_a_tf_job_with_jobs_and_services_of_its_ran
     assert runtime_id == "x7y2" if block == "stored" else len(runtime_id) == 4
     assert {one["tfPort"] for one in stored["replicaSpecs"]} == {2222}
     children = {f"-{runtime_id}-".join(task.split("-")) for task in TASKS[block]}
-    assert {one["metadata"]["name"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")} == children
-    services = {one["metadata"]["name"] for one in team.objects(SERVICES, f"runtime_id={runtime_id}")}
-    boards = {one["metadata"]["name"] for one in team.objects(DEPLOYMENTS, f"runtime_id={runtime_id}")}
-    assert boards == ({f"tensorboard-{runtime_id}"} if "tensorboard" in block or block == "stored" else set())
-    assert services == children | boards
+    boards = {f"tensorboard-{runtime_id}"} if "tensorboard" in block or block == "stored" else set()
+    wanted = {JOBS: children, SERVICES: children | boards, DEPLOYMENTS: boards}
+
+    def made() -> dict[Resource, set[str]]:
+        selector = f"runtime_id={runtime_id}"
+        return {kind: {one["metadata"]["name"] for one in team.objects(kind, selector)} for kind in wanted}
+
+    wait_until(lambda: made() == wanted, 90, lambda: f"{made()}, not {wanted}")
     assert config_of(pods["master-0"])["task"] == {"type": "master", "index": 0}
 
     team.runs(*(pod["metadata"]["name"] for pod in pods.values()))

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
 
@@ -22,6 +23,7 @@ from room import Room, room
 from running import wait_until
 from served import serve_tfjobs
 from tfjob.api.manifest import load
+from tfjob.api.parameter_server import serves_by_default
 from tfjob.kube.resources import DEPLOYMENTS, JOBS, PODS, TF_JOBS, TFJOBS, Resource
 from tfjob.operator.self_test import SelfTest, Trial
 
@@ -31,14 +33,26 @@ TRIAL = Trial("trial", "default", image="registry.example/tf-job-operator:1", pu
 @pytest.mark.parametrize("resource", [TFJOBS, TF_JOBS], ids=lambda one: one.api_version)
 @pytest.mark.parametrize("test_image", ["", "registry.example/sample:1"])
 def test_the_job_is_a_valid_one_of_either_kind(resource: Resource, test_image: str) -> None:
-    trial = Trial(**{**TRIAL.__dict__, "test_image": test_image})
+    trial = replace(TRIAL, test_image=test_image)
     manifest = load(yaml.safe_dump(trial.manifest(resource, 60)))
     manifest.raise_for_errors()
     (entry,) = manifest.entries
     replicas = entry.written.spec.tf_replica_specs
     assert set(replicas) == {"Master", "Worker", "PS"}
     assert entry.written.spec.tensor_board is not None
-    assert (replicas["PS"].template is None) == bool(test_image), "the default server needs an image with TensorFlow"
+    assert serves_by_default(entry.written, "PS", replicas["PS"]) == bool(test_image), "it needs TensorFlow"
+    assert entry.written.spec.tf_image == test_image
+
+
+@pytest.mark.parametrize("resource", [TFJOBS, TF_JOBS], ids=lambda one: one.api_version)
+def test_the_parameter_server_may_have_an_image_of_its_own_and_is_pulled_with_the_same_secret(
+    resource: Resource,
+) -> None:
+    trial = replace(TRIAL, test_image="registry.example/sample:1", tf_image="registry.example/tensorflow:1")
+    (entry,) = load(yaml.safe_dump(trial.manifest(resource, 60))).entries
+    assert entry.written.spec.tf_image == "registry.example/tensorflow:1"
+    templates = [one.template for one in entry.written.spec.tf_replica_specs.values()]
+    assert all(one and one["spec"]["imagePullSecrets"] == [{"name": "key"}] for one in templates)
 
 
 def test_the_chief_of_a_meeting_ends_when_it_has_reached_all_and_the_others_when_they_are_told() -> None:

@@ -217,6 +217,58 @@ def test_an_edit_replaces_what_it_changes_and_nothing_else() -> None:
     assert made(outcome) == set(), "its name is not free yet"
 
 
+@pytest.mark.parametrize(
+    ("change", "replaced"),
+    [
+        ({"image": "example.com/own:1"}, "Deployment"),
+        ({"volumes": []}, "Deployment"),
+        ({"volume_mounts": []}, "Deployment"),
+        ({"service_type": "NodePort"}, "Service"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_edit_of_any_field_replaces_the_object_that_it_is_about(change: dict[str, Any], replaced: str) -> None:
+    owner = begun(with_board())
+    edited = replace(owner, spec=replace(owner.spec, tensor_board=replace(BOARD, **change)))
+    outcome = look(edited, running(owner), standing(owner))
+    assert deleted(outcome, replaced) == ["mnist-tensorboard"]
+    assert len(removed(outcome)) == 1
+
+
+def test_another_identity_of_the_training_replaces_it_and_a_variable_only_if_it_reads_a_store_with_that() -> None:
+    def edited(board: TensorBoard, given: dict[str, Any]) -> list[str]:
+        trainer = template(env=given.pop("env", []))
+        trainer["spec"] |= given
+        before, after_it = begun(with_board(board)), begun(with_board(board, pod_template=trainer))
+        return removed(look(after_it, running(after_it), standing(before)))
+
+    key = [{"name": "AWS_ACCESS_KEY_ID", "value": "other"}]
+    assert edited(BOARD, {"serviceAccountName": "reader"}) == ["mnist-tensorboard"]
+    assert edited(TensorBoard(log_dir="s3://bucket/runs"), {"env": key}) == ["mnist-tensorboard"]
+    assert edited(BOARD, {"env": key}) == []
+
+
+def test_an_operator_with_another_default_image_leaves_it_alone_and_makes_new_ones_with_that() -> None:
+    newer = Settings(tensorboard_image="example.com/tb:2")
+    owner = begun(with_board())
+    server, address = standing(owner)
+    seen = Observed(
+        pods=[one.pod for one in running(owner)], services=[*services(owner), address], deployments=[server]
+    )
+    outcome = plan(owner, seen, at(2), newer)
+    assert removed(outcome) == []
+    assert made(outcome) == set()
+    assert container(owner, newer)["image"] == "example.com/tb:2"
+
+
+def test_an_image_of_the_job_is_started_with_what_every_tensorboard_understands() -> None:
+    """`--bind_all` came with 1.15."""
+    assert "--bind_all" in container(with_board())["command"]
+    words = container(with_board(replace(BOARD, image="tensorflow/tensorflow:1.3.0")))["command"]
+    assert "--bind_all" not in words
+    assert words[words.index("--host") + 1] == "0.0.0.0"
+
+
 def test_a_job_that_no_longer_asks_for_it_loses_it() -> None:
     owner = begun(with_board())
     edited = replace(owner, spec=replace(owner.spec, tensor_board=None))

@@ -35,14 +35,14 @@ def pods_of(job: dict[str, Any]) -> list[dict[str, Any]]:
     return [replica["template"]["spec"] for replica in replicas if "template" in replica]
 
 
-def shortened(name: str, steps: int) -> list[dict[str, Any]]:
+def shortened(name: str, steps: int, checkpoint_every: int = 20) -> list[dict[str, Any]]:
     """The documents of an example with fewer steps and more checkpoints."""
     documents = documents_of(name)
     for pod in pods_of(documents[0]):
         container = pod["containers"][0]
         command = container["command"]
         command[command.index("--steps") + 1] = str(steps)
-        container["command"] = [*command, "--checkpoint-every", "20"]
+        container["command"] = [*command, "--checkpoint-every", str(checkpoint_every)]
     return documents
 
 

@@ -80,14 +80,17 @@ def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoi
 def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
     train: Callable[..., Training], node_cluster: Client
 ) -> None:
-    """Both times chief and worker start again together; the drain uses up nothing of backoffLimit."""
-    at_work = train(documents_of("mnist"), "mnist")
-    at_work.run.wait_for("step 100/", PATIENCE)
+    """Both times chief and worker start again together; the drain uses up nothing of backoffLimit.
+
+    Half of the steps: how well the example learns in all of them is measured without a cluster.
+    """
+    at_work = train(shortened("mnist", 300, checkpoint_every=50), "mnist")
+    at_work.run.wait_for("step 50/", PATIENCE)
     evaluator = at_work.uids()["evaluator-0"]
     at_work.kill("chief-0")
     at_work.run.wait_for("chief-0     | resumed from step", PATIENCE)
     assert at_work.uids()["evaluator-0"] == evaluator
-    at_work.run.wait_for("step 300/", PATIENCE)
+    at_work.run.wait_for("step 150/", PATIENCE)
     node = at_work.pod("worker-0")["spec"]["nodeName"]
     try:
         node_cluster.kubectl("drain", node, f"--pod-selector={JOB_NAME}=mnist", "--force", timeout=PATIENCE)
@@ -96,7 +99,7 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
     finally:
         node_cluster.kubectl("uncordon", node)
     assert at_work.run.finish(PATIENCE) == 0
-    assert accuracy(at_work.run.lines) >= 0.95
+    assert accuracy(at_work.run.lines) >= 0.9
     assert list(at_work.output.glob("output/model/1/saved_model.pb"))
     status = at_work.status()
     assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 2, 1)

@@ -7,21 +7,30 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from installed import Installed
+from running import status
 from tfjob.local import fork_servers, processes
 from tfjob.local.home import Home
 from training.examples import EXAMPLES, accuracy, run_example, run_to_the_end
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
+@pytest.mark.tensorflow
 def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
-    """Chief, worker and evaluator reach 95 % together; summaries, checkpoints and a model that loads are left."""
+    """Chief, worker and evaluator reach 95 % together; summaries, checkpoints and a model that loads are left.
+
+    Each of them ends by itself, or as it is asked to when the chief has ended, and none has to be killed.
+    """
     lines = run_example(tool, tmp_path, "mnist")
     assert accuracy(lines) >= 0.95
+    replicas: list[dict[str, Any]] = status(tool, tmp_path, "mnist")["replicas"]  # type: ignore[assignment]
+    assert {one["name"] for one in replicas} == {"chief-0", "worker-0", "evaluator-0"}
+    assert {one["exitCode"] for one in replicas} <= {0, 143}, replicas
     data = tmp_path / "claims" / "default" / "mnist-data"
     assert list(data.glob("checkpoints/*.index"))
     assert list(data.glob("output/logs/chief-0/events*"))
@@ -30,6 +39,7 @@ def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.tensorflow
 def test_mnist_trains_with_forked_replicas(tool: Installed, tmp_path: Path) -> None:
     """The same with warm starts: all replicas are forked, and what they come to is the same."""
     lines = run_to_the_end(tool, tmp_path, EXAMPLES / "mnist" / "tfjob.yaml", "--warm")

@@ -43,12 +43,12 @@ def test_a_killed_worker_and_a_killed_chief_restart_the_whole_gang(tool: Install
     """The survivor's own exit 1 is a consequence: both times everybody resumes from the checkpoint and the job ends
     well, the evaluator undisturbed."""
     home = tmp_path / "home"
-    run = Running(tool, home, briefly("mnist", 200, tmp_path / "job"))
-    run.wait_for("step 40/", timeout=90)
+    run = Running(tool, home, briefly("mnist", 100, tmp_path / "job"))
+    run.wait_for("step 20/", timeout=90)
     evaluator = workload_pid(home, "mnist-evaluator-0")
     os.kill(workload_pid(home, "mnist-worker-0"), signal.SIGKILL)
     run.wait_for("chief-0     | resumed from step", timeout=90)
-    run.wait_for("step 120/", timeout=90)
+    run.wait_for("step 60/", timeout=90)
     os.kill(workload_pid(home, "mnist-chief-0"), signal.SIGKILL)
     run.wait_for("chief-0     | resumed from step", timeout=120, count=2)
     assert workload_pid(home, "mnist-evaluator-0") == evaluator
@@ -62,7 +62,7 @@ def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, tm
     """An evaluator, a worker, then the server are killed: each restarts alone; of the server's loss the chief dies
     too and resumes. The evaluator is not in the chief's cluster, so nothing hangs."""
     home = tmp_path / "home"
-    run = Running(tool, home, briefly("mnist-ps", 300, tmp_path / "job"))
+    run = Running(tool, home, briefly("mnist-ps", 120, tmp_path / "job"))
     run.wait_for("step 20/", timeout=90)
     chief, first_worker = workload_pid(home, "mnist-ps-chief-0"), workload_pid(home, "mnist-ps-worker-0")
     os.kill(workload_pid(home, "mnist-ps-evaluator-0"), signal.SIGKILL)

@@ -15,11 +15,20 @@ labels:
 {{- required "image is missing: no registry has an image of the operator yet. Make one with tools/image.py as docs/guides/operator.md shows, and name it: --set image=REGISTRY/tf-job-operator:TAG" .Values.image -}}
 {{- end -}}
 
-{{- define "tf-job-operator.tensorboardImage" -}}
-{{- $image := include "tf-job-operator.image" . | regexFind "^[^@]*" -}}
+{{- /* Another image of the release, which is beside the operator's and has its tag. */ -}}
+{{- define "tf-job-operator.beside" -}}
+{{- $image := include "tf-job-operator.image" .root | regexFind "^[^@]*" -}}
 {{- $name := splitList "/" $image | last -}}
-{{- $tag := regexFind ":.*" $name | default (printf ":%s" .Chart.AppVersion) -}}
-{{- .Values.tensorboardImage | default (printf "%stf-job-tensorboard%s" (trimSuffix $name $image) $tag) -}}
+{{- $tag := regexFind ":.*" $name | default (printf ":%s" .root.Chart.AppVersion) -}}
+{{- printf "%s%s%s" (trimSuffix $name $image) .name $tag -}}
+{{- end -}}
+
+{{- define "tf-job-operator.tensorboardImage" -}}
+{{- .Values.tensorboardImage | default (include "tf-job-operator.beside" (dict "root" . "name" "tf-job-tensorboard")) -}}
+{{- end -}}
+
+{{- define "tf-job-operator.testImage" -}}
+{{- .Values.test_image | default (include "tf-job-operator.beside" (dict "root" . "name" "tf-job-sample")) -}}
 {{- end -}}
 
 {{- /* The older versions of kubeflow.org, which somebody must convert; none for an operator of one namespace. */ -}}

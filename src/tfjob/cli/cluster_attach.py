@@ -47,12 +47,12 @@ _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 def attach(console: KubeConsole, submission: Submission, output: str, *, plain: bool) -> int:
     """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
-    screen = screen_for(plain=plain or output != "text" or is_quiet(), hint=HINT)
+    quiet = output != "text" or is_quiet()
+    screen = screen_for(plain=plain or quiet, hint=HINT)
     records, detached = created(console, submission)
     left = records
     try:
         if not detached:
-            quiet = output != "text" or is_quiet()
             detached = console.run(_follow_all(console, records, screen, quiet=quiet))
             left = [record for record in map(console.again, records) if record is not None]
     except KeyboardInterrupt:
@@ -61,7 +61,7 @@ def attach(console: KubeConsole, submission: Submission, output: str, *, plain: 
         tell_it_goes_on(records)  # whatever keeps us from following it
         raise
     if not detached:
-        return ended([record.name for record in records], left, output, width=screen.width)
+        return ended(console, [record.name for record in records], left, output, width=screen.width)
     tell_it_goes_on(left)
     return outcome.INTERRUPTED
 

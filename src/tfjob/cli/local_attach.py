@@ -18,7 +18,7 @@ from tfjob.cli.starting import ended
 from tfjob.cli.troubles import show_troubles
 from tfjob.controller.log_labels import container_labels
 from tfjob.controller.replicas import replicas
-from tfjob.local.console import record
+from tfjob.local.console import LocalConsole, record
 from tfjob.local.driver import Driver
 from tfjob.local.home import Home
 from tfjob.local.log_view import Follower, Source
@@ -33,13 +33,15 @@ HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 
 def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
     """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
-    screen = screen_for(plain=plain or output != "text" or is_quiet(), hint=HINT)
+    quiet = output != "text" or is_quiet()
+    screen = screen_for(plain=plain or quiet, hint=HINT)
     with state(write=True) as (home, store):
         started = start_all(home, store, wanted, attached=True)
-        asyncio.run(drive_all(home, started, screen, quiet=output != "text" or is_quiet()))
+        asyncio.run(drive_all(home, started, screen, quiet=quiet))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
-    return ended([one.run.name for one in started], records, output, width=screen.width)
+        names = [one.run.name for one in started]
+        return ended(LocalConsole(home, store), names, records, output, width=screen.width)
 
 
 class Watched:

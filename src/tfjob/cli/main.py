@@ -31,7 +31,7 @@ COMMANDS = {
     "status": Entry("status", "Show one job: verdict, replicas, attempts, paths."),
     "logs": Entry("logs", "Show the logs of one replica or of all."),
     "events": Entry("events", "Show what happened to a job, in order."),
-    "tensorboard": Entry("tensorboard", "Show the curves of a job in a browser."),
+    "tensorboard": Entry("tensorboard", "Show the curves of jobs in a browser."),
     "wait": Entry("wait", "Wait until a job reaches a state."),
     "stop": Entry("lifecycle", "Stop a job in order; `resume` continues it."),
     "suspend": Entry("lifecycle", "Suspend a job; `resume` continues it."),

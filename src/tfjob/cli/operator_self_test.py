@@ -9,6 +9,8 @@ import click
 from tfjob.cli.context import valid_namespace
 from tfjob.cli.durations import time_span
 
+PULL_HINT = "The chart's values test_image, tfImage and tensorboardImage name others; test.training=false needs none."
+
 
 @click.command("self-test")
 @click.option("--image", required=True, metavar="IMAGE", help="The operator's image.")
@@ -16,7 +18,13 @@ from tfjob.cli.durations import time_span
     "--test-image",
     default="",
     metavar="IMAGE",
-    help="An image whose program trains; unset: the operator's, with which the replicas only meet each other.",
+    help="An image with TensorFlow whose program trains; unset: the operator's, with which the replicas only meet.",
+)
+@click.option(
+    "--tf-image",
+    default="",
+    metavar="IMAGE",
+    help="With --test-image, the image of the parameter server; unset: the same.",
 )
 @click.option(
     "--api-version",
@@ -37,11 +45,17 @@ from tfjob.cli.durations import time_span
 @click.option("--pull-secret", default="", metavar="NAME", help="The Secret to pull the images with.")
 @click.option("--context", default=None, metavar="NAME", help="The context of the kubeconfig; none is needed in a pod.")
 @click.option(
-    "--timeout", default="3m", show_default=True, metavar="SPAN", callback=time_span, help="How long the job may take."
+    "--timeout",
+    default="3m",
+    show_default=True,
+    metavar="SPAN",
+    callback=time_span,
+    help="How long the job may take, with the pull of its images.",
 )
 def self_test(
     image: str,
     test_image: str,
+    tf_image: str,
     api_version: str | None,
     namespace: str,
     pull_policy: str,
@@ -51,7 +65,7 @@ def self_test(
 ) -> None:
     """Run a job with a master, a worker, a parameter server and a TensorBoard to its end, remove it, say PASSED.
 
-    The exit code is 1 if the job fails, and 4 if it does not end in time.
+    The exit code is 1 if the job fails or an image cannot be pulled, and 4 if it does not end in time.
     """
     import asyncio
     import secrets
@@ -62,7 +76,7 @@ def self_test(
     from tfjob.kube.jobs import has_tf_jobs
     from tfjob.kube.resources import JOB_KINDS, TF_JOBS, TFJOBS
     from tfjob.operator.rollout import NotReady
-    from tfjob.operator.self_test import Failed, SelfTest, Trial
+    from tfjob.operator.self_test import Failed, NotPulled, SelfTest, Trial
 
     access = config.load(context)
     trial = Trial(
@@ -70,6 +84,7 @@ def self_test(
         namespace=namespace or access.namespace,
         image=image,
         test_image=test_image,
+        tf_image=tf_image,
         pull_policy=pull_policy,
         pull_secret=pull_secret,
     )
@@ -82,6 +97,8 @@ def self_test(
 
     try:
         asyncio.run(connected())
+    except NotPulled as error:
+        raise outcome.Stop(outcome.FAILED, error.message, PULL_HINT) from None
     except Failed as error:
         raise outcome.Stop(outcome.FAILED, error.message) from None
     except NotReady as error:

@@ -55,8 +55,8 @@ def next_commands(record: Record) -> str:
     return "\n".join([f"{click.style(name, bold=True)} runs in the background{known}", *_listed(commands)])
 
 
-def guidance(record: Record, width: int) -> str:
-    """After an attached run in a terminal: where its files are, and a box of what to type next."""
+def guidance(record: Record, storage: str, width: int) -> str:
+    """After an attached run in a terminal: where its files and its own storage are, and a box of what to type next."""
     name, failure = record.name, record.job.status.failure
     commands = {}
     if record.state == "Suspended":
@@ -69,8 +69,8 @@ def guidance(record: Record, width: int) -> str:
     if record.job.spec.tensor_board:
         commands[_show_curves(record)] = "its curves"
     commands[f"tfjob delete {name}{record.options}"] = "remove it and its logs"
-    files = [f"  files: {record.folder}"] if record.folder else []
-    return "\n".join([*files, *_boxed("next", _listed(commands), width)])
+    places = [f"  {what:<5}  {place}" for what, place in (("files", record.folder), ("data", storage)) if place]
+    return "\n".join([*places, *_boxed("next", _listed(commands), width)])
 
 
 def _listed(commands: Mapping[str, str]) -> list[str]:

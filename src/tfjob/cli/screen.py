@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from typing import Protocol, Self
 import click
 
 from tfjob.cli import terminal
-from tfjob.cli.outcome import discard_stdout
+from tfjob.cli.outcome import colour, discard_stdout
 from tfjob.cli.snapshot import Snapshot
 
 PERIOD = 0.15
@@ -56,9 +57,7 @@ def screen_for(*, plain: bool, hint: str) -> Screen:
     stream = sys.stdout
     if plain or not isinstance(stream, io.TextIOWrapper) or not terminal.suits(stream):
         return Lines()
-    context = click.get_current_context(silent=True)
-    unwanted = bool(os.environ.get("NO_COLOR")) or (context is not None and context.color is False)
-    return Live(terminal.Terminal(stream), hint, colour=not unwanted)
+    return Live(terminal.Terminal(stream), hint, colour=colour() is not False)
 
 
 class Lines:
@@ -179,11 +178,11 @@ class Live:
             step()
         except Exception as error:
             # The one place that must not let a fault of ours through: locally every replica would end with it.
-            if os.environ.get("TFJOB_DEBUG"):
-                raise
             self._leave()
             self._given_up = True
             self._otherwise.tell(f"the live view failed ({type(error).__name__}: {error}); lines follow")
+            if os.environ.get("TFJOB_DEBUG"):
+                self._otherwise.tell(traceback.format_exc())
 
     def _leave(self) -> None:
         """Shows what is left, and leaves the terminal."""

@@ -16,7 +16,7 @@ from tfjob.cli import outcome
 from tfjob.cli.context import On
 from tfjob.cli.manifest_file import read, taken, without_contents
 from tfjob.cli.script import ScriptRequest, is_script, refuse_options_of_a_script, script_manifest
-from tfjob.controller.console import Record
+from tfjob.controller.console import Console, Record
 from tfjob.plan.plan import is_finished
 
 
@@ -118,7 +118,9 @@ def placed(entry: Entry, job: TFJob, namespace: str, otherwise: str) -> TFJob:
     return replace(job, metadata=replace(job.metadata, namespace=own or namespace or otherwise))
 
 
-def ended(started: Sequence[str], records: Sequence[Record], output: str, *, width: int | None = None) -> int:
+def ended(
+    there: Console, started: Sequence[str], records: Sequence[Record], output: str, *, width: int | None = None
+) -> int:
     """The end of an attached run: its last words and its exit code. `started` are the names of its jobs.
 
     In a terminal of a known `width` it also says where the files are and what to type next.
@@ -136,7 +138,7 @@ def ended(started: Sequence[str], records: Sequence[Record], output: str, *, wid
                 click.echo(f"{name} was deleted")
         if width is not None:
             for record in records:
-                click.echo(guidance(record, width))
+                click.echo(guidance(record, there.storage(record), width))
     if not all(is_finished(record.job.status) for record in records):
         return outcome.INTERRUPTED
     succeeded = all(record.state == "Succeeded" for record in records) and len(records) == len(started)

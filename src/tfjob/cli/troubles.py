@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,11 @@ class _Everything(StreamHandler):
         super().__init__()
         self.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d %(name)s: %(message)s", "%H:%M:%S"))
         self.addFilter(lambda record: record.levelno < logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Where stderr is now: a live view stands in for it."""
+        self.stream = sys.stderr
+        super().emit(record)
 
 
 def show_everything() -> None:

@@ -110,8 +110,9 @@ class LogQuery:
 
 @dataclass(frozen=True)
 class Board:
-    """A TensorBoard within reach of a browser, the folder that it shows, and whether it found no event files there."""
+    """A TensorBoard within reach of a browser, a job that it shows, and whether it found no event files of that."""
 
+    job: str
     url: str
     log_dir: str
     is_empty: bool
@@ -185,8 +186,11 @@ class Console(Protocol):
     def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         """Runs a command in a container with this process's input and output; returns its exit code."""
 
-    def tensorboard(self, record: Record, port: int | None, ready: Callable[[Board], None]) -> None:
-        """Makes the TensorBoard of a job that asks for one reachable at a port of this machine, until interrupted.
+    def tensorboard(
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    ) -> None:
+        """Makes the TensorBoards of jobs that ask for one reachable at ports of this machine, until interrupted.
 
-        No port means the usual one or, if that is taken, any. `ready` is called once it answers.
+        No port means the usual one or, if that is taken, any. `ready` is called once with a board for each job, when
+        all of them answer; where one TensorBoard shows them all, they have the same URL.
         """

@@ -262,13 +262,16 @@ class KubeConsole:
             execute(self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty)
         )
 
-    def tensorboard(self, record: Record, port: int | None, ready: Callable[[Board], None]) -> None:
-        """Forwards the port to the one that runs in the cluster."""
+    def tensorboard(
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    ) -> None:
+        """Forwards a port to each of those that run in the cluster."""
         from tfjob.kube.tensorboard import show
 
-        if not record.current:
-            raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
-        self.run(show(self.client, record.job, port, ready))
+        for record in records:
+            if not record.current:
+                raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
+        self.run(show(self.client, {record.id: record.job for record in records}, port, ready))
 
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:

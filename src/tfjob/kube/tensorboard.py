@@ -1,10 +1,14 @@
-"""The TensorBoard of a job of a cluster, at a port of this machine."""
+"""The TensorBoards of jobs of a cluster, each at a port of this machine.
+
+Each runs where the volumes of its job are, so none of them could show the curves of all.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 
 import msgspec
 
@@ -29,8 +33,24 @@ class NotReady(KubeError):
     """There is no pod that could answer."""
 
 
-async def show(client: Client, job: TFJob, port: int | None, ready: Callable[[Board], None]) -> None:
-    """Forwards a port of this machine to the TensorBoard of a job until cancelled."""
+async def show(
+    client: Client, jobs: Mapping[str, TFJob], port: int | None, ready: Callable[[Sequence[Board]], None]
+) -> None:
+    """Forwards a port of this machine to the TensorBoard of each job until cancelled.
+
+    Only one of them can have a port that is asked for. Raises NotReady if one has no pod in time.
+    """
+    if port and len(jobs) > 1:
+        hint = "Leave --port out, or show one job at a time."
+        raise KubeError(f"port {port} can lead to one TensorBoard, and each of these jobs has its own", hint)
+    async with AsyncExitStack() as forwards:
+        boards = [await _forward(client, name, job, port, forwards) for name, job in jobs.items()]
+        ready(boards)
+        await asyncio.get_running_loop().create_future()
+
+
+async def _forward(client: Client, name: str, job: TFJob, port: int | None, forwards: AsyncExitStack) -> Board:
+    """Listens for one job until the stack ends."""
     assert job.spec.tensor_board is not None
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (why := _why_not_ready(job, await _pods(client, job))) and time.monotonic() < deadline:
@@ -48,12 +68,9 @@ async def show(client: Client, job: TFJob, port: int | None, ready: Callable[[Bo
 
     forward = PortForward(client, job.metadata.namespace, find_pod, PORT)
     server = await _listen(forward, port)
-    try:
-        url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"
-        ready(Board(url, job.spec.tensor_board.log_dir, await _is_empty(url)))
-        await asyncio.get_running_loop().create_future()
-    finally:
-        server.close()  # without waiting: a page that is open asks again and again
+    forwards.callback(server.close)  # without waiting: a page that is open asks again and again
+    url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"
+    return Board(name, url, job.spec.tensor_board.log_dir, await _is_empty(url))
 
 
 async def _listen(forward: PortForward, port: int | None) -> asyncio.Server:

@@ -182,16 +182,24 @@ class LocalConsole:
         pods = {task.name: pod for pod in self.store.children(Pod, record_.uid) if (task := task_of(pod))}
         return exec_in(pod_folder(run.folder, pods[replica]), container, list(command), tty=tty)
 
-    def tensorboard(self, record_: Record, port: int | None, ready: Callable[[Board], None]) -> None:
-        """Starts one of its own, also beside the one that a run's driver has: a driver's ends with the run."""
+    def tensorboard(
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    ) -> None:
+        """Starts one of its own for all, also beside the one that a run's driver has: a driver's ends with the run."""
         from tfjob.local import tensorboard
         from tfjob.local.machine import machine_of
         from tfjob.plan.children import Settings
         from tfjob.plan.tensorboard import deployment
 
-        run = self._run(record_)
-        machine = machine_of(self.home, self.store, run)
-        tensorboard.show(deployment(run.job, Settings()), machine, run.folder, port, ready)
+        names = [record_.name for record_ in records]
+        views: dict[str, tensorboard.View] = {}
+        for record_ in records:
+            run = self._run(record_)
+            machine = machine_of(self.home, self.store, run)
+            # Two runs of one job are told apart by their ids.
+            name = record_.name if names.count(record_.name) == 1 else record_.id
+            views[name] = tensorboard.view(deployment(run.job, Settings()), machine, run.folder / "tensorboard")
+        tensorboard.show(views, port, ready)
 
     def _run(self, record_: Record) -> Run:
         run = self.store.run(record_.uid)

@@ -72,7 +72,7 @@ class Driver:
         self.folder = run.folder
         self.attached = attached
         self._lock = lock
-        self._trouble = ""
+        self._troubles: dict[str, str] = {}
         self._given_up = False
         self._wakeups: Wakeups | None = None
         machine = machine_of(home, store, run)
@@ -128,7 +128,7 @@ class Driver:
         try:
             self.store.update_job(self.uid, lambda job: job if is_finished(job.status) else suspended(job, reason))
         except sqlite3.Error as error:
-            self._complain(error)
+            self._complain("stop", error)
             self._given_up = True
 
     def kill(self) -> None:
@@ -138,13 +138,12 @@ class Driver:
             self._wakeups.wake()
 
     def _look(self, tick: Callable[[], None]) -> None:
-        try:
-            self.kubelet.sync()
-            self.board.sync(next(iter(self.store.children(Deployment, self.uid)), None))
-            self._collect()
-        except (OSError, sqlite3.Error) as error:
-            # A full disk, mostly: what runs goes on, and the next look tries again.
-            self._complain(error)
+        for part in (self.kubelet.sync, self._keep_board, self._collect):
+            try:
+                part()
+            except (OSError, sqlite3.Error) as error:
+                # A full disk, mostly: what runs goes on, and the next look tries again.
+                self._complain(part.__name__, error)
         tick()
 
     def _watch_pods(self, wakeups: Wakeups) -> None:
@@ -157,10 +156,14 @@ class Driver:
             for container in (*(pod.spec.get("initContainers") or ()), *(pod.spec.get("containers") or ())):
                 wakeups.watch(folder / "logs" / container["name"])
 
-    def _complain(self, error: Exception) -> None:
-        if str(error) != self._trouble:
-            self._trouble = str(error)
+    def _complain(self, part: str, error: Exception) -> None:
+        """Says once what goes wrong in a part, however often it is tried."""
+        if str(error) != self._troubles.get(part):
+            self._troubles[part] = str(error)
             logger.warning("%s; trying again", error)
+
+    def _keep_board(self) -> None:
+        self.board.sync(next(iter(self.store.children(Deployment, self.uid)), None))
 
     def _collect(self) -> None:
         """Ends the pods of a job that is being deleted, then frees its name."""

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -53,7 +53,7 @@ URL = re.compile(rf"TensorBoard \S+ at (http://{re.escape(HOST)}:\d+/)")
 USUAL_PORT = 6006
 STEP_SECONDS, GRACE_SECONDS = 0.05, 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds until a TensorBoard that ended by itself is started again."""
+"""Seconds until a TensorBoard that ended by itself, or could not be started, is started again."""
 
 
 class NotInstalled(Refusal):
@@ -119,6 +119,25 @@ def interpreter(python: Path | None, project: Path) -> Path:
     raise NotInstalled(f"TensorBoard is not installed in {chosen}", f"Install it: {chosen} -m pip install {package}")
 
 
+def together(views: Mapping[str, View], links: Path) -> View:
+    """Several jobs in one: a new folder in which each of their folders has the name of its job.
+
+    Links, because TensorBoard's own list of folders (`--logdir_spec`) shows a folder that two jobs share only once and
+    knows no commas in paths. Raises Refusal for an object store, which no link leads to.
+    """
+    for name, one in views.items():
+        if "://" in one.log_dir:
+            hint = f"Show it alone: tfjob tensorboard {name}"
+            raise Refusal(
+                f"{name} has its curves in an object store, {one.log_dir}: no folder to show beside others", hint
+            )
+    links.mkdir()
+    for name, one in views.items():
+        (links / name).symlink_to(one.log_dir)
+    first = next(iter(views.values()))
+    return View(first.python, str(links), first.env)
+
+
 class Server:
     """A TensorBoard process; `log` is the file that it writes to."""
 
@@ -163,18 +182,16 @@ class Server:
             self._process.wait()
 
 
-def show(
-    deployment: Deployment, machine: Machine, folder: Path, port: int | None, ready: Callable[[Board], None]
-) -> None:
-    """A TensorBoard in the foreground until it ends or is interrupted; `ready` is told where it is."""
-    shown = view(deployment, machine, folder / "tensorboard")
+def show(views: Mapping[str, View], port: int | None, ready: Callable[[Sequence[Board]], None]) -> None:
+    """One TensorBoard of some jobs in the foreground until it ends or is interrupted; `ready` is told where it is."""
     with tempfile.TemporaryDirectory() as place:
+        shown = together(views, Path(place, "jobs")) if len(views) > 1 else next(iter(views.values()))
         server = Server(shown, Path(place, "log"), free_port(port))
         try:
             while not (url := server.url) and not server.has_ended:
                 time.sleep(STEP_SECONDS)
             if url:
-                ready(Board(url, shown.log_dir, shown.is_empty))
+                ready([Board(name, url, one.log_dir, one.is_empty) for name, one in views.items()])
             while not server.has_ended:
                 time.sleep(STEP_SECONDS)
             raise Refusal(f"TensorBoard ended by itself: {server.said.strip()[-500:]}")
@@ -217,12 +234,14 @@ class Beside:
             return
         if self._server is None:
             if time.monotonic() >= self._not_before:
-                self._start(wanted)
+                try:
+                    self._start(wanted)
+                except OSError as error:  # a full disk, or no more processes
+                    self._try_later(f"cannot be started: {error}")
         elif self._server.has_ended:
-            logger.warning("TensorBoard ended; again in %.0f s: %s", self._pause, self._server.said[-500:].strip())
-            self._not_before = time.monotonic() + self._pause
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            said = self._server.said[-500:].strip()
             self._server = None
+            self._try_later(f"ended: {said}")
         elif not self._told and (url := self._server.url):
             self._told = True
             shown = self._server.view
@@ -234,6 +253,11 @@ class Beside:
         if self._server is not None:
             self._server.stop()
         self._server, self._told = None, False
+
+    def _try_later(self, why: str) -> None:
+        logger.warning("TensorBoard %s; again in %.0f s", why, self._pause)
+        self._not_before = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _start(self, wanted: Deployment) -> None:
         self._told = False

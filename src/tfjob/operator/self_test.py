@@ -5,6 +5,7 @@ await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(T
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tfjob.api.names import JOB_NAME_LABEL, TF_JOB_NAME_LABEL
 from tfjob.kube.client import Client
 from tfjob.kube.errors import ApiError, KubeError, NotFound
 from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, Resource
+from tfjob.operator.pulls import Pulls, starting
 from tfjob.operator.rollout import until
 
 Object = dict[str, Any]
@@ -21,7 +23,7 @@ Object = dict[str, Any]
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.meeting"]
 """What a task runs in the operator's own image, where no other one is given."""
 LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
-GONE_SECONDS = 60
+BOARD_SECONDS, GONE_SECONDS = 60, 60
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, JOBS, DEPLOYMENTS)
 """What a job may have of its own."""
 
@@ -30,18 +32,23 @@ class Failed(KubeError):
     """The installation did not do what it should."""
 
 
+class NotPulled(Failed):
+    """A node cannot get an image of the test."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """The job of a test.
 
-    `test_image` brings a program that trains, and its parameter server is the default one. Without it the tasks run the
-    operator's `image` and meet each other: nothing has TensorFlow then.
+    `test_image` brings TensorFlow and a program that trains; its parameter server is the default one, in `tf_image` or
+    the same image. Without it the tasks run the operator's `image` and meet each other: nothing has TensorFlow then.
     """
 
     name: str
     namespace: str
     image: str
     test_image: str = ""
+    tf_image: str = ""
     pull_policy: str = "IfNotPresent"
     pull_secret: str = ""
 
@@ -54,14 +61,24 @@ class Trial:
     def _current(self, seconds: int) -> Object:
         replicas = {kind: {"replicas": 1, **self._program(kind)} for kind in ("Master", "Worker", "PS")}
         policy = {"activeDeadlineSeconds": seconds}
-        return {"runPolicy": policy, "tfReplicaSpecs": replicas, "tensorBoard": {"logDir": LOG_FOLDER}}
+        return {
+            "runPolicy": policy,
+            "tfReplicaSpecs": replicas,
+            "tensorBoard": {"logDir": LOG_FOLDER},
+            **self._server_image(),
+        }
 
     def _first(self) -> Object:
         replicas = [{"tfReplicaType": kind, **self._program(kind)} for kind in ("MASTER", "WORKER", "PS")]
-        return {"replicaSpecs": replicas, "tensorboard": {"logDir": LOG_FOLDER}}
+        return {"replicaSpecs": replicas, "tensorboard": {"logDir": LOG_FOLDER}, **self._server_image()}
+
+    def _server_image(self) -> Object:
+        return {"tfImage": self.tf_image or self.test_image} if self.test_image else {}
 
     def _program(self, kind: str) -> Object:
-        return {} if kind == "PS" and self.test_image else {"template": self._template()}
+        if kind == "PS" and self.test_image:
+            return {"template": {"spec": self._secrets()}} if self.pull_secret else {}
+        return {"template": self._template()}
 
     def _template(self) -> Object:
         container: Object = {
@@ -69,16 +86,17 @@ class Trial:
             "image": self.test_image or self.image,
             "imagePullPolicy": self.pull_policy,
         }
-        pod: Object = {"containers": [container]}
+        pod: Object = {"containers": [container], **self._secrets()}
         if not self.test_image:
             container |= {
                 "command": MEETING,
                 "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
             }
             pod["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        if self.pull_secret:
-            pod["imagePullSecrets"] = [{"name": self.pull_secret}]
         return {"spec": pod}
+
+    def _secrets(self) -> Object:
+        return {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
 
 
 class SelfTest:
@@ -89,16 +107,22 @@ class SelfTest:
         self.trial = trial
         self.say = say
         self._last = ""
+        self._pulls = Pulls()
 
     async def run(self, resource: Resource, seconds: int) -> None:
-        """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time."""
+        """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time.
+
+        Both include the reason; NotPulled is an image that never came.
+        """
+        end = time.monotonic() + seconds
         name, namespace = self.trial.name, self.trial.namespace
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
         await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
         try:
             await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", seconds)
+            left = round(max(end - time.monotonic(), BOARD_SECONDS))
             await until(
-                lambda: self._unseen(resource), f"the TensorBoard of {resource.kind} {name} does not answer", seconds
+                lambda: self._unseen(resource), f"the TensorBoard of {resource.kind} {name} does not answer", left
             )
             self.say("its TensorBoard answers")
         finally:
@@ -116,7 +140,23 @@ class SelfTest:
             self.say(f"{state}: {reason}" if reason else state)
         if state == "Failed":
             raise Failed(f"{resource.kind} {self.trial.name} failed: {reason}")
-        return None if state == "Succeeded" else f"{state or 'no operator looks after it'}: {reason}"
+        if state == "Succeeded":
+            return None
+        waits = await self._waits(resource)
+        return "; ".join(filter(None, (f"{state or 'no operator looks after it'}: {reason}", waits)))
+
+    async def _waits(self, resource: Resource) -> str:
+        """Which pods are still being started; raises NotPulled when an image of theirs will not come."""
+        board = f"app=tensorboard,{TF_JOB_NAME_LABEL}={self.trial.name}"
+        pods = [
+            pod
+            for selector in (self._selector(resource), board)
+            for pod in (await self.client.list(PODS, self.trial.namespace, label_selector=selector)).items
+        ]
+        if failure := self._pulls.failure(pods, time.monotonic()):
+            raise NotPulled(failure)
+        being_made = starting(pods)
+        return f"being started: {being_made}" if being_made else ""
 
     async def _unseen(self, resource: Resource) -> str | None:
         """What keeps the TensorBoard from being seen, as `kubectl proxy` would show it."""
@@ -129,7 +169,7 @@ class SelfTest:
         try:
             await self.client.request("GET", f"{path}/data/environment")
         except ApiError as error:
-            return error.message
+            return "; ".join(filter(None, (error.message, await self._waits(resource))))
         return None
 
     async def left(self, resource: Resource) -> str | None:

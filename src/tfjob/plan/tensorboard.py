@@ -27,7 +27,11 @@ PORT, SERVICE_PORT, PORT_NAME = 6006, 80, "tb-port"
 USER_ID = 65532
 """Nobody in particular; the same in our image."""
 MADE_OF = "tfjob/made-of"
-"""Annotation: a digest of the spec that the object was made with, so that an edit of the job can be told."""
+"""Annotation: a digest of what the job says of the object, so that an edit can be told.
+
+What the operator adds, its default image among it, is left out: an operator that is replaced by a newer one must not
+restart the TensorBoards of all jobs, of which most ended long ago.
+"""
 OBJECT_STORES = ("s3://", "gs://")
 STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_", "GCE_METADATA_")
 """How the names of variables begin that say where an object store is, and who may read it."""
@@ -73,7 +77,7 @@ def deployment(job: TFJob, settings: Settings) -> Deployment:
         "selector": {"matchLabels": selector},
         "template": {"metadata": {"labels": selector}, "spec": _pod_spec(job, board, settings)},
     }
-    return Deployment(metadata=_metadata(job, spec), spec=spec)
+    return Deployment(metadata=_metadata(job, _wishes(job, board)), spec=spec)
 
 
 def service(job: TFJob) -> Service:
@@ -85,12 +89,18 @@ def service(job: TFJob) -> Service:
         "selector": labels(job),
         "ports": [{"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT}],
     }
-    return Service(metadata=_metadata(job, spec), spec=spec)
+    return Service(metadata=_metadata(job, board.service_type), spec=spec)
+
+
+def _wishes(job: TFJob, board: TensorBoard) -> list[object]:
+    """What the job says of the pods."""
+    template = _speaker(job)
+    own = [board.log_dir, board.image, board.volumes, board.volume_mounts]
+    return [*own, _identity(template), _store_access(board, main_template_container(template))]
 
 
 def _pod_spec(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, Any]:
     template = _speaker(job)
-    pod: Mapping[str, Any] = template.get("spec") or {}
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -103,20 +113,20 @@ def _pod_spec(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, A
         },
         "containers": [_container(job, board, main_template_container(template), settings)],
     }
-    for name in ("serviceAccountName", "imagePullSecrets"):
-        if pod.get(name):
-            spec[name] = pod[name]
+    spec |= _identity(template)
     if board.volumes:
         spec["volumes"] = board.volumes
     return spec
 
 
 def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    # `--bind_all` takes IPv6 too, but TensorBoard knows it since 1.15, and who names an image may name an older one.
+    everywhere = ("--host", "0.0.0.0") if board.image else ("--bind_all",)  # noqa: S104
     container: dict[str, Any] = {
         "name": tensorboard_name(job),
         "image": board.image or settings.tensorboard_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["tensorboard", "--logdir", board.log_dir, "--bind_all", "--port", str(PORT)],
+        "command": ["tensorboard", "--logdir", board.log_dir, *everywhere, "--port", str(PORT)],
         "ports": [{"name": PORT_NAME, "containerPort": PORT}],
         # An image with TensorFlow in it takes several seconds, and longer on a node that is busy.
         "startupProbe": _probe(periodSeconds=1, failureThreshold=180),
@@ -128,13 +138,19 @@ def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], setti
     }
     if board.volume_mounts:
         container["volumeMounts"] = board.volume_mounts
-    if board.log_dir.startswith(OBJECT_STORES):
-        container |= _store_access(trainer)
-    return container
+    return container | _store_access(board, trainer)
 
 
-def _store_access(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables with which the training container reaches its object store."""
+def _identity(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Who the pods of a template are to the cluster and to registries."""
+    pod: Mapping[str, Any] = template.get("spec") or {}
+    return {name: pod[name] for name in ("serviceAccountName", "imagePullSecrets") if pod.get(name)}
+
+
+def _store_access(board: TensorBoard, trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables with which the training container reaches its object store, if that has the log folder."""
+    if not board.log_dir.startswith(OBJECT_STORES):
+        return {}
     own = [one for one in trainer.get("env") or () if str(one.get("name", "")).startswith(STORE_VARIABLES)]
     found = {"env": own, "envFrom": trainer.get("envFrom")}
     return {name: value for name, value in found.items() if value}
@@ -155,12 +171,12 @@ def labels(job: TFJob) -> dict[str, str]:
     return {**common, TENSORFLOW.partition("/")[0]: "", "runtime_id": runtime_id(job)}
 
 
-def _metadata(job: TFJob, spec: dict[str, Any]) -> ObjectMeta:
+def _metadata(job: TFJob, wishes: object) -> ObjectMeta:
     return ObjectMeta(
         name=tensorboard_name(job),
         namespace=job.metadata.namespace,
         labels={**labels(job), **job_labels(job)},
-        annotations={MADE_OF: hashlib.sha256(msgspec.json.encode(spec, order="sorted")).hexdigest()[:16]},
+        annotations={MADE_OF: hashlib.sha256(msgspec.json.encode(wishes, order="sorted")).hexdigest()[:16]},
         owner_references=[owner_reference(job)],
     )
 

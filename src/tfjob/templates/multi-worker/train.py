@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -80,8 +79,8 @@ def train(args, cluster, task):
         checkpoint.restore(latest).assert_consumed()
         print(f"resumed from step {int(step)}", flush=True)
     # Every process must save, since saving may talk to the others; only the first one's files are kept.
-    scratch = Path(os.environ.get("TFJOB_SCRATCH_DIR") or tempfile.mkdtemp()) / "checkpoints"
-    manager = tf.train.CheckpointManager(checkpoint, CHECKPOINTS if is_first else scratch, max_to_keep=3)
+    own = Path(os.environ.get("TFJOB_SCRATCH_DIR") or HERE / "scratch" / f"{task['type']}-{task['index']}")
+    manager = tf.train.CheckpointManager(checkpoint, CHECKPOINTS if is_first else own / "checkpoints", max_to_keep=3)
 
     points, arms = spiral(3000)
 

@@ -1,0 +1,75 @@
+"""When a driver looks again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tfjob.local import syscalls, wakeups
+from tfjob.local.wakeups import Wakeups
+
+
+def paused(folder: Path, meanwhile: Callable[[], object]) -> float:
+    """Seconds that a pause takes while something happens 50 ms after its start."""
+
+    async def measured() -> float:
+        found = Wakeups()
+        found.watch(folder)
+        try:
+            await found.pause()  # the look that a new watch asks for
+            await found.pause()
+            asyncio.get_running_loop().call_later(0.05, meanwhile)
+            begun = time.monotonic()
+            await found.pause()
+            return time.monotonic() - begun
+        finally:
+            found.close()
+
+    return asyncio.run(measured())
+
+
+@pytest.fixture(autouse=True)
+def long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "REST_SECONDS", 3.0)
+
+
+def test_a_pause_ends_when_a_file_is_replaced_written_or_made(tmp_path: Path) -> None:
+    (tmp_path / "draft").write_text("new")
+    assert paused(tmp_path, lambda: (tmp_path / "draft").rename(tmp_path / "status.json")) < 2.5
+    assert paused(tmp_path, lambda: (tmp_path / "log").write_text("a line")) < 2.5
+
+
+def test_a_pause_ends_when_a_writer_dies_and_not_when_a_reader_leaves(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    writer = (tmp_path / "lock").open("r+")
+    assert paused(tmp_path, writer.close) < 2.5
+    reader = (tmp_path / "lock").open()
+    assert paused(tmp_path, reader.close) >= 2.5
+
+
+def test_where_the_kernel_tells_nothing_looks_come_by_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> int:
+        raise OSError(24, "inotify_init1: Too many open files")
+
+    monkeypatch.setattr(syscalls, "inotify", refused)
+    assert paused(tmp_path, lambda: None) < 1.0
+
+
+def test_much_that_happens_does_not_make_more_looks(tmp_path: Path) -> None:
+    async def looks() -> int:
+        found, end, count = Wakeups(), time.monotonic() + 0.5, 0
+        found.watch(tmp_path)
+        while time.monotonic() < end:
+            (tmp_path / "log").write_text("a line")
+            await found.pause()
+            count += 1
+        found.close()
+        return count
+
+    assert asyncio.run(looks()) <= 12
