@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +15,17 @@ from conformance.case_runner import CaseRunner, Place, lines_of
 from conformance.cases import CASES, asked_of
 from conformance.manifests import replica, tfjob
 from installed import Installed
+from local.warm_pods import standin_python
+from tfjob.local import fork_servers, processes
+from tfjob.local.home import Home
 
 AT_ONCE = 3
+WARM = ("peers", "three", "again", "gang")
+"""Names and ports, an exit code with its last line, a signal, a restart of all: what forks might spoil."""
 
 SETTINGS = [
     pytest.param(("full", "me"), id="full"),
+    pytest.param(("full", "warm"), id="full-warm", marks=pytest.mark.long),
     pytest.param(("full", "user"), id="full-user", marks=pytest.mark.root),
     pytest.param(("addresses", "me"), id="addresses"),
     pytest.param(("ports", "me"), id="ports"),
@@ -29,10 +37,37 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     level, who = request.param
     chosen: Installed = request.getfixturevalue("user_tool" if who == "user" else "tool")
     folder = chosen.make_folder(tmp_path_factory.mktemp("conformance") / f"{level}-{who}")
-    place = Place(chosen, folder, starting=("--level", level))
+    warm = ("--warm", "--python", str(standin_python(folder / "venv"))) if who == "warm" else ()
+    place = Place(chosen, folder, starting=("--level", level, *warm))
     cases = asked_of(level, who, request.config.getoption("--long"))
     with contextlib.closing(CaseRunner(place, cases, AT_ONCE)) as runner:
         yield runner
+    end_fork_servers(folder)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.job in WARM], ids=lambda case: case.job)
+def test_conformance_of_warm_starts(warm_cluster: CaseRunner, case: Case) -> None:
+    """What the case's name says, with replicas that are forked; with --long all cases are tried so."""
+    case.check(warm_cluster.outcome(case))
+    states = fork_servers.running(Home(warm_cluster.place.folder / case.job / "home"))
+    assert sum(state.forked for state in states) > 0, "no replica was forked"
+
+
+@pytest.fixture(scope="module")
+def warm_cluster(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaseRunner]:
+    folder = tmp_path_factory.mktemp("warm")
+    place = Place(
+        tool, folder, starting=("--level", "full", "--warm", "--python", str(standin_python(folder / "venv")))
+    )
+    with contextlib.closing(CaseRunner(place, [case for case in CASES if case.job in WARM], AT_ONCE)) as runner:
+        yield runner
+    end_fork_servers(folder)
+
+
+def end_fork_servers(folder: Path) -> None:
+    for home in folder.glob("*/home"):
+        for state in fork_servers.running(Home(home)):
+            processes.kill(state.pid, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.job for case in CASES])

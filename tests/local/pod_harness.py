@@ -216,7 +216,7 @@ class Pods:
                 os.setgroups([])
                 os.setresgid(USER, USER, USER)
                 os.setresuid(USER, USER, USER)
-                supervisor._PACKAGE_PARENT = str(self._source)
+                supervisor.PACKAGE_PARENT = str(self._source)
                 os._exit(1 if action() is False else 0)
             except BaseException as error:
                 sys.stderr.write(f"{error!r}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 from installed import Installed
 from running import status
-from training.examples import EXAMPLES, accuracy, run_example
+from tfjob.local import fork_servers, processes
+from tfjob.local.home import Home
+from training.examples import EXAMPLES, accuracy, run_example, run_to_the_end
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -33,6 +36,19 @@ def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
     assert list(data.glob("output/logs/chief-0/events*"))
     assert list(data.glob("output/logs/evaluator/events*"))
     assert digits_right(data / "output" / "model" / "1") >= 0.95
+
+
+@pytest.mark.long
+@pytest.mark.tensorflow
+def test_mnist_trains_with_forked_replicas(tool: Installed, tmp_path: Path) -> None:
+    """The same with warm starts: all replicas are forked, and what they come to is the same."""
+    lines = run_to_the_end(tool, tmp_path, EXAMPLES / "mnist" / "tfjob.yaml", "--warm")
+    shown = json.loads(tool.tfjob(tmp_path, "status", "@latest", "-o", "json").stdout)
+    for state in fork_servers.running(Home(tmp_path)):
+        processes.kill(state.pid, signal.SIGTERM)
+    assert {replica["start"] for replica in shown["replicas"]} == {"warm"}
+    assert accuracy(lines) >= 0.95
+    assert digits_right(tmp_path / "claims" / "default" / "mnist-output" / "model" / "1") >= 0.95
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ ONLY_HERE = {
     "level": "--level",
     "no_limits": "--no-limits",
     "cpu": "--cpu",
+    "warm": "--warm",
 }
 """What a request may say of this machine alone."""
 

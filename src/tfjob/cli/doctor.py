@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from tfjob.cli.context import On, home, namespace_option, on_option, output_option
+
+if TYPE_CHECKING:
+    from tfjob.local.fork_servers import State
 
 LEVELS = {
     "full": "own namespaces: true paths, true names, TF_CONFIG as on a cluster, nothing outlives its supervisor",
@@ -34,16 +39,18 @@ def _examine_machine(output: str) -> int:
 
     from tfjob.cli import outcome
     from tfjob.cli.shapes import print_object
-    from tfjob.local import probe
+    from tfjob.local import fork_servers, probe
     from tfjob.local.machine import node
 
     found = probe.probe()
     level = probe.level(found)
     machine = node()
+    servers = fork_servers.running(home())
     if output != "text":
         shape = {name: vars(capability) for name, capability in vars(found).items()}
         content = {"level": level, "capabilities": shape, "home": str(home().path), "node": dataclasses.asdict(machine)}
-        print_object("Doctor", content, output)
+        shapes = [_server_shape(server) for server in servers]
+        print_object("Doctor", {**content, "forkServers": shapes}, output)
         return outcome.SUCCEEDED
     click.echo(f"level {click.style(level, bold=True)}: {LEVELS[level]}\n")
     for capability in found.all():
@@ -53,4 +60,26 @@ def _examine_machine(output: str) -> int:
             click.echo(f"      {capability.fix}")
     click.echo(f"\nstate folder {home().path}")
     click.echo(f"{machine.cpus} CPUs, {machine.memory / 2**30:.1f} GiB memory")
+    for server in servers:
+        click.echo(_server_line(server))
     return outcome.SUCCEEDED
+
+
+def _server_shape(server: State) -> dict[str, Any]:
+    return {
+        "pid": server.pid,
+        "python": server.python,
+        "tensorflow": server.tensorflow,
+        "forked": server.forked,
+        "users": server.users,
+        "endsIn": None if server.users else server.ends_in,
+    }
+
+
+def _server_line(server: State) -> str:
+    """One fork server; a starting one has not told anything yet."""
+    if not server.pid:
+        return "a fork server for warm starts is coming up"
+    use = f"used by {server.users} now" if server.users else f"ends in {server.ends_in:.0f} s (now: kill {server.pid})"
+    what = f"fork server {server.pid} for warm starts: {server.python}, TensorFlow {server.tensorflow}"
+    return f"{what}, {server.forked} replicas so far, {use}"

@@ -53,7 +53,8 @@ KINDS = {
         {
             **JOB,
             "storage": "Where its own storage is: a folder with files in it or, on a cluster, a claim.",
-            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources.",
+            "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources,"
+            " start (`warm`, or `cold: ` and why; empty where nobody asked for warm starts).",
             "status": "The status object as a cluster would keep it.",
         },
     ),
@@ -147,6 +148,8 @@ KINDS = {
             "capabilities": "By name: title, ok, problem, fix.",
             "home": "The state folder.",
             "node": "The machine: name, cpus, memory in bytes.",
+            "forkServers": "The processes that warm replicas are forked from: pid, python, tensorflow, forked (how many"
+            " replicas), users (how many runs), endsIn (seconds, null while it is used).",
         },
     ),
     "ClusterDoctor": Kind(

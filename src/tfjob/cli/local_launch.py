@@ -108,6 +108,7 @@ def options_of(request: Request) -> tuple[Options, list[str]]:
         limits=choice.limits,
         python=python,
         cpu=request.cpu,
+        warm=settings.warm if request.warm is None else request.warm,
         volumes={name: str(Path(folder).expanduser().absolute()) for name, folder in mapped.items()},
         environ=machine.kept_environ(os.environ),
     ), choice.notes

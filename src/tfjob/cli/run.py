@@ -31,6 +31,11 @@ def _options(command: Command) -> Command:
                 help="How far replicas are separated; `tfjob doctor` shows what is possible.",
             ),
             click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
+            click.option(
+                "--warm/--cold",
+                default=None,
+                help="Fork replicas from a process that has imported TensorFlow, or (the default) do not.",
+            ),
             click.option("--cpu", is_flag=True, help="Train on the CPU, whatever GPUs the job asks for."),
             on_option,
             click.option(
@@ -73,6 +78,7 @@ def run(
     level: str | None,
     no_limits: bool,
     cpu: bool,
+    warm: bool | None,
     on: On,
     namespace: str,
     output: str,
@@ -96,7 +102,7 @@ def run(
     from tfjob.cli.starting import Request, launch
 
     script = ScriptRequest(workers, ps, chief, evaluator, image, in_image, arguments)
-    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, script))
+    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, script, warm))
     if dry_run and output == "yaml":
         click.echo(jobs.written(), nl=False)
         return outcome.SUCCEEDED

@@ -80,6 +80,7 @@ def replica_shape(replica: Replica) -> dict[str, Any]:
         "address": replica.address,
         "node": replica.node,
         "resources": replica.resources,
+        "start": replica.start,
     }
 
 

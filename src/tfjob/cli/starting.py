@@ -34,6 +34,7 @@ class Request:
     no_limits: bool = False
     cpu: bool = False
     script: ScriptRequest = field(default_factory=ScriptRequest)
+    warm: bool | None = None
 
 
 class Launch(Protocol):

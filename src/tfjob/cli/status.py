@@ -65,7 +65,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Ev
         lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
     elif record.note:
         lines.append(f"  why        {record.note}")
-    lines += [*_left_running(record, replicas), *why.told(events, datetime.now(UTC))]
+    lines += [*_starts(replicas), *_left_running(record, replicas), *why.told(events, datetime.now(UTC))]
     rows = [
         [
             f"  {replica.name}",
@@ -80,6 +80,19 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Ev
     return "\n".join(
         [*lines, "", table(["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", "ADDRESS", "REQUESTS/LIMITS"], rows)]
     )
+
+
+def _starts(replicas: list[Replica]) -> list[str]:
+    """How replicas were started, and why not warm, where warm starts were asked for."""
+    names: dict[str, list[str]] = {}
+    for replica in replicas:
+        if replica.start:
+            names.setdefault(replica.start, []).append(replica.name)
+    return [
+        f"  start      {how.partition(': ')[0]}: {', '.join(who)}"
+        + (f", because {how.partition(': ')[2]}" if ": " in how else "")
+        for how, who in names.items()
+    ]
 
 
 def _left_running(record: Record, replicas: list[Replica]) -> list[str]:

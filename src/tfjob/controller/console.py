@@ -53,7 +53,7 @@ class Replica:
     """A task that a job asks for, with the state of its pod if it ever had one.
 
     `shown` is what people should read where the phase alone would mislead them; `node` is the machine that its pod was
-    given, where there are several.
+    given, where there are several; `start` is how it was started where that can differ: `warm`, or `cold: ` and why.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Replica:
     address: str = ""
     node: str = ""
     resources: dict[str, Any] = field(default_factory=dict)
+    start: str = ""
 
 
 class Usage(NamedTuple):

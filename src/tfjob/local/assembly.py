@@ -33,6 +33,7 @@ class Machine:
     project: Path
     python: Path | None
     cpu: bool
+    warm: bool
     volumes: Mapping[str, Path]
     claims: Claims
     references: References

@@ -17,6 +17,8 @@
     log_max_bytes = "10Mi"
     log_files = 5
     gpu = false                                      # true: every replica sees all GPUs
+    warm = false                                     # true: fork replicas from a process that has TensorFlow
+    warm_idle = 600                                  # seconds for which that process waits for the next run
 
 The project's file is the nearest `tfjob.toml` upward from the manifest. Both files may say the same things; the
 project's word wins, key by key (an image entry counts as one key). Relative paths start at the file's own folder.
@@ -82,6 +84,8 @@ class Config:
     log_max_bytes: int = 10 * 1024 * 1024
     log_files: int = 5
     gpu: bool = False
+    warm: bool = False
+    warm_idle: int = 600
     files: tuple[Path, ...] = ()
 
 
@@ -262,6 +266,12 @@ def _count(value: object, file: Path, key: str) -> int:
     return value
 
 
+def _seconds(value: object, file: Path, key: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ConfigError(file, "must be a whole number of seconds, 0 or more", key=key)
+    return value
+
+
 def _flag(value: object, file: Path, key: str) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(file, "must be true or false", key=key)
@@ -286,4 +296,6 @@ _LOCAL: _Check = {
     "log_max_bytes": _size,
     "log_files": _count,
     "gpu": _flag,
+    "warm": _flag,
+    "warm_idle": _seconds,
 }

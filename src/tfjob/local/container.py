@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from .pod_spec import Mount
+    from .pod_spec import Mount, WarmProgram
 
 _LINUX = sys.platform == "linux"
 _KILL_ALL = signal.SIGUSR1  # to the init: kill everything in the container
@@ -48,6 +48,7 @@ class Plan:
         mounts: list[Mount] | None = None,
         cgroup_files: list[str] | None = None,
         host_proc: int | None = None,
+        warm: WarmProgram | None = None,
     ) -> None:
         self.uid = uid
         self.hostname = hostname
@@ -60,6 +61,7 @@ class Plan:
         self.mounts = mounts or []
         self.cgroup_files = cgroup_files or []
         self.host_proc = host_proc  # the host's /proc, for the workload's pid as the host sees it
+        self.warm = warm  # what this process, a fork of a fork server, becomes instead of running argv
 
 
 class Container:
@@ -83,6 +85,11 @@ class Container:
         """The last resort, when the init itself does not answer."""
         processes.kill(self.pid, signal.SIGKILL)
 
+    def kill_all(self) -> None:
+        """Kill its init with all that descends from it, also what has not come as far as to die with its parent."""
+        for pid in (*processes.descendants(self.pid), self.pid):
+            processes.kill(pid, signal.SIGKILL)
+
     def receive(self) -> tuple[list[dict[str, Any]], list[int], bool]:
         """The events and descriptors that have arrived, and whether the channel is still open."""
         try:
@@ -104,8 +111,9 @@ class Container:
 def start(plan: Plan) -> Container:
     """Fork the container's init, which reports on the channel:
 
-    {"pid": the workload's, as the host sees it}, {"started": time} or {"error": text, "code": n}, {"exited": wait
-    status, "at": time} when the workload's main process ended, {"cpu": seconds, "peak": bytes} when all are gone.
+    {"pid": the workload's, as the host sees it}, {"started": time} or {"error": text, "code": n}, {"cold": reason} if
+    a warm start became a cold one, {"exited": wait status, "at": time} when the workload's main process ended,
+    {"cpu": seconds, "peak": bytes} when all are gone.
     """
     ours, theirs = socket.socketpair()
     output, their_output = os.pipe()
@@ -123,6 +131,38 @@ def start(plan: Plan) -> Container:
 # In the init
 
 
+class Become(BaseException):
+    """Raised in a workload that is to become its program in this very process: out of the supervisor's code, up to
+    whoever forked the supervisor, so that nothing of it stays below the program.
+    """
+
+    def __init__(self, plan: Plan, channel: socket.socket, errors: int) -> None:
+        super().__init__()
+        self.plan = plan
+        self._channel = channel
+        self._errors = errors
+
+    def keep_open(self) -> list[int]:
+        """The descriptors that are still needed."""
+        return [self._channel.fileno(), self._errors]
+
+    def alive(self) -> None:
+        """The next line is the program's own."""
+        os.close(self._errors)
+        self._errors = -1
+
+    def start_cold(self, reason: str) -> NoReturn:
+        """Run the command itself after all; what the program has done so far is done again."""
+        _send(self._channel, {"cold": reason})
+        _restore_signals()
+        try:
+            _exec(self.plan)
+        except _StartError as error:
+            if self._errors >= 0:
+                os.write(self._errors, f"{error.code} {error}".encode(errors="replace")[:4096])
+            os._exit(error.code)
+
+
 class _StartError(Exception):
     """The container cannot start; `code` as a shell or a container runtime gives it."""
 
@@ -135,7 +175,8 @@ def _init(plan: Plan, channel: socket.socket, output: int, supervisor: int) -> N
     try:
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_BLOCK, _INIT_SIGNALS)
-        _close_all_but(channel.fileno(), output, plan.host_proc)
+        # The supervisor's lock must not live on in us, nor another container's pipe.
+        close_all_but(channel.fileno(), output, plan.host_proc)
         if _LINUX:
             syscalls.set_process_name("tfjob-init")
         if _LINUX and not plan.namespaces:
@@ -152,6 +193,8 @@ def _init(plan: Plan, channel: socket.socket, output: int, supervisor: int) -> N
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         _send(channel, {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024})
         os._exit(0)
+    except Become:
+        raise
     except _StartError as error:
         _send(channel, {"error": str(error), "code": error.code})
     except BaseException as error:  # nothing may escape into the supervisor's own code
@@ -231,8 +274,8 @@ def _tie_to_parent(parent: int) -> None:
         os._exit(1)  # it died before we asked
 
 
-def _close_all_but(*keep: int | None) -> None:
-    """The supervisor's lock must not live on in us, nor another container's pipe."""
+def close_all_but(*keep: int | None) -> None:
+    """Keep standard input, output and errors and these; nothing else of our parents may live on in us."""
     start = 3
     for fd in sorted(fd for fd in keep if fd is not None):
         os.closerange(start, fd)
@@ -264,7 +307,11 @@ def _workload(plan: Plan, channel: socket.socket, output: int, cgroups: list[int
         _chdir(plan.cwd)
         os.umask(0o022)
         _restore_signals()
+        if plan.warm is not None:
+            raise Become(plan, channel, errors)
         _exec(plan)
+    except Become:
+        raise
     except _StartError as error:
         os.write(errors, f"{error.code} {error}".encode(errors="replace")[:4096])
     except OSError as error:

@@ -36,6 +36,7 @@ from tfjob.local.provenance import list_packages
 from tfjob.local.store import Run, Store, open_store
 from tfjob.local.tensorboard import Beside
 from tfjob.local.wakeups import Wakeups
+from tfjob.local.warm_start import WarmStart
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
 from tfjob.plan.plan import is_finished
@@ -87,6 +88,7 @@ class Driver:
             network,
             lifeline=run.folder / "lifeline" if attached else None,
             publish=lambda news: cluster.publish(run.job, news),
+            warm=WarmStart(home, machine) if machine.warm else None,
         )
 
     async def drive(self, tick: Callable[[], None] = lambda: None) -> None:
@@ -111,6 +113,8 @@ class Driver:
             finally:
                 wakeups.close()
                 self.board.close()
+                if self.kubelet.warm is not None:
+                    self.kubelet.warm.close()
                 controller.cancel()
                 with suppress(asyncio.CancelledError):
                     await controller
@@ -143,7 +147,9 @@ class Driver:
         tick()
 
     def _watch_pods(self, wakeups: Wakeups) -> None:
-        """Looks again when a supervisor reports, ends, or writes to a log."""
+        """Looks again when a supervisor reports, ends, or writes to a log, and when a fork server is up."""
+        for folder in self.kubelet.warm.folders if self.kubelet.warm is not None else ():
+            wakeups.watch(folder)
         for pod in self.store.children(Pod, self.uid):
             folder = pod_folder(self.folder, pod)
             wakeups.watch(folder)

@@ -42,6 +42,11 @@ class Home:
         """Secrets, a private file each."""
         return self.path / "secrets"
 
+    @property
+    def fork_servers(self) -> Path:
+        """Processes that warm replicas are forked from, a folder each."""
+        return self.path / "fork-servers"
+
     def run_folder(self, namespace: str, name: str, number: int) -> Path:
         """What one run leaves: `runs/default/mnist.1`."""
         return self.path / "runs" / namespace / f"{name}.{number}"

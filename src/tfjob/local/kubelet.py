@@ -33,6 +33,7 @@ from tfjob.local.references import MissingReference
 from tfjob.local.refusal import Refusal
 from tfjob.local.store import Run, Store
 from tfjob.local.volumes import VolumeError
+from tfjob.local.warm_start import COLD, HOW, WARM, WarmStart
 from tfjob.plan.actions import News
 from tfjob.plan.plan import is_finished
 from tfjob.plan.verdict import PEAK_MEMORY
@@ -54,6 +55,8 @@ class Report(msgspec.Struct, rename="camel"):
     peak_memory: dict[str, int] = {}
     warnings: list[str] = []
     log_lost: int = 0
+    cold: dict[str, str] = {}
+    fork_failed: str = ""
 
 
 @dataclass
@@ -89,6 +92,7 @@ class Kubelet:
         *,
         lifeline: Path | None,
         publish: Callable[[News], None],
+        warm: WarmStart | None = None,
     ) -> None:
         self.store = store
         self.run = run
@@ -96,6 +100,8 @@ class Kubelet:
         self.network = network
         self.lifeline = lifeline
         self.publish = publish
+        self.warm = warm
+        self._told_cold: set[str] = set()
         self.hurry = False
         self._watched: dict[str, _Watched] = {}
 
@@ -144,8 +150,17 @@ class Kubelet:
             return None
         for note in ready.notes:
             self._tell(watched, News("Note", note))
-        write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
         try:
+            how = self.warm.launch(folder, ready) if self.warm is not None else ""
+            if how is None:
+                watched.next_try = 0.0  # its fork server comes up
+                return None
+            pod = self._noted(pod, how)
+            if how == WARM:
+                watched.next_try = 0.0
+                self._report(pod, folder, watched)
+                return None
+            write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
             return _Begun(pod, folder, watched, supervisor.begin(folder, msgspec.json.encode(ready.secrets)))
         except OSError as error:
             self._not_started(pod, error)
@@ -163,6 +178,18 @@ class Kubelet:
 
     def _not_started(self, pod: Pod, error: OSError) -> None:
         self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
+
+    def _noted(self, pod: Pod, how: str) -> Pod:
+        """The pod with a note of how it was started; a cold start is told, once for all replicas with that reason."""
+        if how == pod.metadata.annotations.get(HOW, ""):
+            return pod
+        pod = replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, HOW: how}))
+        self.store.update_child(pod)
+        if how.startswith(COLD) and how not in self._told_cold:
+            self._told_cold.add(how)
+            message = f"{pod.metadata.name} starts cold, because {how.removeprefix(COLD)}"
+            self.publish(News("ColdStart", message, warning=True))
+        return pod
 
     def _shares_gpus(self) -> bool:
         """Whether GPUs are set apart for the replicas of this run."""
@@ -191,6 +218,10 @@ class Kubelet:
             sweep(pod)
             self._store_status(pod, unknown_end(pod), report)
             return
+        if self.warm is not None and report.fork_failed:
+            self.warm.distrust(report.fork_failed)
+        for reason in report.cold.values():
+            pod = self._noted(pod, f"{COLD}{reason}")
         if identity:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:

@@ -87,6 +87,7 @@ def machine_with(home: Home, options: Options, references: References) -> Machin
         project=project,
         python=Path(options.python) if options.python else None,
         cpu=options.cpu,
+        warm=options.warm,
         volumes={name: Path(folder) for name, folder in options.volumes.items()},
         claims=Claims(home.claims),
         references=references,

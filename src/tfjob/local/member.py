@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from . import cgroups, container, lifecycle, processes, rootfs
 from .container_log import ContainerLog, timestamp
+from .container_run import ContainerRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 _DRAIN = 0.3  # seconds of silence after which a pipe that somebody else still holds is closed
 _LINGER = 5.0  # seconds that an init may need to kill what the workload left
+_LIFE = 10.0  # seconds in which a forked program must come to its first line
+_CRASH = 5.0  # a program that crashes within so many seconds of a fork may have crashed of it
+_CRASH_SIGNALS = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 _MESSAGE_BYTES, _MESSAGE_LINES = 4096, 20
 _DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 
@@ -36,6 +41,8 @@ class Member:
         self.workload_pid = 0
         self.peak_memory = 0
         self.cpu_seconds = 0.0
+        self.cold_because = ""  # why it was started cold, if it was to start warm
+        self.fork_failed = ""  # how a warm start went wrong; there will be no other
         self._pod = pod
         self._spec = spec
         self._kind = kind
@@ -46,7 +53,7 @@ class Member:
         self._ever_ran = False
         self._restart_at: float | None = None
         self._lost_before = 0  # log bytes lost in earlier runs
-        self._run: _Run | None = None
+        self._run: ContainerRun | None = None
 
     # What the pod asks
 
@@ -153,6 +160,11 @@ class Member:
         if run.linger_until is not None and now >= run.linger_until:
             run.linger_until = None
             run.container.kill_init()
+        if run.life_until is not None and now >= run.life_until:
+            run.life_until = None
+            self.fork_failed = f"it showed no life within {_LIFE:g} s of a warm start"
+            run.lifeless = True
+            run.container.kill_all()  # its init waits for the program and hears nothing else
         if run.init_status is not None and run.channel_closed and (run.output_closed or now >= run.drain_until):
             self._ended(run)
 
@@ -180,6 +192,7 @@ class Member:
             pod.spec["log"]["files"],
         )
         group = self._make_cgroup()
+        self.cold_because = self.fork_failed or self.cold_because
         try:
             _fresh_file(self._message_file)
             plan = container.Plan(
@@ -194,6 +207,7 @@ class Member:
                 mounts=self._mounts() if pod.full else [],
                 cgroup_files=group.join_files if group else [],
                 host_proc=pod.host_proc,
+                warm=spec.get("warm") if pod.forked and not self.cold_because else None,
             )
             if pod.full:
                 os.makedirs(self._root_dir, mode=0o700, exist_ok=True)
@@ -206,7 +220,10 @@ class Member:
                 128 << 8, started=None, finished=time.time(), failure=error.strerror or str(error), oom=False, log=log
             )
             return
-        run = _Run(started, log, group)
+        run = ContainerRun(started, log, group)
+        if plan.warm is not None:
+            run.life_until = time.monotonic() + _LIFE
+            run.forked = True
         run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not (group and group.memory)
         self._run = run
         pod.watch(started.output, lambda _: self._on_output(run))
@@ -248,7 +265,7 @@ class Member:
         mounts.append({"source": self._message_file, "target": target, "readOnly": False})
         return mounts
 
-    def _on_output(self, run: _Run) -> None:
+    def _on_output(self, run: ContainerRun) -> None:
         try:
             data = os.read(run.container.output, 1 << 18)
         except BlockingIOError:
@@ -260,7 +277,7 @@ class Member:
             run.output_closed = True
             self._pod.unwatch(run.container.output)
 
-    def _on_channel(self, run: _Run) -> None:
+    def _on_channel(self, run: ContainerRun) -> None:
         events, listeners, is_open = run.container.receive()
         for listener in listeners:
             self._pod.listen_to(listener)
@@ -270,7 +287,11 @@ class Member:
             elif "started" in event:
                 self._ever_ran = True
                 run.started_at = event["started"]
+                run.life_until = None
                 self.state = {"running": {"startedAt": timestamp(run.started_at)}}
+            elif "cold" in event:
+                self.cold_because = event["cold"]
+                run.forked = False
             elif "error" in event:
                 run.failure, run.wait_status = event["error"], event["code"] << 8
             elif "exited" in event:
@@ -284,7 +305,7 @@ class Member:
             run.channel_closed = True
             self._pod.unwatch(run.container.channel.fileno())
 
-    def _ended(self, run: _Run) -> None:
+    def _ended(self, run: ContainerRun) -> None:
         self._pod.unwatch(run.container.output)
         run.container.close()
         run.log.close()
@@ -297,11 +318,25 @@ class Member:
             self.peak_memory = max(self.peak_memory, run.group.peak())
             run.group.kill()
             run.group.remove()
+        if run.lifeless and self._may_start:
+            self._start_over()
+            return
         status = run.wait_status
         if status is None:
             status = run.init_status or 0  # the init was killed before it could report
         finished = run.finished_at or time.time()
+        crashed = lifecycle.exit_signal(status) in _CRASH_SIGNALS
+        if run.forked and crashed and finished - (run.started_at or finished) < _CRASH:
+            self.fork_failed = f"it crashed ({lifecycle.exit_code(status)}) within {_CRASH:g} s of a warm start"
         self._record(status, started=run.started_at, finished=finished, failure=run.failure, oom=oom, log=run.log)
+
+    def _start_over(self) -> None:
+        """The same run again, cold: nothing of the program has run yet, so this is no restart of it."""
+        if self._pod.full:
+            rootfs.release_points(self._root_dir)
+            self._remove_root()
+        self._pod.changed()
+        self._start()
 
     def _record(
         self, status: int, *, started: float | None, finished: float, failure: str, oom: bool, log: ContainerLog
@@ -337,10 +372,14 @@ class Member:
         text = f"back-off {wait:g}s restarting failed container={self.name} pod={self._pod.spec['name']}"
         self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
         if self._pod.full:
-            try:
-                rootfs.remove_container_root(self._root_dir)  # a restarted container starts from a clean layer
-            except (OSError, rootfs.RootfsBusyError) as error:
-                self._pod.warn(f"{self.name}: its old root stays: {error}")
+            self._remove_root()
+
+    def _remove_root(self) -> None:
+        """A restarted container starts from a clean layer."""
+        try:
+            rootfs.remove_container_root(self._root_dir)
+        except (OSError, rootfs.RootfsBusyError) as error:
+            self._pod.warn(f"{self.name}: its old root stays: {error}")
 
     def _termination_message(self, code: int, log: ContainerLog) -> str:
         try:
@@ -352,36 +391,6 @@ class Member:
         if text or code == 0 or self._spec["terminationMessagePolicy"] != "FallbackToLogsOnError":
             return text
         return log.last_lines(_MESSAGE_LINES, _MESSAGE_BYTES)
-
-
-class _Run:
-    """What is known about the current run."""
-
-    def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup | None) -> None:
-        self.container = started
-        self.log = log
-        self.group = group
-        self.polls_memory = False
-        self.started_at: float | None = None
-        self.finished_at: float | None = None
-        self.wait_status: int | None = None  # of the workload, or of a failed start
-        self.failure = ""  # why it could not start
-        self.init_status: int | None = None
-        self.channel_closed = False
-        self.output_closed = False
-        self.drain_until = 0.0
-        self.linger_until: float | None = None
-        self.told_to_end = False
-        self.told_to_die = False
-        self.out_of_memory = False
-
-    def due_in(self, now: float) -> list[float]:
-        """Seconds until each of the things that time alone brings."""
-        due = [] if self.init_status is None else [self.drain_until - now]
-        if self.linger_until is not None:
-            due.append(self.linger_until - now)
-        flush = self.log.flush_in()
-        return due if flush is None else [*due, flush]
 
 
 def _policy(kind: str, is_sidecar: bool, pod_policy: str) -> str:

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 
-from . import pod_files, processes, rootfs, syscalls
+from . import container, pod_files, processes, rootfs, syscalls
 from .bind_rewrite import BindRewriter
 from .container_log import timestamp
 from .lifecycle import phase
@@ -35,9 +35,19 @@ _KILL_PATIENCE = 2.0  # an init that does not answer for so long is killed itsel
 
 
 def main() -> None:
-    """Become the supervisor of the pod directory in argv[1]; the secrets come by stdin, "ready" goes to stdout."""
-    pod_dir = os.path.realpath(sys.argv[1])
-    secrets = json.loads(sys.stdin.buffer.read() or b'{"env": {}, "files": {}}')
+    """Become the supervisor of the pod directory in argv[1]."""
+    become_supervisor(sys.argv[1])
+
+
+def become_supervisor(pod_dir: str, *, forked: bool = False) -> NoReturn:
+    """Supervise a pod to its end; the secrets come by stdin, "ready" goes to stdout.
+
+    `forked` says that this process comes from a fork server: programs that may start warm do, each in a fork of it,
+    out of which this function raises container.Become.
+    """
+    pod_dir = os.path.realpath(pod_dir)
+    with open(0, "rb", closefd=False) as pipe:
+        secrets = json.loads(pipe.read() or b'{"env": {}, "files": {}}')
     spec = pod_files.read_json(f"{pod_dir}/spec.json")
     try:
         if not spec or spec.get("schema") != 1:
@@ -48,10 +58,12 @@ def main() -> None:
             syscalls.unshare(syscalls.NEWPID)
     except (OSError, ValueError) as error:
         _answer(f"error {getattr(error, 'strerror', None) or error}")
-        sys.exit(1)
+        os._exit(1)
     if os.fork() == 0:  # now an orphan, and PID 1 of the new pid namespace if there is one
         try:
-            _supervise(pod_dir, spec, secrets)
+            _supervise(pod_dir, spec, secrets, forked)
+        except container.Become:
+            raise
         except BaseException:
             import traceback
 
@@ -61,16 +73,16 @@ def main() -> None:
     os._exit(0)
 
 
-def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets) -> NoReturn:
+def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets, forked: bool) -> NoReturn:
     lock = pod_files.take_lock_unless_launched(pod_dir)
     if lock is None:
         _answer("ready")
         os._exit(0)
     identity = _identity(int(os.readlink("/proc/self")) if spec["level"] == "full" else os.getpid())
     try:
-        for container in (*spec["initContainers"], *spec["containers"]):
-            container["argv"] = secrets.get("argv", {}).get(container["name"], container["argv"])
-        pod = PodProcess(pod_dir, spec, secrets)
+        for one in (*spec["initContainers"], *spec["containers"]):
+            one["argv"] = secrets.get("argv", {}).get(one["name"], one["argv"])
+        pod = PodProcess(pod_dir, spec, secrets, forked=forked)
         pod.prepare()
         pod_files.write_json(f"{pod_dir}/supervisor.json", identity)  # from now on we may be told to stop
     except OSError as error:
@@ -110,8 +122,9 @@ def _answer(text: str) -> None:
 class PodProcess:
     """The pod's whole life; `prepare`, then `run` until it is over."""
 
-    def __init__(self, pod_dir: str, spec: PodSpec, secrets: Secrets) -> None:
+    def __init__(self, pod_dir: str, spec: PodSpec, secrets: Secrets, *, forked: bool = False) -> None:
         self.pod_dir = pod_dir
+        self.forked = forked
         self.spec = spec
         self.full = spec["level"] == "full"
         self.host_proc: int | None = None
@@ -382,6 +395,8 @@ class PodProcess:
             "pids": {member.name: member.workload_pid for member in members if member.workload_pid},
             "binds": self._binds.summary() if self._binds else {"ports": [], "failed": []},
             "warnings": self._warnings,
+            "cold": {member.name: member.cold_because for member in members if member.cold_because},
+            "forkFailed": next((member.fork_failed for member in members if member.fork_failed), ""),
         }
 
     def listen_to(self, listener: int) -> None:

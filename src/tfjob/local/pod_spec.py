@@ -20,8 +20,18 @@ class Mount(TypedDict):
     readOnly: bool
 
 
+class WarmProgram(TypedDict):
+    """What a fork of a fork server becomes: the script, or the module, that is word number `at` of argv."""
+
+    at: int
+    module: bool
+
+
 class ContainerSpec(TypedDict):
-    """One container: what to run, and its limits (`cpu` in cores, 0 is unlimited)."""
+    """One container: what to run, and its limits (`cpu` in cores, 0 is unlimited).
+
+    A supervisor that comes from a fork server starts `warm` instead of `argv`, which mean the same.
+    """
 
     name: str
     argv: list[str]
@@ -33,6 +43,7 @@ class ContainerSpec(TypedDict):
     terminationMessagePath: str
     terminationMessagePolicy: str
     restartPolicy: NotRequired[str]
+    warm: NotRequired[WarmProgram]
 
 
 class Tmpfs(TypedDict):
@@ -110,7 +121,10 @@ class Binds(TypedDict):
 
 
 class PodStatusFile(TypedDict):
-    """status.json: a Kubernetes PodStatus and, below it, what only a supervisor knows."""
+    """status.json: a Kubernetes PodStatus and, below it, what only a supervisor knows.
+
+    `cold` says by container why a start that was to be warm was not, `forkFailed` how a warm one hung or crashed.
+    """
 
     phase: str
     reason: str
@@ -127,3 +141,5 @@ class PodStatusFile(TypedDict):
     pids: dict[str, int]
     binds: Binds
     warnings: list[str]
+    cold: dict[str, str]
+    forkFailed: str

@@ -11,6 +11,7 @@ from tfjob.controller.console import Replica
 from tfjob.local.pod_folder import pod_folder
 from tfjob.local.pod_history import PodRecord, history
 from tfjob.local.store import Run, Store
+from tfjob.local.warm_start import how
 from tfjob.plan.attempts import restarts_in_place
 from tfjob.plan.in_place import between_tries
 from tfjob.plan.suspension import STOPPED
@@ -38,6 +39,7 @@ def replicas(store: Store, run: Run) -> list[Replica]:
                 exit_code=ended.exit_code if ended else None,
                 address=pod.status.pod_ip if pod else "",
                 resources=_resources(pod) if pod else {},
+                start=how(pod) if pod else "",
             )
         )
     return found

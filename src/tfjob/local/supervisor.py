@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
-_PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _LAUNCH_TIMEOUT = 60.0
 
 
@@ -30,7 +30,7 @@ def command(pod_dir: PathLike, python: str = sys.executable) -> list[str]:
 
 def program(module: str, function: str) -> str:
     """The text for `python -I -S -c` that calls a function of this package; the standard library comes first."""
-    start = f"import sys; sys.path.append({_PACKAGE_PARENT!r})"
+    start = f"import sys; sys.path.append({PACKAGE_PARENT!r})"
     return f"{start}; from tfjob.local.{module} import {function}; {function}()"
 
 

@@ -1,0 +1,241 @@
+"""The process that warm replicas are forked from: it has imported TensorFlow once and does nothing else.
+
+It runs under the replicas' own interpreter, started as `python script` would be but for its words. Whoever asks gets a
+fork that becomes the supervisor of a pod; that one's fork becomes the program, so nothing here may start a thread or
+touch TensorFlow. It ends when nobody has used it for a while, when a tool that used it dies, and with its folder.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import importlib
+import json
+import os
+import select
+import socket
+import sys
+import time
+
+from . import container, pod_files, pod_process, process_title, processes, warm_program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LOOK = 1.0  # seconds between looks at the clock and at its folder
+_CONTEXT = "tensorflow.python.eager.context"
+
+
+class Unfit(Exception):
+    """This interpreter cannot be forked from; the text says why."""
+
+
+def main() -> None:
+    """Serve the folder in argv[1], under the lock argv[2]; argv[3] is the other end of its first standard output.
+
+    Its standard output was born as a pipe, as a replica's is, so that Python's own files are the same; what is
+    written there from now on goes to a log.
+    """
+    folder, lock, spare = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    settings = pod_files.read_json(f"{folder}/settings.json")
+    os.set_inheritable(lock, False)
+    if os.fork():
+        os._exit(0)  # whoever started us has nobody to wait for
+    log = os.open(f"{folder}/log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    os.close(spare)
+    if sys.path[:1] == [""]:
+        del sys.path[0]  # the place of a script's folder, which each fork fills itself
+    try:
+        imported = _import_tensorflow(settings)
+        server = _Server(folder, imported, settings["idle"])
+    except Unfit as error:
+        pod_files.write_json(f"{folder}/state.json", {"unfit": str(error)})
+        os._exit(1)
+    pod_dir = server.serve()
+    # From here on we are a fork of the server.
+    process_title.show_words(["tfjob-pod", pod_dir])
+    try:
+        pod_process.become_supervisor(pod_dir, forked=True)
+    except container.Become as become:
+        workload = become
+    del server
+    warm_program.run(workload, imported)
+
+
+def _import_tensorflow(settings: dict[str, Any]) -> warm_program.Imported:
+    if sys.executable != settings["program"]:
+        raise Unfit(f"{settings['program']} is a wrapper of {sys.executable}")
+    before = _open_files()
+    try:
+        importlib.import_module("tensorflow")
+    except ImportError as error:
+        raise Unfit(f"{sys.executable} cannot import TensorFlow: {error}") from error
+    if _open_files() != before:
+        raise Unfit("importing TensorFlow left files open")
+    for name in ("sitecustomize", "usercustomize"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        # Debian's own belongs to the interpreter; any other may do anything at each start.
+        if file is not None and os.path.dirname(file) != os.path.dirname(os.__file__):
+            raise Unfit(f"{sys.executable} runs a {name} at each start")
+    # A first fork ends the helper threads of libraries that know how to start them again (OpenBLAS does).
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    if reason := _danger():
+        raise Unfit(reason)
+    gc.collect()
+    gc.freeze()  # a collector that looks at every object would copy every page into every fork
+    return warm_program.Imported(settings)
+
+
+def _danger() -> str:
+    """Why this process must not be forked now; empty if it may."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        return f"importing TensorFlow left {threads - 1} threads running"
+    context = sys.modules.get(_CONTEXT)
+    if context is not None and getattr(getattr(context, "_context", None), "_initialized", False):
+        return "importing TensorFlow has started its runtime"
+    return ""
+
+
+def _open_files() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))  # with the one for this look, which is the same each time
+
+
+class _Server:
+    """Answers on a socket in its folder; every message is one packet of JSON."""
+
+    def __init__(self, folder: str, imported: warm_program.Imported, idle: float) -> None:
+        self._folder = folder
+        self._imported = imported
+        self._idle = idle
+        self._socket = f"{folder}/socket"
+        self._clients: dict[int, socket.socket] = {}
+        self._forked = 0
+        self._quiet_since = time.monotonic()
+        self._poll = select.poll()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pod_files.remove(self._socket)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._listener.bind(f"/proc/self/fd/{handle}/socket")  # a path of any depth fits
+        os.close(handle)
+        self._identity = _identity(self._socket)
+        self._listener.listen(64)
+        self._poll.register(self._listener, select.POLLIN)
+        self._tell()
+
+    def serve(self) -> str:
+        """Until it is time to end; returns only in a fork, with the pod directory that it is for."""
+        while True:
+            for fd, _ in self._poll.poll(_LOOK * 1000):
+                if fd == self._listener.fileno():
+                    self._welcome()
+                elif pod_dir := self._hear(self._clients[fd]):
+                    return pod_dir
+            _bury()
+            unused = not self._clients and time.monotonic() - self._quiet_since >= self._idle
+            if unused or _identity(self._socket) != self._identity:
+                self._end()
+
+    def _welcome(self) -> None:
+        client, _ = self._listener.accept()
+        self._clients[client.fileno()] = client
+        self._poll.register(client, select.POLLIN)
+        stale = self._imported.changed()
+        self._tell()
+        self._say(client, {"unfit": stale} if stale else {"pid": os.getpid()})
+        if stale:
+            self._end()
+
+    def _hear(self, client: socket.socket) -> str:
+        """Do what a client asks; a pod directory in the fork that is to supervise it, else nothing."""
+        try:
+            data, ancillary, _, _ = client.recvmsg(65536, socket.CMSG_SPACE(12))
+        except ConnectionResetError:
+            data, ancillary = b"", []
+        fds = [fd for _, _, payload in ancillary for fd in array.array("i", payload)]
+        request = json.loads(data or b"{}")
+        if "launch" not in request:
+            self._farewell(client, in_order="bye" in request)
+            return ""
+        if reason := _danger():
+            self._say(client, {"unfit": reason})
+            self._end()
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            for number, fd in enumerate(fds):
+                os.dup2(fd, number)
+            self._forget()
+            container.close_all_but()
+            return str(request["launch"])
+        for fd in fds:
+            os.close(fd)
+        self._forked += 1
+        self._say(client, {"pid": pid})
+        self._tell()
+        return ""
+
+    def _forget(self) -> None:
+        """Let go of what only the server needs, without closing what has a new meaning by now."""
+        for one in (self._listener, *self._clients.values()):
+            one.detach()
+
+    def _farewell(self, client: socket.socket, *, in_order: bool) -> None:
+        self._poll.unregister(client)
+        del self._clients[client.fileno()]
+        client.close()
+        self._quiet_since = time.monotonic()
+        if not in_order and not self._clients:
+            self._end()  # it was killed: what it used goes too
+        self._tell()
+
+    def _say(self, client: socket.socket, message: dict[str, object]) -> None:
+        try:
+            client.send(json.dumps(message).encode())
+        except OSError:
+            pass  # it has gone, which we hear next
+
+    def _tell(self) -> None:
+        """For `tfjob doctor`."""
+        state = {
+            "pid": os.getpid(),
+            "startTime": processes.start_time(os.getpid()),
+            "python": sys.executable,
+            "tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", "")),
+            "forked": self._forked,
+            "users": len(self._clients),
+            "idleSince": 0.0 if self._clients else time.time(),
+            "idle": self._idle,
+        }
+        try:
+            pod_files.write_json(f"{self._folder}/state.json", state)
+        except OSError:
+            pass  # its folder has gone, which we see next
+
+    def _end(self) -> None:
+        if _identity(self._socket) == self._identity:
+            pod_files.remove(self._socket)
+        os._exit(0)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _bury() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass

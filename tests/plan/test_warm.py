@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import
+
+PYTHON = "/venv/bin/python"
+
+
+def start(*argv: str, env: dict[str, str] | None = None, **changes: Any) -> Start:
+    return Start(argv=list(argv), env={"PYTHONUNBUFFERED": "1", **(env or {})}, **{"program": PYTHON, **changes})
+
+
+@pytest.mark.parametrize(
+    ("asked", "program"),
+    [
+        (start("python", "train.py"), Program(1)),
+        (start("python", "train.py", "--steps", "-c"), Program(1)),
+        (start("python3", "/app/train.py"), Program(1)),
+        (start("/venv/bin/python3.12", "train.py"), Program(1)),
+        (start("python", "-u", "train.py"), Program(2)),
+        (start("python", "-m", "team.train", "-m"), Program(2, module=True)),
+        (start("python", "-u", "-m", "team.train"), Program(3, module=True)),
+        (start("python", "train.py", env={"TF_CONFIG": "{}", "PYTHONPATH": "/app"}), Program(1)),
+    ],
+)
+def test_a_python_program_may_be_forked(asked: Start, program: Program) -> None:
+    assert judge(asked) == program
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (start("sh", "-c", "python train.py"), "its command is sh, not python"),
+        (start("python-config", "train.py"), "its command is python-config, not python"),
+        (start(), "its command is empty, not python"),
+        (start("python", "train.py", program=""), "there is no python here"),
+        (start("python"), "python is to read its standard input"),
+        (start("python", "-u"), "python is to read its standard input"),
+        (start("python", "-"), "python is given -"),
+        (start("python", "-c", "pass"), "python is given -c"),
+        (start("python", "-O", "train.py"), "python is given -O"),
+        (start("python", "-X", "dev", "train.py"), "python is given -X"),
+        (start("python", "-Werror", "train.py"), "python is given -Werror"),
+        (start("python", "-u", "train.py", env={"PYTHONUNBUFFERED": ""}), "python is given -u"),
+        (start("python", "-m"), "python -m names no module"),
+        (start("python", "trainer"), "trainer is not a .py file"),
+        (start("python", "trainer.zip"), "trainer.zip is not a .py file"),
+        (start("python", "train.py", env={"PYTHONINSPECT": "1"}), "PYTHONINSPECT is set"),
+        (start("python", "train.py", env={"PYTHONSAFEPATH": "1"}), "PYTHONSAFEPATH is set"),
+        (start("python", "train.py", containers=2), "its pod has several containers"),
+        (start("python", "train.py", gpus=True), "it may see a GPU"),
+        (
+            start("python", "train.py", memory_limit=True),
+            "its memory limit would not count what it shares with the fork server",
+        ),
+        (
+            start("python", "train.py", linux=False),
+            "forking a process that has loaded TensorFlow is only safe on Linux",
+        ),
+    ],
+)
+def test_what_is_not_known_to_be_the_same_starts_cold(asked: Start, reason: str) -> None:
+    assert judge(asked) == Cold(reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "matters"),
+    [
+        ("TF_USE_LEGACY_KERAS", True),
+        ("TF_ENABLE_ONEDNN_OPTS", True),
+        ("KERAS_BACKEND", True),
+        ("OMP_NUM_THREADS", True),
+        ("LD_PRELOAD", True),
+        ("PYTHONPATH", True),
+        ("HOME", True),
+        ("LC_ALL", True),
+        ("TF_CONFIG", False),
+        ("CUDA_VISIBLE_DEVICES", False),
+        ("TF_NUM_INTRAOP_THREADS", False),
+        ("BATCH_SIZE", False),
+        ("HOSTNAME", False),
+        ("PATH", False),
+    ],
+)
+def test_a_fork_needs_a_process_born_with_the_variables_that_an_import_reads(name: str, matters: bool) -> None:
+    assert read_at_import({name: "1"}) == ({name: "1"} if matters else {})
