@@ -31,6 +31,9 @@ LONGEST_PAUSE = 1.2
 SHORTEST_FRAME = 0.25
 HOLD = 6.0
 PROMPT = "\x1b[32m$\x1b[0m "
+OUTPUT, MARK = "o", "m"
+"""The kinds of events of an asciicast that we write."""
+NOTE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -66,17 +69,17 @@ SESSION = (
 class Recording:
     """What appeared on the terminal, and when."""
 
-    events: list[tuple[float, str]] = field(default_factory=list)
+    events: list[tuple[float, str, str]] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
-    def add(self, text: str) -> None:
-        """Notes that a text appeared now."""
-        self.events.append((time.monotonic() - self.began, text.replace("\r\n", "\n")))
+    def add(self, text: str, kind: str = OUTPUT) -> None:
+        """Notes that a text appeared now, or with MARK that something else happened."""
+        self.events.append((time.monotonic() - self.began, kind, text.replace("\r\n", "\n")))
 
     def write(self, path: Path) -> None:
         """As asciicast v2."""
         head = {"version": 2, "width": WIDTH, "height": HEIGHT}
-        lines = [head, *([round(moment, 3), "o", text.replace("\n", "\r\n")] for moment, text in self.events)]
+        lines = [head, *([round(at, 3), kind, text.replace("\n", "\r\n")] for at, kind, text in self.events)]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -122,7 +125,7 @@ def perform(step: Step, environ: dict[str, str], project: Path, recording: Recor
         recording.add(text)
         for other in [other for other in waiting if other.text in text]:
             waiting.remove(other)
-            recording.add(f"\x1b[33m# in another terminal: {other.command}\x1b[0m\n")
+            recording.add(f"in another terminal: {other.command}", MARK)
             subprocess.run(other.command.split(), env=environ, check=True)
     os.close(ours)
     return process.wait()
@@ -146,10 +149,11 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows of the screen, as SVG, from a moment on."""
+    """The rows of the screen, as SVG, from a moment on; `note` is what happens beside it."""
 
     moment: float
     rows: tuple[str, ...]
+    note: str = ""
 
 
 def draw(source: Path, target: Path) -> None:
@@ -167,6 +171,8 @@ def draw(source: Path, target: Path) -> None:
             f"#f{number}{{animation:f{number} {total:.2f}s step-end infinite}}"
         )
         used = [f'<use href="#r{numbers[row]}" y="{at * ROW}"/>' for at, row in enumerate(frame.rows) if row]
+        note = f'<text x="70" y="{ROW - TOP - 7}" style="fill:{COLOURS["brown"]}">{escape(frame.note)}</text>'
+        used += [note] if frame.note else []
         hidden = "" if ends == total else ' opacity="0"'  # what a viewer without animation shows: the last screen
         groups.append(f'<g id="f{number}"{hidden}>{"".join(used)}</g>')
     width, height = WIDTH * CELL + 2 * MARGIN, HEIGHT * ROW + TOP + MARGIN
@@ -188,16 +194,21 @@ def frames(source: Path) -> list[Frame]:
     screen = pyte.Screen(WIDTH, HEIGHT)
     stream = pyte.Stream(screen)
     found: list[Frame] = []
-    moment = last = 0.0
+    moment = last = until = 0.0
+    note = ""
     for event in source.read_text().splitlines()[1:]:
-        at, _, text = json.loads(event)
+        at, kind, text = json.loads(event)
         moment += min(at - last, LONGEST_PAUSE)
         last = at
-        stream.feed(text)
-        frame = Frame(moment, tuple(row_of(screen, number) for number in range(HEIGHT)))
+        if kind == MARK:
+            note, until = text, moment + NOTE_SECONDS
+        else:
+            stream.feed(text)
+        rows = tuple(row_of(screen, number) for number in range(HEIGHT))
+        frame = Frame(moment, rows, note if moment < until else "")
         if found and frame.moment - found[-1].moment < SHORTEST_FRAME:
-            found[-1] = Frame(found[-1].moment, frame.rows)
-        elif not found or found[-1].rows != frame.rows:
+            found[-1] = Frame(found[-1].moment, frame.rows, frame.note)
+        elif not found or found[-1] != Frame(found[-1].moment, frame.rows, frame.note):
             found.append(frame)
     return found
 
