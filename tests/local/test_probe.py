@@ -76,7 +76,7 @@ def test_without_user_namespaces_the_reduced_level_is_chosen_with_the_setting_to
 
 def test_the_probe_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    before = tmp_path.stat().st_mtime_ns
+    os.utime(tmp_path, (0, 0))
     probe.probe()
-    assert tmp_path.stat().st_mtime_ns > before, "this is where it tries things"
+    assert tmp_path.stat().st_mtime_ns > 0, "this is where it tries things"
     assert list(tmp_path.iterdir()) == []

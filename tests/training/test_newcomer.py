@@ -85,6 +85,8 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             terminal.wait_for(r"multi-worker succeeded in .*1 restart", 120)
             terminal.wait_for_prompt()
             assert losses(terminal)[-1][1] < 0.5 * first
+            left = {path.name for path in (home / "claims").rglob("*")}
+            assert {"ckpt-600.index", "saved_model.pb", "finished"} <= left
         with step("logs and status"):
             assert "resumed from step" in terminal.answer("tfjob logs multi-worker worker-1")
             shown = terminal.answer("tfjob status multi-worker")

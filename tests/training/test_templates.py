@@ -1,4 +1,7 @@
-"""What `tfjob init` writes trains as it is: the loss falls, a killed worker costs no more than its last steps."""
+"""What `tfjob init` writes trains as it is: the loss falls, a killed worker costs no more than its last steps.
+
+In the long form: in CI a newcomer walks the same way, at a terminal.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from installed import Installed
 from running import Running, workload_pid
 from tfjob.cli.init import DEFAULT
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.tensorflow, pytest.mark.timeout(240)]
 
 STEP = re.compile(r"step (\d+)/600 loss (\S+) ")
 
