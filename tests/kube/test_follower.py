@@ -103,6 +103,44 @@ def test_that_a_log_is_gone_is_told_where_something_was_missed(
     assert asyncio.run(main()) == told
 
 
+def test_what_a_pod_said_is_told_though_the_watch_of_pods_is_behind_that_of_the_job() -> None:
+    owner = job(worker=1)
+    owned = {"ownerReferences": [msgspec.to_builtins(OwnerReference(uid=owner.metadata.uid))]}
+    ended = asyncio.Event()
+
+    def pod_now() -> dict[str, Any]:
+        built = pod_of(owner, "worker-0")
+        found = document(built.exited(0).pod if ended.is_set() else built.pod)
+        found["metadata"] |= {**owned, "resourceVersion": "2" if ended.is_set() else "1"}
+        return found
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/log"):
+            return await chunks(LINE)(request)
+        is_job = request.path.endswith("/tfjobs")
+        if request.query.get("watch") != "1":
+            items = [document(owner) if is_job else pod_now()]
+            return await reply({"metadata": {"resourceVersion": "1"}, "items": items})(request)
+        if not is_job:
+            return await silence(request)
+        await asyncio.sleep(0.2)
+        ended.set()
+        done = document(owner)
+        done["status"] = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+        done["metadata"] = {**done["metadata"], "resourceVersion": "2"}
+        return await chunks(event("MODIFIED", done), silence)(request)
+
+    async def main() -> list[str]:
+        async with (
+            ApiServer(otherwise=answer) as server,
+            Client(server.access()) as client,
+            Follower(client, owner) as follower,
+        ):
+            return [line.text async for lines in follower.lines() for line, _ in lines]
+
+    assert asyncio.run(main()) == ["all is well"]
+
+
 def document(thing: Any) -> dict[str, Any]:
     """An object as an API server sends it."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(thing))

@@ -38,6 +38,14 @@ def test_a_last_line_without_an_end_is_told_at_the_end() -> None:
     assert lines.end() == []
 
 
+def test_what_a_tail_left_out_stays_out_when_the_log_is_read_once_more() -> None:
+    whole = log((0, "tick 3"), (1, "tick 4"), (2, "dying"), (3, "dead"))
+    lines = LogLines("worker-0", is_tail=True)
+    assert texts(lines.take(log((2, "dying")))) == ["dying"]
+    lines.reconnect()
+    assert texts(lines.take(whole)) == ["dead"]
+
+
 def test_what_the_kubelet_says_in_the_midst_of_a_log_is_marked_as_a_notice() -> None:
     lines = LogLines("worker-0")
     lines.take(log((0, "hello")))

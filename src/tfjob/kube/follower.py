@@ -73,7 +73,8 @@ class Follower:
         self._job_reflector = Reflector(
             client, resource, JOB_DECODERS[resource.kind], self._jobs, namespace, field_selector=name
         )
-        self._pod_reflector = Reflector(client, PODS, _decode_pod, self._pods, namespace, selector(job))
+        self._namespace, self._selector = namespace, selector(job)
+        self._pod_reflector = Reflector(client, PODS, _decode_pod, self._pods, namespace, self._selector)
         self._lines: asyncio.Queue[Followed] = asyncio.Queue(QUEUED_LINES)
         self._readers: dict[Key, asyncio.Task[None]] = {}
         self._reflecting: list[asyncio.Task[None]] = []
@@ -110,9 +111,12 @@ class Follower:
         if not self._jobs.all():
             self._set(None)
         last_words = LAST_WORDS_SECONDS
+        over = False
         while True:
-            self._follow_new_containers()
+            if self.is_over and not over:
+                await self._see_pods()
             over = self.is_over
+            self._follow_new_containers()
             batch = await self._batch(min(LOOK_SECONDS, last_words))
             yield batch
             for task in (*self._reflecting, *self._readers.values()):
@@ -122,6 +126,12 @@ class Follower:
                 last_words -= LOOK_SECONDS
                 if last_words <= 0 or not self._unread():
                     return
+
+    async def _see_pods(self) -> None:
+        """Looks at the pods themselves: a job may have ended by what the watch of its pods has not brought yet."""
+        with suppress(Unreachable, ApiError):
+            for pod in (await self._client.list(PODS, self._namespace, label_selector=self._selector, type=Pod)).items:
+                self._pods.put(pod)
 
     async def _batch(self, seconds: float) -> list[Followed]:
         """What is in the queue; waits for something to happen if there is nothing."""
@@ -145,7 +155,9 @@ class Follower:
     def _follow_new_containers(self) -> None:
         for key, container in self._containers().items():
             if key not in self._readers and container.has_log:
-                reader = self._read(key, LogLines(container.label), begun=not self._has_begun)
+                begun = not self._has_begun
+                lines = LogLines(container.label, is_tail=begun and self._query.tail is not None)
+                reader = self._read(key, lines, begun=begun)
                 self._readers[key] = asyncio.create_task(reader)
         self._has_begun = True
 

@@ -16,10 +16,16 @@ Moment = bytes
 
 
 class LogLines:
-    """The lines of one run of one container; what was read before a connection broke is not read twice."""
+    """The lines of one run of one container; what was read before a connection broke is not read twice.
 
-    def __init__(self, label: str) -> None:
+    `is_tail` says that only the last lines are asked for: what is older than the first of them was left out, and stays
+    out when the log is read once more.
+    """
+
+    def __init__(self, label: str, *, is_tail: bool = False) -> None:
         self.label = label
+        self._is_tail = is_tail
+        self._first: datetime | None = None
         self.time: datetime | None = None
         """When the latest line was written."""
         self._recent: deque[tuple[datetime, Moment]] = deque()
@@ -55,6 +61,10 @@ class LogLines:
             return
         if self._known[stamp] > 0:
             self._known[stamp] -= 1
+            return
+        if self._first is None:
+            self._first = time
+        elif self._is_tail and time < self._first:
             return
         self._remember(time, stamp)
         yield from pieces(time, self.label, text)
