@@ -13,7 +13,6 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from tfjob.api.judgement import misshapen
 from tfjob.api.origin import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
@@ -62,7 +61,10 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     try:
         return _plan_all(job, observed, now, settings or Settings())
     except (AttributeError, KeyError, TypeError, ValueError):
-        # A cluster may hold what no schema has seen, and templates are not decoded into types.
+        # A cluster may hold what no schema has seen, and templates are not decoded into types. Imported here, because
+        # every command comes by this module and the reader of manifests takes long to load.
+        from tfjob.api.judgement import misshapen
+
         if not (problems := errors(misshapen(job))):
             raise
         return refusal(job, observed, problems, now)
