@@ -30,7 +30,7 @@ def job(tmp_path: Path) -> Path:
 def written(folder: Path, *, keeps: bool) -> Path:
     command = ["python", "-c", PROGRAM.replace("KEEPS", str(keeps)), "$(TFJOB_OUTPUT_DIR)"]
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "x:1", "command": command}]}}
-    replicas = {kind: {"replicas": 1, "template": template} for kind in ("Chief", "Worker")}
+    replicas = {"Worker": {"replicas": 2, "template": template}}
     spec = {"successPolicy": "AllWorkers", "tfReplicaSpecs": replicas}
     file = folder / "job.json"
     file.write_text(
@@ -48,7 +48,7 @@ def test_a_job_finds_its_folders_at_every_level(cli: CommandLine, job: Path, lev
     data = cli.home / "claims" / "default" / "kept-tfjob-data"
     assert json.loads(cli("status", "kept", "-o", "json"))["storage"] == str(data)
     assert (data / "output" / "runs").read_text() == ".."
-    assert [(data / "scratch" / name / "runs").read_text() for name in ("chief-0", "worker-0")] == [".", "."]
+    assert [(data / "scratch" / name / "runs").read_text() for name in ("worker-0", "worker-1")] == [".", "."]
 
 
 def test_what_a_job_keeps_outlives_its_record_and_the_next_run_of_its_name_finds_it(
