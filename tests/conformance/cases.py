@@ -18,6 +18,7 @@ from conformance.checks import (
     task_restarts,
 )
 from conformance.manifests import (
+    GANG,
     batch_job,
     files_job,
     missing_program,
@@ -32,15 +33,6 @@ TIME_TO_TELL = ("sleep", "4")
 """Restarts in place are told by the machine they happen on; a job's end elsewhere must not come before that."""
 FULL = ("full",)
 """For cases in which it does not matter how far replicas are separated."""
-
-
-GANG = {
-    "Chief": remembering("serve", "meet", "once", "/shared/chief", "follow", policy="ExitCode"),
-    "Worker": remembering(
-        *("serve", "meet", "until", "/shared/chief", "first", "/shared/worker", "kill", "SIGKILL", "sleep", "300"),
-        policy="ExitCode",
-    ),
-}
 
 CASES = [
     Case(

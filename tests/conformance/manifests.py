@@ -159,3 +159,13 @@ def batch_job() -> list[Document]:
             "spec": {"completions": 3, "parallelism": 2, "template": {"spec": pod}},
         }
     ]
+
+
+GANG = {
+    "Chief": remembering("serve", "meet", "once", "/shared/chief", "follow", policy="ExitCode"),
+    "Worker": remembering(
+        *("serve", "meet", "until", "/shared/chief", "first", "/shared/worker", "kill", "SIGKILL", "sleep", "300"),
+        policy="ExitCode",
+    ),
+}
+"""A chief and a worker that meet; the worker is killed once, which takes the chief along."""

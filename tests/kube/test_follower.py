@@ -14,6 +14,7 @@ from kube.api_server import Answer, ApiServer, chunks, event, reply, silence
 from plan.builders import job
 from plan.builders import pod as pod_of
 from tfjob.api.objects import OwnerReference
+from tfjob.api.types import TFJob
 from tfjob.kube.client import Client
 from tfjob.kube.follower import Follower, happens
 
@@ -92,15 +93,7 @@ def test_that_a_log_is_gone_is_told_where_something_was_missed(
     async def answer(request: web.Request) -> web.StreamResponse:
         return await serve(request)(request)
 
-    async def main() -> list[str]:
-        async with (
-            ApiServer(otherwise=answer) as server,
-            Client(server.access()) as client,
-            Follower(client, owner) as follower,
-        ):
-            return [line.text async for lines in follower.lines() for line, _ in lines]
-
-    assert asyncio.run(main()) == told
+    assert followed(owner, answer) == told
 
 
 def test_what_a_pod_said_is_told_though_the_watch_of_pods_is_behind_that_of_the_job() -> None:
@@ -130,6 +123,12 @@ def test_what_a_pod_said_is_told_though_the_watch_of_pods_is_behind_that_of_the_
         done["metadata"] = {**done["metadata"], "resourceVersion": "2"}
         return await chunks(event("MODIFIED", done), silence)(request)
 
+    assert followed(owner, answer) == ["all is well"]
+
+
+def followed(owner: TFJob, answer: Answer) -> list[str]:
+    """What a follower of a job tells until its end, of a server with these answers."""
+
     async def main() -> list[str]:
         async with (
             ApiServer(otherwise=answer) as server,
@@ -138,7 +137,7 @@ def test_what_a_pod_said_is_told_though_the_watch_of_pods_is_behind_that_of_the_
         ):
             return [line.text async for lines in follower.lines() for line, _ in lines]
 
-    assert asyncio.run(main()) == ["all is well"]
+    return asyncio.run(main())
 
 
 def document(thing: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import sys
 import time
 
 from . import container, pod_files, pod_process, process_title, processes, warm_program
+from .file_identity import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class _Server:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._listener.bind(f"/proc/self/fd/{handle}/socket")  # a path of any depth fits
         os.close(handle)
-        self._identity = _identity(self._socket)
+        self._identity = identity(self._socket)
         self._listener.listen(64)
         self._poll.register(self._listener, select.POLLIN)
         self._tell()
@@ -140,7 +141,7 @@ class _Server:
                     return pod_dir
             _bury()
             unused = not self._clients and time.monotonic() - self._quiet_since >= self._idle
-            if unused or _identity(self._socket) != self._identity:
+            if unused or identity(self._socket) != self._identity:
                 self._end()
 
     def _welcome(self) -> None:
@@ -220,17 +221,9 @@ class _Server:
             pass  # its folder has gone, which we see next
 
     def _end(self) -> None:
-        if _identity(self._socket) == self._identity:
+        if identity(self._socket) == self._identity:
             pod_files.remove(self._socket)
         os._exit(0)
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _bury() -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from tfjob.local import pod_files, process_title, processes, supervisor
+from tfjob.local.file_identity import version
 from tfjob.local.home import Home, write_whole
 from tfjob.local.surroundings import surroundings
 from tfjob.plan import warm
@@ -232,17 +233,9 @@ main()"""
 def _key(program: str, env: Mapping[str, str]) -> str:
     """The same for all replicas that can be forked from one process."""
     venv = Path(program).parent.parent / "pyvenv.cfg"
-    interpreter = [program, os.path.realpath(program), *(_stamp(Path(path)) for path in (program, venv, __file__))]
+    interpreter = [program, os.path.realpath(program), *(version(path) for path in (program, str(venv), __file__))]
     whole = json.dumps([interpreter, sorted(env.items()), surroundings(), sys.platform])
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
-
-
-def _stamp(path: Path) -> str:
-    try:
-        found = path.stat()
-    except OSError:
-        return ""
-    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def _state(folder: Path) -> State:

@@ -26,6 +26,7 @@ from tfjob.api.objects import (
 from tfjob.local import gpus, supervisor
 from tfjob.local.assembly import Machine, assemble
 from tfjob.local.driving import is_driven
+from tfjob.local.file_identity import version
 from tfjob.local.home import write_whole
 from tfjob.local.network import Network
 from tfjob.local.pod_folder import clean, pod_folder, sweep, was_launched
@@ -208,11 +209,11 @@ class Kubelet:
         # Asked first: what a dead supervisor wrote is its last word.
         alive = supervisor.alive(folder)
         status_file = folder / "status.json"
-        identity = _identity(status_file)
-        if identity == watched.seen and alive:
+        found = version(str(status_file))
+        if found == watched.seen and alive:
             return
-        watched.seen = identity
-        data = status_file.read_bytes() if identity else b"{}"
+        watched.seen = found
+        data = status_file.read_bytes() if found else b"{}"
         report = msgspec.json.decode(data, type=Report)
         if not alive and not report.done:
             sweep(pod)
@@ -222,7 +223,7 @@ class Kubelet:
             self.warm.distrust(report.fork_failed)
         for reason in report.cold.values():
             pod = self._noted(pod, f"{COLD}{reason}")
-        if identity:
+        if found:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:
             self._tell(watched, News("Warning", f"{pod.metadata.name}: {warning}", warning=True))
@@ -293,15 +294,6 @@ def unknown_end(pod: Pod) -> PodStatus:
     return replace(
         pod.status, phase="Failed", reason=UNKNOWN, message="its supervisor is gone", container_statuses=ended
     )
-
-
-def _identity(file: Path) -> tuple[int, ...]:
-    """What changes when a file is replaced; its time alone may not, within one tick of the clock."""
-    try:
-        found = file.stat()
-    except FileNotFoundError:
-        return ()
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _reason(refusal: Refusal) -> str:

@@ -9,6 +9,7 @@ import time
 from . import cgroups, container, lifecycle, processes, rootfs
 from .container_log import ContainerLog, timestamp
 from .container_run import ContainerRun
+from .termination_message import TerminationMessage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ _LINGER = 5.0  # seconds that an init may need to kill what the workload left
 _LIFE = 10.0  # seconds in which a forked program must come to its first line
 _CRASH = 5.0  # a program that crashes within so many seconds of a fork may have crashed of it
 _CRASH_SIGNALS = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
-_MESSAGE_BYTES, _MESSAGE_LINES = 4096, 20
-_DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 
 
 class Member:
@@ -46,6 +45,7 @@ class Member:
         self._pod = pod
         self._spec = spec
         self._kind = kind
+        self._message = TerminationMessage(pod.pod_dir, spec)
         self._policy = _policy(kind, self.is_sidecar, pod.spec["restartPolicy"])
         self._restart_count = 0
         self._restarts_in_a_row = 0
@@ -194,7 +194,7 @@ class Member:
         group = self._make_cgroup()
         self.cold_because = self.fork_failed or self.cold_because
         try:
-            _fresh_file(self._message_file)
+            self._message.clear()
             plan = container.Plan(
                 uid=pod.spec["uid"],
                 hostname=pod.spec["hostname"],
@@ -244,10 +244,6 @@ class Member:
     def _root_dir(self) -> str:
         return f"{self._pod.pod_dir}/rootfs/{self.name}.{self._restart_count}"
 
-    @property
-    def _message_file(self) -> str:
-        return f"{self._pod.pod_dir}/termination/{self.name}"
-
     def _mounts(self) -> list[Mount]:
         pod_dir = self._pod.pod_dir
         mounts: list[Mount] = []
@@ -261,9 +257,7 @@ class Member:
             if mount["source"].startswith(f"{pod_dir}/volumes/") and not os.path.exists(mount["source"]):
                 os.makedirs(mount["source"], exist_ok=True)  # a subPath that nobody has made yet
             mounts.append(mount)
-        target = self._spec["terminationMessagePath"] or _DEFAULT_MESSAGE_PATH
-        mounts.append({"source": self._message_file, "target": target, "readOnly": False})
-        return mounts
+        return [*mounts, self._message.mount]
 
     def _on_output(self, run: ContainerRun) -> None:
         try:
@@ -347,7 +341,7 @@ class Member:
         terminated: dict[str, Any] = {"exitCode": code, "reason": reason}
         if lifecycle.exit_signal(status):
             terminated["signal"] = lifecycle.exit_signal(status)
-        message = failure or self._termination_message(code, log)
+        message = failure or self._message.read(code, log)
         if message:
             terminated["message"] = message
         terminated["startedAt"] = timestamp(started or finished)
@@ -381,27 +375,9 @@ class Member:
         except (OSError, rootfs.RootfsBusyError) as error:
             self._pod.warn(f"{self.name}: its old root stays: {error}")
 
-    def _termination_message(self, code: int, log: ContainerLog) -> str:
-        try:
-            with open(self._message_file, "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _MESSAGE_BYTES))
-                text = file.read(_MESSAGE_BYTES).decode("utf-8", "replace")
-        except OSError:
-            text = ""
-        if text or code == 0 or self._spec["terminationMessagePolicy"] != "FallbackToLogsOnError":
-            return text
-        return log.last_lines(_MESSAGE_LINES, _MESSAGE_BYTES)
-
 
 def _policy(kind: str, is_sidecar: bool, pod_policy: str) -> str:
     """An init container that succeeded is never run again; a sidecar always is."""
     if is_sidecar:
         return "Always"
     return "OnFailure" if kind == "init" and pod_policy == "Always" else pod_policy
-
-
-def _fresh_file(path: str) -> None:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    os.fchmod(fd, 0o666)  # whatever user the program becomes
-    os.close(fd)

@@ -6,7 +6,6 @@ can outlive it. It has one thread and one poll loop; what it knows is in its pod
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -14,11 +13,12 @@ import signal
 import sys
 import time
 
-from . import container, pod_files, processes, rootfs, syscalls
+from . import container, pod_files, processes, syscalls
 from .bind_rewrite import BindRewriter
 from .container_log import timestamp
 from .lifecycle import phase
 from .member import Member
+from .memory_volumes import MemoryVolumes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class PodProcess:
         self._warnings: list[str] = []
         self._secrets = secrets
         self._started = time.time()
+        self._volumes = MemoryVolumes(spec["tmpfs"], secrets["files"], mounted=self.full)
         self._init = [Member(self, c, "init") for c in spec["initContainers"]]
         self._apps = [Member(self, c, "app") for c in spec["containers"]]
         self._binds = BindRewriter(spec["ip"]) if spec["ip"] and spec["level"] != "ports" else None
@@ -166,7 +167,7 @@ class PodProcess:
             syscalls.become_subreaper()
         if sys.platform == "linux":
             syscalls.set_process_name("tfjob-pod")
-        self._make_volumes()
+        self._volumes.make()
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         os.set_blocking(writer, False)
@@ -193,21 +194,6 @@ class PodProcess:
     def _on_change(self, changes: int) -> None:
         os.read(changes, 65536)
         self._next_tick = min(self._next_tick, time.monotonic() + _MOMENT)
-
-    def _make_volumes(self) -> None:
-        for volume in self.spec["tmpfs"]:
-            path = volume["path"]
-            os.makedirs(path, mode=0o700, exist_ok=True)
-            if self.full:
-                mode = "mode=0755" if volume["secret"] else "mode=1777"
-                size = f",size={volume['size']}" if volume["size"] else ""
-                syscalls.mount("tmpfs", path, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, mode + size)
-            for folder in volume.get("folders", []):
-                os.makedirs(f"{path}/{folder}", exist_ok=True)
-            for name, file in self._secrets["files"].get(volume["name"], {}).items():
-                _write_secret(f"{path}/{name}", base64.b64decode(file["data"]), file["mode"])
-            if self.full and volume["secret"]:
-                syscalls.make_read_only(path)
 
     def environment(self, container: str) -> dict[str, str]:
         """The complete environment of a container."""
@@ -358,15 +344,9 @@ class PodProcess:
     def _finish(self) -> None:
         if not self.full:
             processes.sweep(self.spec["uid"])
-            self._remove_volumes()
+            for problem in self._volumes.remove():
+                self.warn(problem)
         self._status.write_last(self.status(done=True))
-
-    def _remove_volumes(self) -> None:
-        for volume in self.spec["tmpfs"]:
-            try:
-                rootfs.remove_tree(volume["path"])
-            except (OSError, rootfs.RootfsBusyError) as error:
-                self.warn(f"volume {volume['name']} stays on the disk: {error}")
 
     # The status
 
@@ -415,11 +395,3 @@ class PodProcess:
     def rewrites_binds(self) -> bool:
         """Whether the containers get the bind filter."""
         return self._binds is not None
-
-
-def _write_secret(path: str, data: bytes, mode: int) -> None:
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(data)
-        os.fchmod(fd, mode)

@@ -15,6 +15,7 @@ import time
 import types
 
 from . import container, process_title, processes, syscalls
+from .file_identity import identity, version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,17 +30,17 @@ class Imported:
         self.modules = {name.partition(".")[0] for name in sys.modules} - {"__main__", "tfjob"}
         self._settings = settings
         tensorflow = getattr(sys.modules["tensorflow"], "__file__", None) or ""
-        self._places = {path: _identity(path) for path in (sys.executable, tensorflow, *sys.path)}
+        self._places = {path: identity(path) for path in (sys.executable, tensorflow, *sys.path)}
         files = {str(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
-        self._versions = {path: _version(path) for path in (*files, *sys.path, *settings["files"])}
+        self._versions = {path: version(path) for path in (*files, *sys.path, *settings["files"])}
 
     def changed(self) -> str:
         """What an import would find different by now; empty if nothing."""
-        return next((f"{path} has changed" for path, was in self._versions.items() if _version(path) != was), "")
+        return next((f"{path} has changed" for path, was in self._versions.items() if version(path) != was), "")
 
     def elsewhere(self) -> str:
         """What is another file in this container; empty if nothing."""
-        different = (path for path, was in self._places.items() if _identity(path) != was)
+        different = (path for path, was in self._places.items() if identity(path) != was)
         return next((f"in its container {path} is something else" for path in different), "")
 
     def reads(self, name: str) -> bool:
@@ -176,19 +177,3 @@ def _watch_variables(become: container.Become, imported: Imported) -> None:
         unset(name)
 
     os.putenv, os.unsetenv = putenv, unsetenv
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _version(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
