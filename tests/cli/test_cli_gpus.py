@@ -33,11 +33,12 @@ def test_each_replica_sees_its_share_of_the_gpus_and_a_parameter_server_none(
     """While another job has them, it waits."""
     cli("submit", "gpus.yaml", "--no-limits", "--name", "first", "-p", "seconds=60", env=two_gpus)
     cli("wait", "first", "--for", "running")
-    cli("submit", "gpus.yaml", "--no-limits", "-p", "seconds=0.1", env=two_gpus)
+    cli("submit", "gpus.yaml", "--no-limits", "-p", "seconds=60", env=two_gpus)
     wait_until(lambda: "it and 1 more of its job need 2 of this machine's 2 GPUs" in cli("status", "gpus"), 30)
     cli("delete", "--yes", "first")
-    cli("wait", "gpus")
+    wait_until(lambda: len(seen(cli("logs", "gpus"))) == 3, 30)
     found = seen(cli("logs", "gpus"))
+    cli("delete", "--yes", "gpus")
     assert found.pop("ps-0") == "-1"
     assert (sorted(found), sorted(found.values())) == (["master-0", "worker-0"], ["0", "1"])
 
