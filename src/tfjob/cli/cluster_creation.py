@@ -12,14 +12,17 @@ from tfjob.kube.submission import Interrupted, Submission, submit
 def created(console: KubeConsole, submission: Submission) -> tuple[list[Record], bool]:
     """The jobs, and whether somebody interrupted it; then they are all there or none is."""
     try:
-        return [console.record(job) for job in console.run(submit(console.client, submission, console.options))], False
+        made = console.run(submit(console.client, submission, console.options_for))
+        return [console.record(job) for job in made], False
     except Interrupted as interrupted:
-        made = [console.record(job) for job in interrupted.made]
-        if not made:
-            _tell(submission, "was not created")
-        return made, True
+        left = [console.record(job) for job in interrupted.made]
+        for job in submission.jobs if not left else ():
+            click.echo(f"{job.metadata.name} was not created", err=True)
+        return left, True
     except KeyboardInterrupt:  # again, before the API server had answered
-        _tell(submission, "may have been created; see: tfjob status {name}" + console.options)
+        for job in submission.jobs:
+            command = f"tfjob status {job.metadata.name}{console.options_for(job.metadata.namespace)}"
+            click.echo(f"{job.metadata.name} may have been created; see: {command}", err=True)
         raise
 
 
@@ -29,9 +32,3 @@ def tell_it_goes_on(records: list[Record]) -> None:
         name, options = record.name, record.options
         said = f"{name} goes on; stop it with: tfjob stop {name}{options}, see it with: tfjob logs {name} -f{options}"
         click.echo(said, err=True)
-
-
-def _tell(submission: Submission, words: str) -> None:
-    for job in submission.jobs:
-        name = job.metadata.name
-        click.echo(f"{name} {words.format(name=name)}", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tfjob.api.objects import AnyChild
 from tfjob.api.origin import origin
 from tfjob.api.types import RUNTIME_ID, TFJob
-from tfjob.cli.manifest_file import hidden_secret
+from tfjob.cli.manifest_file import without_contents
 from tfjob.kube.cached import JOB_DECODERS
 from tfjob.kube.jobs import readable
 from tfjob.kube.wrapped_pods import wrapper
@@ -51,11 +51,10 @@ def as_read(manifest: dict[str, Any]) -> TFJob:
 
 
 def objects(
-    beside: Iterable[dict[str, Any]], manifests: Sequence[dict[str, Any]], jobs: Sequence[TFJob]
+    beside: Sequence[dict[str, Any]], manifests: Sequence[dict[str, Any]], jobs: Sequence[TFJob]
 ) -> Iterator[dict[str, Any]]:
     """Plain objects, in the order in which they are made; what a Secret holds is not shown."""
-    for document in beside:
-        yield hidden_secret(document) if document["kind"] == "Secret" else document
+    yield from without_contents(beside)
     for job, manifest in zip(jobs, manifests, strict=True):
         yield manifest
         yield from map(_plain, children(job))

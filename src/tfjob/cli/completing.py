@@ -25,6 +25,8 @@ class JobName(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Those that begin like it; `@latest` for who asks for it."""
+        from tfjob.controller.finding import LATEST
+
         known: set[str] = set()
         with suppress(Exception):  # whatever it is, a TAB is no place to tell it
             known = _jobs(ctx)
@@ -57,7 +59,6 @@ class FileName(click.types.StringParamType):
         return [CompletionItem(incomplete, type="file")]
 
 
-LATEST = "@latest"
 JOB, REPLICA, FILE = JobName(), ReplicaName(), FileName()
 
 

@@ -45,7 +45,7 @@ def _examine_machine(output: str) -> int:
     found = probe.probe()
     level = probe.level(found)
     machine = node()
-    servers = fork_servers.running(home())
+    servers = fork_servers.running(home().fork_servers)
     if output != "text":
         shape = {name: vars(capability) for name, capability in vars(found).items()}
         content = {"level": level, "capabilities": shape, "home": str(home().path), "node": dataclasses.asdict(machine)}

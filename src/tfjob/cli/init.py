@@ -83,19 +83,17 @@ def _next_commands(name: str, folder: Path) -> str:
 
 def _missing_tensorflow(folder: Path) -> str:
     """How to install TensorFlow where the job will run, if it is not there."""
-    import subprocess
     import sys
     from pathlib import Path
 
-    from tfjob.local.images import chosen_interpreter
+    from tfjob.local.images import chosen_interpreter, has_module
     from tfjob.local.refusal import Refusal
 
     try:
         python = chosen_interpreter(None, folder)
     except Refusal:  # `run` will say it
         return ""
-    program = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
-    if not subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, check=False).returncode:
+    if has_module(python, "tensorflow"):
         return ""
     package = "'tfjob[tensorflow]'" if python == Path(sys.executable) else "tensorflow"
     return f"{python} -m pip install {package}"

@@ -34,13 +34,14 @@ def replicas(job: TFJob, pods: Iterable[Pod]) -> list[Replica]:
                 exit_code=ended.exit_code if ended else 0 if task in completed else None,
                 address=pod.status.pod_ip if pod else "",
                 node=pod.spec.get("nodeName", "") if pod else "",
-                resources=_resources(pod) if pod else {},
+                resources=resources_of(pod) if pod else {},
             )
         )
     return found
 
 
-def _resources(pod: Pod) -> dict[str, Any]:
+def resources_of(pod: Pod) -> dict[str, Any]:
+    """Requests and limits of the main container, as the manifest has them."""
     containers = pod.spec.get("containers") or [{}]
     resources: dict[str, Any] = containers[0].get("resources") or {}
     return resources

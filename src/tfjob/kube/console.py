@@ -133,15 +133,24 @@ class KubeConsole:
         """Of the job and of its pods; a cluster keeps them for an hour."""
         return self.run(events_of(self.client, record.job))
 
+    def storage(self, record: Record) -> str:
+        """The claim that the manifest names."""
+        volume, _ = storage_of(record.job) or ({}, {})
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        return f"claim {claim}" if claim else ""
+
     def record(self, job: TFJob) -> Record:
         """A job of the cluster as commands show it."""
-        folder, own = self.records.folder_of(job), job.metadata.namespace
-        # A manifest may name a namespace that the next command would not look in.
-        options = self.options if own == self.namespace else f"{self.options} -n {own}"
+        folder, options = self.records.folder_of(job), self.options_for(job.metadata.namespace)
         return job_states.record(job, datetime.now(UTC), folder=folder, options=options)
 
+    def options_for(self, namespace: str) -> str:
+        """What a command needs that is to find a job: its manifest may name a namespace that nobody looks in."""
+        return self.options if namespace == self.namespace else f"{self.options} -n {namespace}"
+
     def _gone(self, kept: JobRecord) -> Record:
-        return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=self.options)
+        options = self.options_for(kept.job.metadata.namespace)
+        return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=options)
 
     def _get(self, name: str) -> TFJob | None:
         try:
@@ -150,12 +159,6 @@ class KubeConsole:
             return None
 
     # --- logs ---------------------------------------------------------------------------------------------------
-
-    def storage(self, record: Record) -> str:
-        """The claim that the manifest names."""
-        volume, _ = storage_of(record.job) or ({}, {})
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        return f"claim {claim}" if claim else ""
 
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """Of containers that have started, and of those that only a record or the status has lines of."""

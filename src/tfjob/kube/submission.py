@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,7 @@ class Interrupted(Exception):
         self.made = made
 
 
-async def submit(client: Client, submission: Submission, options: str) -> list[TFJob]:
+async def submit(client: Client, submission: Submission, options: Callable[[str], str]) -> list[TFJob]:
     """Creates everything; raises before anything is created if a name is taken or the API server refuses a job.
 
     Where it is cancelled it raises Interrupted; what was begun by then is brought to its end first.
@@ -70,7 +70,7 @@ async def submit(client: Client, submission: Submission, options: str) -> list[T
         raise Interrupted(await creating) from None
 
 
-async def _checked(client: Client, submission: Submission, options: str) -> list[dict[str, Any]]:
+async def _checked(client: Client, submission: Submission, options: Callable[[str], str]) -> list[dict[str, Any]]:
     """The manifests as the cluster would take them."""
     for job in submission.jobs:
         await refuse_if_in_use(client, job, options)
@@ -94,7 +94,7 @@ async def _create_all(client: Client, submission: Submission, manifests: list[di
     return made
 
 
-async def refuse_if_in_use(client: Client, job: TFJob, options: str) -> None:
+async def refuse_if_in_use(client: Client, job: TFJob, options: Callable[[str], str]) -> None:
     """Raises NameInUse when there is a job of that name, finished or not: on a cluster others may want to see it."""
     name = job.metadata.name
     found = await jobs.get(client, job.metadata.namespace, name)
@@ -103,7 +103,7 @@ async def refuse_if_in_use(client: Client, job: TFJob, options: str) -> None:
     since = found.metadata.creation_timestamp
     raise NameInUse(
         f"job {name} exists and is {state_of(found)}" + (f" (since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""),
-        f"Choose another name with --name, or remove it: tfjob delete {name}{options}",
+        f"Choose another name with --name, or remove it: tfjob delete {name}{options(job.metadata.namespace)}",
     )
 
 

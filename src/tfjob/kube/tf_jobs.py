@@ -29,7 +29,7 @@ from tfjob.kube.client import Client
 from tfjob.kube.errors import NotFound
 from tfjob.kube.jobs import difference
 from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES, TF_JOBS, Resource
-from tfjob.plan.parameter_server import DEFAULT_TF_IMAGE
+from tfjob.plan.parameter_server import DEFAULT_TF_IMAGE, config_map_name
 from tfjob.plan.tasks import desired
 
 LENGTH = 4
@@ -82,9 +82,8 @@ async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[]
     foreign = await _foreign(client, job.metadata.namespace)
     while True:
         runtime_id = draw_one()
-        if runtime_id in used or foreign & _names(job, runtime_id):
-            continue
-        if not await _is_taken(client, job.metadata.namespace, runtime_id):
+        named = replace(job, status=replace(job.status, runtime_id=runtime_id))
+        if runtime_id not in used and not foreign & _names(named) and not await _is_taken(client, named):
             return runtime_id
 
 
@@ -103,22 +102,22 @@ async def _foreign(client: Client, namespace: str) -> frozenset[tuple[Resource, 
     return frozenset(found)
 
 
-async def _is_taken(client: Client, namespace: str, runtime_id: str) -> bool:
-    """Whether a TfJob left Jobs or Services of that id, or something has the name of the program or the TensorBoard."""
+async def _is_taken(client: Client, named: TFJob) -> bool:
+    """Whether a TfJob left Jobs or Services of its id, or something has the name of the program or the TensorBoard."""
+    namespace = named.metadata.namespace
     for resource in (JOBS, SERVICES):
-        labels = {"labelSelector": f"{RUNTIME_ID_LABEL}={runtime_id}"}
+        labels = {"labelSelector": f"{RUNTIME_ID_LABEL}={named.status.runtime_id}"}
         if (await client.page(resource, namespace, labels, size=1, type=_Named)).items:
             return True
-    for resource, name in ((CONFIG_MAPS, f"cm-ps-{runtime_id}"), (DEPLOYMENTS, f"tensorboard-{runtime_id}")):
+    for resource, name in ((CONFIG_MAPS, config_map_name(named)), (DEPLOYMENTS, tensorboard_name(named))):
         with suppress(NotFound):
             await client.request("GET", resource.object_path(namespace, name))
             return True
     return False
 
 
-def _names(job: TFJob, runtime_id: str) -> set[tuple[Resource, str]]:
+def _names(named: TFJob) -> set[tuple[Resource, str]]:
     """The Jobs and Services that the job would have."""
-    named = replace(job, status=replace(job.status, runtime_id=runtime_id))
-    tasks = {child_name(named, task.type, task.index) for task in desired(job)}
+    tasks = {child_name(named, task.type, task.index) for task in desired(named)}
     services = tasks | {tensorboard_name(named)}
     return {(JOBS, name) for name in tasks} | {(SERVICES, name) for name in services}

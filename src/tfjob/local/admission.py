@@ -12,7 +12,6 @@ Three rules decide about a field:
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +63,6 @@ MEANINGLESS_IN_POD = (
 )
 
 REMOVE = "remove it to run here"
-HAS_TENSORFLOW = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 NOT_ENFORCED = (
     "capabilities.drop",
@@ -159,8 +157,7 @@ def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
     except Refusal as refusal:
         yield _refused(at, refusal.message, refusal.hint)
         return
-    known = subprocess.run([python, "-c", HAS_TENSORFLOW], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if known.returncode:
+    if not images.has_module(python, "tensorflow"):
         hint = f"install it: {python} -m pip install 'tfjob[tensorflow]', or choose another with --python"
         yield _refused(at, f"the default parameter server needs TensorFlow, and {python} has none", hint)
 

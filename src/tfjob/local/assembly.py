@@ -18,7 +18,7 @@ from tfjob.local.config import Config
 from tfjob.local.downward import Node
 from tfjob.local.peers import Peer
 from tfjob.local.references import References
-from tfjob.plan.job_storage import MOUNT_PATH, claim_name
+from tfjob.plan.job_storage import MOUNT_PATH, VOLUME, claim_name
 
 DEFAULT_GRACE = 30.0
 
@@ -176,8 +176,10 @@ class _Texts:
         if self._level == "full":
             return peers.rewrite(text, self._network, names=True)
         mapping = self._resolved.rewrites(container)
+        own = (mount for mount in self._resolved.mounts[container] if mount.volume == VOLUME)
+        ours = {mount.target for mount in own if mount.target.startswith(MOUNT_PATH)}
         for path in mount_paths.rewritten([text], mapping):
-            if path.startswith(MOUNT_PATH):
+            if path in ours:
                 continue  # nobody wrote it: it comes from our own variables
             note = f"{path} is {mapping[path]} here: level {self._level} cannot mount"
             if note not in self.notes:

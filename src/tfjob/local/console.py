@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import merge
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -89,18 +88,15 @@ class LocalConsole:
 
     def storage(self, record_: Record) -> str:
         """A folder of this machine."""
-        from tfjob.local.claims import Claims
-        from tfjob.local.config import load
         from tfjob.local.job_storage import folder_of
-        from tfjob.local.options import Options
+        from tfjob.local.machine import machine_of
+        from tfjob.local.refusal import Refusal
 
         try:
-            options = Options.load(self._run(record_).folder)
-        except (OSError, msgspec.DecodeError):
-            return ""  # somebody removed the record by hand
-        chosen = {name: Path(folder) for name, folder in options.volumes.items()}
-        mapping = {**load(Path(options.project), options.environ).volumes, **chosen}
-        return str(folder_of(record_.job, Claims(self.home.claims), mapping) or "")
+            machine = machine_of(self.home, self.store, self._run(record_))
+        except (OSError, msgspec.DecodeError, Refusal):
+            return ""  # somebody removed the record by hand, or broke the configuration since
+        return str(folder_of(record_.job, machine.claims, {**machine.config.volumes, **machine.volumes}) or "")
 
     def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         """Of those containers that ever started."""

@@ -104,7 +104,6 @@ class Driver:
                 while not (self._given_up or is_settled(self.store, self.uid)):
                     self._look(tick)
                     self._watch_pods(wakeups)
-                    self.cluster.look()
                     if controller.done():
                         await controller
                     await wakeups.pause()
@@ -144,6 +143,7 @@ class Driver:
             except (OSError, sqlite3.Error) as error:
                 # A full disk, mostly: what runs goes on, and the next look tries again.
                 self._complain(part.__name__, error)
+        self.cluster.look()
         tick()
 
     def _watch_pods(self, wakeups: Wakeups) -> None:

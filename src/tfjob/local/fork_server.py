@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 
-from . import container, pod_files, pod_process, process_title, processes, warm_program
+from . import container, pod_files, pod_process, process_title, warm_program
 from .file_identity import identity
 
 TYPE_CHECKING = False
@@ -99,8 +99,7 @@ def _danger() -> str:
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         return f"importing TensorFlow left {threads - 1} threads running"
-    context = sys.modules.get(_CONTEXT)
-    if context is not None and getattr(getattr(context, "_context", None), "_initialized", False):
+    if warm_program.runtime_started():
         return "importing TensorFlow has started its runtime"
     return ""
 
@@ -207,7 +206,6 @@ class _Server:
         """For `tfjob doctor`."""
         state = {
             "pid": os.getpid(),
-            "startTime": processes.start_time(os.getpid()),
             "python": sys.executable,
             "tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", "")),
             "forked": self._forked,

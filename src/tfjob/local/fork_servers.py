@@ -14,10 +14,10 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -43,7 +43,6 @@ class State(msgspec.Struct, rename="camel"):
     """What a fork server says about itself."""
 
     pid: int = 0
-    start_time: int | None = None
     python: str = ""
     tensorflow: str = ""
     forked: int = 0
@@ -99,13 +98,17 @@ class ForkServer:
             fds = array.array("i", [hidden, writer, errors])
             request = json.dumps({"launch": str(pod_dir)}).encode()
             self._connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-            pid = self._hear()["pid"]
-        except (OSError, KeyError) as error:
-            self.close()
-            raise NotWarm(f"its fork server does not answer: {error}") from None
+            heard = self._hear()
+        except OSError as error:
+            heard = {"unfit": f"its fork server does not answer: {error}"}
         finally:
             for fd in (hidden, writer, errors):
                 os.close(fd)
+        if "pid" not in heard:
+            os.close(reader)
+            self.close()
+            raise NotWarm(heard.get("unfit") or "its fork server has ended")
+        pid: int = heard["pid"]
         try:
             answer = _read_all(reader, READY_SECONDS)
         except TimeoutError:
@@ -149,14 +152,14 @@ class ForkServer:
         self._connection = None
         return False
 
-    def _hear(self) -> dict[str, int]:
+    def _hear(self) -> dict[str, Any]:
         assert self._connection is not None
-        answer: dict[str, int] = json.loads(self._connection.recv(65536) or b"{}")
+        answer: dict[str, Any] = json.loads(self._connection.recv(65536) or b"{}")
         return answer
 
     def _start(self) -> None:
         _remove_left(self._folders, but=self.folder)
-        if len(list_states(self._folders)) >= MOST:
+        if len(running(self._folders)) >= MOST:
             raise NotWarm(f"{MOST} fork servers are up already; `tfjob doctor` shows them")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = pod_files.take_lock(str(self.folder))
@@ -208,13 +211,8 @@ class ForkServer:
         return f"its fork server died at its start: {last}" if last else "its fork server died at its start"
 
 
-def running(home: Home) -> list[State]:
-    """The fork servers that are up, for `tfjob doctor`."""
-    return list_states(home.fork_servers)
-
-
-def list_states(folders: Path) -> list[State]:
-    """What those say that hold their lock."""
+def running(folders: Path) -> list[State]:
+    """What the fork servers say that are up: those that hold their lock."""
     found = sorted(folders.iterdir()) if folders.is_dir() else []
     return [_state(folder) for folder in found if pod_files.is_locked(str(folder / "lock"))]
 
@@ -234,7 +232,7 @@ def _key(program: str, env: Mapping[str, str]) -> str:
     """The same for all replicas that can be forked from one process."""
     venv = Path(program).parent.parent / "pyvenv.cfg"
     interpreter = [program, os.path.realpath(program), *(version(path) for path in (program, str(venv), __file__))]
-    whole = json.dumps([interpreter, sorted(env.items()), surroundings(), sys.platform])
+    whole = json.dumps([interpreter, sorted(env.items()), surroundings()])
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 

@@ -12,6 +12,7 @@ import fnmatch
 import os
 import re
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,6 +148,13 @@ def chosen_interpreter(python: Path | None, project: Path) -> Path:
                 )
             return found
     return Path(sys.executable)
+
+
+def has_module(python: Path, name: str) -> bool:
+    """Whether an interpreter has a module; it is looked for and not imported."""
+    program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
+    done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def _existing(path: Path, entry: ImageEntry, setting: str) -> Path:

@@ -108,7 +108,7 @@ class Kubelet:
 
     def sync(self) -> None:
         """One look at every pod: start, report, stop, remove; of many that are to start, some wait for the next."""
-        until, started = time.monotonic() + STARTING_SECONDS, 0
+        until = 0.0
         begun: list[_Begun] = []
         for pod in self.store.children(Pod, self.run.job.metadata.uid):
             watched = self._watched.setdefault(pod.metadata.uid, _Watched())
@@ -118,8 +118,9 @@ class Kubelet:
             elif pod.status.phase not in ("Succeeded", "Failed"):
                 if was_launched(folder):
                     self._report(pod, folder, watched)
-                elif (not started or time.monotonic() < until) and (one := self._begin(pod, folder, watched)):
-                    started += 1
+                    continue
+                until = until or time.monotonic() + STARTING_SECONDS
+                if time.monotonic() < until and (one := self._begin(pod, folder, watched)):
                     begun.append(one)
                     if len(begun) == STARTS_AT_ONCE:
                         self._finish(begun.pop(0))

@@ -61,7 +61,14 @@ class Probing:
 
     def problems(self) -> dict[str, list[Any]]:
         """What it found; raises what goes wrong with a process."""
-        output, _ = self._process.communicate(timeout=60)
+        try:
+            output, _ = self._process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            raise
+        if self._process.returncode:
+            raise subprocess.CalledProcessError(self._process.returncode, self._process.args)
         found: dict[str, list[Any]] = json.loads(output)
         return found
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfjob.api.names import child_name
 from tfjob.api.objects import Pod, PodStatus
 from tfjob.controller.console import Replica
+from tfjob.controller.replicas import resources_of
 from tfjob.local.pod_folder import pod_folder
 from tfjob.local.pod_history import PodRecord, history
 from tfjob.local.store import Run, Store
@@ -38,7 +38,7 @@ def replicas(store: Store, run: Run) -> list[Replica]:
                 restarts=run.job.status.task_restarts.get(task.name, 0),
                 exit_code=ended.exit_code if ended else None,
                 address=pod.status.pod_ip if pod else "",
-                resources=_resources(pod) if pod else {},
+                resources=resources_of(pod) if pod else {},
                 start=how(pod) if pod else "",
             )
         )
@@ -59,10 +59,3 @@ def _newest(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> PodStatus |
         return written
     over = pod.status.phase in ("Succeeded", "Failed")
     return pod.status if over or not written or left[-1].folder != pod_folder(run.folder, pod) else written
-
-
-def _resources(pod: Pod) -> dict[str, Any]:
-    """Requests and limits of the main container, as the manifest has them."""
-    containers = pod.spec.get("containers") or [{}]
-    resources: dict[str, Any] = containers[0].get("resources") or {}
-    return resources

@@ -24,7 +24,7 @@ from tfjob.api.objects import Deployment, ObjectMeta, Pod
 from tfjob.controller.console import Board
 from tfjob.local import environment, volumes
 from tfjob.local.assembly import Machine, volume_context
-from tfjob.local.images import chosen_interpreter
+from tfjob.local.images import chosen_interpreter, has_module
 from tfjob.local.refusal import Refusal
 from tfjob.plan.actions import News
 
@@ -47,7 +47,6 @@ sys.argv[0] = "tensorboard"
 run_main()
 """
 """For the interpreter that has TensorBoard. For a local folder TensorFlow adds nothing; it reads some object stores."""
-HAS_TENSORBOARD = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorboard') is None)"
 HOST = "127.0.0.1"
 URL = re.compile(rf"TensorBoard \S+ at (http://{re.escape(HOST)}:\d+/)")
 USUAL_PORT = 6006
@@ -112,8 +111,7 @@ def interpreter(python: Path | None, project: Path) -> Path:
     """The job's interpreter if it has TensorBoard, else our own. Raises NotInstalled."""
     own, chosen = Path(sys.executable), chosen_interpreter(python, project)
     for one in dict.fromkeys((chosen, own)):
-        command = [str(one), "-c", HAS_TENSORBOARD]
-        if not subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
+        if has_module(one, "tensorboard"):
             return one
     package = "'tfjob[tensorboard]'" if chosen == own else "tensorboard"
     raise NotInstalled(f"TensorBoard is not installed in {chosen}", f"Install it: {chosen} -m pip install {package}")

@@ -160,8 +160,7 @@ def _watch_variables(become: container.Become, imported: Imported) -> None:
     first = dict(become.plan.env)
 
     def look(name: Any, value: Any) -> None:
-        context = sys.modules.get("tensorflow.python.eager.context")
-        if getattr(getattr(context, "_context", None), "_initialized", False):
+        if runtime_started():
             os.putenv, os.unsetenv = put, unset
         elif os.getpid() == process and imported.reads(os.fsdecode(name)):
             new = None if value is None else os.fsdecode(value)
@@ -177,3 +176,9 @@ def _watch_variables(become: container.Become, imported: Imported) -> None:
         unset(name)
 
     os.putenv, os.unsetenv = putenv, unsetenv
+
+
+def runtime_started() -> bool:
+    """Whether TensorFlow is in use: from then on it has threads, and variables change nothing."""
+    context = sys.modules.get("tensorflow.python.eager.context")
+    return bool(getattr(getattr(context, "_context", None), "_initialized", False))

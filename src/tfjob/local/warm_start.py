@@ -68,8 +68,9 @@ class WarmStart:
             raise NotWarm(f"of another replica: {self._distrust}")
         container = ready.spec["containers"][0]
         env = ready.secrets["env"][container["name"]]
-        program = _program(container, env)
-        judged = judge(self._facts(ready, container, program))
+        argv = ready.secrets.get("argv", {}).get(container["name"], container["argv"])
+        program = _program(argv, container["cwd"], env)
+        judged = judge(self._facts(ready, container, argv, program))
         if isinstance(judged, Cold):
             raise NotWarm(judged.reason)
         container["warm"] = {"at": judged.at, "module": judged.module}
@@ -85,11 +86,10 @@ class WarmStart:
             self._refused[key] = str(error)
             raise
 
-    def _facts(self, ready: Assembled, container: ContainerSpec, program: str) -> Start:
-        name = container["name"]
-        env = ready.secrets["env"][name]
+    def _facts(self, ready: Assembled, container: ContainerSpec, argv: list[str], program: str) -> Start:
+        env = ready.secrets["env"][container["name"]]
         return Start(
-            argv=ready.secrets.get("argv", {}).get(name, container["argv"]),
+            argv=argv,
             env=env,
             program=program,
             containers=len(ready.spec["containers"]) + len(ready.spec["initContainers"]),
@@ -104,10 +104,10 @@ def how(pod: Pod) -> str:
     return pod.metadata.annotations.get(HOW, "")
 
 
-def _program(container: ContainerSpec, env: dict[str, str]) -> str:
+def _program(argv: list[str], cwd: str, env: dict[str, str]) -> str:
     """The file that a container's first word means, as exec would look for it on the host."""
-    word = container["argv"][0] if container["argv"] else ""
+    word = argv[0] if argv else ""
     if "/" in word:
-        path = Path(container["cwd"]) / word
+        path = Path(cwd) / word
         return str(path) if os.access(path, os.X_OK) else ""
     return shutil.which(word, path=env.get("PATH", os.defpath)) or ""
