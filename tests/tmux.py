@@ -22,6 +22,7 @@ class Tmux:
     def __init__(self, socket: Path, env: Mapping[str, str]) -> None:
         self._socket = socket
         self._env = dict(env)
+        self._asked = 0
 
     def call(self, *words: str) -> str:
         """A command of tmux itself."""
@@ -76,9 +77,10 @@ class Tmux:
     def answer(self, command: str) -> str:
         """What a short command prints."""
         self.wait_for_prompt()
-        self.type(f"clear; {command}; echo :done")
-        self.wait_for(r"^:done$")
-        return self.screen().partition(":done")[0].strip()
+        self._asked += 1  # what an earlier answer left on the screen must not be taken for this one
+        self.type(f"clear; {command}; echo :done{self._asked}")
+        self.wait_for(rf"^:done{self._asked}$")
+        return self.screen().partition(f":done{self._asked}")[0].strip()
 
 
 @contextmanager

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +13,8 @@ from conformance.case_runner import CaseRunner, Place, lines_of
 from conformance.cases import CASES, asked_of
 from conformance.manifests import replica, tfjob
 from installed import Installed
-from local.warm_pods import standin_python
-from tfjob.local import fork_servers, processes
+from local.warm_pods import end_fork_servers, standin_python
+from tfjob.local import fork_servers
 from tfjob.local.home import Home
 
 AT_ONCE = 3
@@ -42,14 +40,15 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     cases = asked_of(level, who, request.config.getoption("--long"))
     with contextlib.closing(CaseRunner(place, cases, AT_ONCE)) as runner:
         yield runner
-    end_fork_servers(folder)
+    for home in folder.glob("*/home"):
+        end_fork_servers(home)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.job in WARM], ids=lambda case: case.job)
 def test_conformance_of_warm_starts(warm_cluster: CaseRunner, case: Case) -> None:
     """What the case's name says, with replicas that are forked; with --long all cases are tried so."""
     case.check(warm_cluster.outcome(case))
-    states = fork_servers.running(Home(warm_cluster.place.folder / case.job / "home"))
+    states = fork_servers.running(Home(warm_cluster.place.folder / case.job / "home").fork_servers)
     assert sum(state.forked for state in states) > 0, "no replica was forked"
 
 
@@ -61,13 +60,8 @@ def warm_cluster(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> I
     )
     with contextlib.closing(CaseRunner(place, [case for case in CASES if case.job in WARM], AT_ONCE)) as runner:
         yield runner
-    end_fork_servers(folder)
-
-
-def end_fork_servers(folder: Path) -> None:
     for home in folder.glob("*/home"):
-        for state in fork_servers.running(Home(home)):
-            processes.kill(state.pid, signal.SIGTERM)
+        end_fork_servers(home)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.job for case in CASES])

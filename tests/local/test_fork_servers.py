@@ -47,9 +47,12 @@ def test_it_dies_with_the_last_tool_that_was_killed_while_it_used_it(warm: WarmP
     """An idle time is for those that ended in order."""
     child = os.fork()
     if child == 0:
-        until_ready(warm.server())
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+        try:
+            until_ready(warm.server())
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, "it never had a fork server"
     for state in warm.states():
         assert gone(state.pid)
     assert warm.states() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 
 from installed import Installed
-from local.warm_pods import gone, standin_python
-from tfjob.local import fork_servers, processes
+from local.warm_pods import end_fork_servers, gone, standin_python
+from tfjob.local import fork_servers
 from tfjob.local.home import Home
 
 MANIFEST = """
@@ -55,8 +54,7 @@ class Project:
 def project(tool: Installed, tmp_path: Path) -> Iterator[Project]:
     made = Project(tool, tmp_path)
     yield made
-    for state in fork_servers.running(Home(made.home)):
-        processes.kill(state.pid, signal.SIGTERM)
+    end_fork_servers(made.home)
 
 
 def starts(status: dict[str, Any]) -> set[str]:
@@ -79,7 +77,7 @@ def test_the_configuration_asks_for_warm_starts_and_the_command_line_for_cold_on
     (project.folder / "train.py").write_text("print('trained')")
     (project.folder / "tfjob.toml").write_text("[local]\nwarm = true\nwarm_idle = 0\n")
     assert starts(project.run("first", ["python", "train.py"])) == {"warm"}
-    for state in fork_servers.running(Home(project.home)):
+    for state in fork_servers.running(Home(project.home).fork_servers):
         assert gone(state.pid)  # it was not to wait
     assert starts(project.run("second", ["python", "train.py"], "--cold")) == {""}
 

@@ -62,12 +62,17 @@ class WarmPods:
         server.close()
 
     def states(self) -> list[State]:
-        return running(self.home)
+        return running(self.home.fork_servers)
 
     def end(self) -> None:
         """Ends every fork server."""
-        for state in self.states():
-            processes.kill(state.pid, signal.SIGTERM)
+        end_fork_servers(self.home.path)
+
+
+def end_fork_servers(home: Path) -> None:
+    """Ends every fork server of a state folder."""
+    for state in running(Home(home).fork_servers):
+        processes.kill(state.pid, signal.SIGTERM)
 
 
 def standin_python(venv: Path) -> Path:

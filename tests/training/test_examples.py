@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,8 @@ from typing import Any
 import pytest
 
 from installed import Installed
+from local.warm_pods import end_fork_servers
 from running import status
-from tfjob.local import fork_servers, processes
-from tfjob.local.home import Home
 from training.examples import EXAMPLES, accuracy, run_example, run_to_the_end
 
 pytestmark = pytest.mark.timeout(240)
@@ -44,11 +42,10 @@ def test_mnist_trains_with_forked_replicas(tool: Installed, tmp_path: Path) -> N
     """The same with warm starts: all replicas are forked, and what they come to is the same."""
     lines = run_to_the_end(tool, tmp_path, EXAMPLES / "mnist" / "tfjob.yaml", "--warm")
     shown = json.loads(tool.tfjob(tmp_path, "status", "@latest", "-o", "json").stdout)
-    for state in fork_servers.running(Home(tmp_path)):
-        processes.kill(state.pid, signal.SIGTERM)
+    end_fork_servers(tmp_path)
     assert {replica["start"] for replica in shown["replicas"]} == {"warm"}
     assert accuracy(lines) >= 0.95
-    assert digits_right(tmp_path / "claims" / "default" / "mnist-output" / "model" / "1") >= 0.95
+    assert digits_right(tmp_path / "claims" / "default" / "mnist-data" / "output" / "model" / "1") >= 0.95
 
 
 @pytest.mark.parametrize(
