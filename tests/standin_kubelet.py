@@ -30,13 +30,20 @@ class Kubelet:
 
     def __init__(self, place: Room) -> None:
         self.place = place
+        self.hour = 0
+        """What whoever made it counts on, for jobs that wait."""
         self.fates: dict[str, tuple[str, str]] = {}
+        self.hours: dict[str, tuple[int, int]] = {}
         self.struck: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
 
-    def expect(self, job: str, replicas: dict[str, int], task: str, fate: str) -> None:
-        """A job comes that has so many replicas; when all run, a task `is killed`, `is deleted` or `fails`."""
-        self.fates[job], self.sizes[job] = (task, fate), sum(replicas.values())
+    def expect(self, job: str, replicas: dict[str, int], task: str, fate: str, hours: tuple[int, int] = (0, 0)) -> None:
+        """A job comes that has so many replicas; when all run, a task `is killed`, `is deleted` or `fails`.
+
+        That happens not before the first of the two hours, and the end of what goes on not before the second.
+        """
+        self.hours[job], self.sizes[job] = hours, sum(replicas.values())
+        self.fates[job] = (task, fate)
 
     def step(self) -> None:
         """Moves every pod that can go on."""
@@ -57,14 +64,17 @@ class Kubelet:
         if len(up) < self.sizes[name]:
             return
         task, fate = self.fates[name]
+        strikes, ends = self.hours[name]
         uid = pods[task]["metadata"]["uid"]
         if name not in self.struck:
+            if self.hour < strikes:
+                return
             # A pod that no operator has seen, because none lived long enough, and that is gone is counted by nobody.
             started = members(self.place.status(name).get("started") or {})
             if task in {one.name for one in started}:
                 self.struck[name] = uid
                 self._strike(f"{name}-{task}", uid, fate)
-        elif uid != self.struck[name]:
+        elif uid != self.struck[name] and self.hour >= ends:
             self._finish(name, pods)
 
     def _strike(self, pod: str, uid: str, fate: str) -> None:
@@ -115,8 +125,14 @@ def kubelet(kubeconfig: Path, namespace: str) -> Iterator[Kubelet]:
     assert not faults, faults
 
 
+def end_due(fate: str) -> Object:
+    """What the status of a job says at its end, whose task met that fate."""
+    return {"state": "Failed", "restarts": 0} if fate == "fails" else {"state": "Succeeded", "restarts": 1}
+
+
 def assert_every_pod_is_recorded(place: Room, history: PodHistory, name: str) -> None:
-    """Each task of a job has had as many pods as its status counts attempts: none is doubled, none forgotten."""
+    """Each task of a job has had one pod for each attempt that its status counts: none is doubled, none forgotten."""
     found = job_of(decode_job(msgspec.json.encode(place.get(TFJOBS, name))))
     due = attempts_due(found, found.status)
-    assert history.counts(name) == {task.name: due(task) for task in desired(found)}, name
+    attempts = {task.name: list(range(1, due(task) + 1)) for task in desired(found)}
+    assert history.attempts(name) == attempts, name
