@@ -97,8 +97,8 @@ class Pair:
         """Who leads, as the lease says."""
         return str(self.place.get(LEASES, "tf-operator")["spec"]["holderIdentity"])
 
-    def start(self, wait: str) -> None:
-        """One more operator."""
+    def start(self) -> None:
+        """One more operator; nobody waits for it."""
         namespace = self.place.namespace
         name = f"{namespace}-{len(self.started)}"
         folder = self.folder / name
@@ -106,19 +106,23 @@ class Pair:
         real = self.cluster.kubeconfig
         door = self.stack.enter_context(faulty_door(real, folder)) if self.has_doors else None
         words = (f"--namespace={namespace}", "--leader-elect", f"--lease-namespace={namespace}")
-        process = operating(known_as(name, door.kubeconfig if door else real, folder), *words, wait=wait)
+        process = operating(known_as(name, door.kubeconfig if door else real, folder), *words, wait="")
         self.started.append(Operator(name, self.stack.enter_context(process), door))
+
+    def add_standby(self) -> None:
+        """Another operator comes when the one that is there leads."""
+        self.second.wait_for(READY)
+        self.start()
 
 
 @contextmanager
 def pair(cluster: Client, folder: Path, *, has_doors: bool = False) -> Iterator[Pair]:
-    """A pair in a namespace of its own."""
+    """A namespace of its own with its first operator; the standby is to be added."""
     serve_tfjobs(cluster)
     namespace = cluster.namespace()
     with room(cluster.kubeconfig, namespace) as place, ExitStack() as stack:
         two = Pair(cluster, place, folder, stack, has_doors)
-        two.start(READY)
-        two.start(WAITS)
+        two.start()
         yield two
     cluster.delete_namespace(namespace)
 
@@ -136,6 +140,8 @@ def leading(operator: OperatorProcess) -> float:
 
 def test_one_leads_and_the_other_takes_over_at_once_on_sigterm(control_plane: Client, tmp_path: Path) -> None:
     with pair(control_plane, tmp_path) as two:
+        two.add_standby()
+        two.second.wait_for(WAITS)
         first, second, place = two.first, two.second, two.place
         wait_until(lambda: second.ask("/readyz")[0] == 200, 60)
         assert (leading(first), leading(second)) == (1, 0)
@@ -241,10 +247,11 @@ def test_a_leader_that_falls_silent_is_replaced_and_writes_nothing_after_the_tak
             stack.enter_context(trial(fault, control_plane, tmp_path / fault.replace(" ", "-")))
             for fault in (PAUSED, CUT_OFF, KILLED)
         ]
-        for number in range(rounds):
+        for _ in range(rounds):
             for one in trials:
-                if number:
-                    one.two.start(WAITS)
+                one.two.add_standby()
+            for one in trials:
+                one.two.second.wait_for(WAITS)
                 one.give_work(jobs)
             for one in trials:
                 time.sleep(chance.uniform(0, 0.3))
