@@ -31,6 +31,8 @@ from tfjob.kube.resources import LEASES
 Object = dict[str, Any]
 LEADS, WAITS, LOST = "lease acquired", "waiting for the lease", "the lease is lost"
 LEASE_SECONDS, RETRY_SECONDS = 15, 2
+BUSY_SECONDS = 0.3
+"""How long a leader may work for new jobs before it falls silent."""
 SLOW = 10
 """Seconds that a machine that does much else may take on top."""
 PAUSED, CUT_OFF, KILLED = "paused", "cut off", "killed"
@@ -242,7 +244,7 @@ def test_a_leader_that_falls_silent_is_replaced_and_writes_nothing_after_the_tak
     """Killed, paused beyond its lease, or cut off from the API server, with jobs under way that lose a replica then."""
     chance = random.Random(seed)
     with ExitStack() as stack:
-        # The one that is paused comes first: it is to come back in the very moment of the take-over.
+        # The one that is paused comes first: it is to wake up in the very moment of the take-over.
         trials = [
             stack.enter_context(trial(fault, control_plane, tmp_path / fault.replace(" ", "-")))
             for fault in (PAUSED, CUT_OFF, KILLED)
@@ -253,8 +255,7 @@ def test_a_leader_that_falls_silent_is_replaced_and_writes_nothing_after_the_tak
             for one in trials:
                 one.two.second.wait_for(WAITS)
                 one.give_work(jobs)
-            for one in trials:
-                time.sleep(chance.uniform(0, 0.3))
+                time.sleep(chance.uniform(0, BUSY_SECONDS))
                 one.silence()
             for one in trials:
                 one.await_take_over()
