@@ -36,7 +36,7 @@ from tfjob.local.store import Run, Store
 from tfjob.local.volumes import VolumeError
 from tfjob.local.warm_start import COLD, HOW, WARM, WarmStart
 from tfjob.plan.actions import News
-from tfjob.plan.plan import is_finished
+from tfjob.plan.conditions import is_finished
 from tfjob.plan.verdict import PEAK_MEMORY
 
 STARTS_AT_ONCE = 8
