@@ -221,7 +221,8 @@ class Trial:
         old, new = (one.name for one in two.started[-2:])
         writes = list(two.cluster.writes())
         assert {"leases", "pods", "tfjobs"} <= {one["objectRef"]["resource"] for one in writes_by(old, writes)}
-        assert not accepted_too_late(old, new, writes), fault
+        late = [f"{one['verb']} {one['requestURI']}" for one in accepted_too_late(old, new, writes)]
+        assert not late, f"{fault}: {late}"
 
 
 @contextmanager
