@@ -68,11 +68,14 @@ class WarmStart:
             raise NotWarm(f"of another replica: {self._distrust}")
         container = ready.spec["containers"][0]
         env = ready.secrets["env"][container["name"]]
-        argv = ready.secrets.get("argv", {}).get(container["name"], container["argv"])
+        argv = container["argv"]  # as people may see it: the reason for a cold start names words of it
         program = _program(argv, container["cwd"], env)
-        judged = judge(self._facts(ready, container, argv, program))
+        judged = judge(self._facts(ready, container, program))
         if isinstance(judged, Cold):
             raise NotWarm(judged.reason)
+        whole = ready.secrets.get("argv", {}).get(container["name"], argv)
+        if whole[: judged.at + 1] != argv[: judged.at + 1]:
+            raise NotWarm("a Secret says what to run")
         container["warm"] = {"at": judged.at, "module": judged.module}
         key = (program, tuple(read_at_import(env).items()))
         if key in self._refused:
@@ -86,10 +89,10 @@ class WarmStart:
             self._refused[key] = str(error)
             raise
 
-    def _facts(self, ready: Assembled, container: ContainerSpec, argv: list[str], program: str) -> Start:
+    def _facts(self, ready: Assembled, container: ContainerSpec, program: str) -> Start:
         env = ready.secrets["env"][container["name"]]
         return Start(
-            argv=argv,
+            argv=container["argv"],
             env=env,
             program=program,
             containers=len(ready.spec["containers"]) + len(ready.spec["initContainers"]),
