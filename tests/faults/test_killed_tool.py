@@ -43,7 +43,7 @@ for number in range({LINES}):
 IMPORT_SECONDS = 0.3
 """What the stand-in for TensorFlow takes to import: long enough to be killed meanwhile."""
 LATEST_KILL = 2.5
-"""Seconds after the start; by then the job is over, which takes a second and a half."""
+"""Seconds after the start; by then the job is over, on a machine that does nothing else."""
 PATIENCE = 15.0
 
 LONGEST_WAIT = 0.6
@@ -155,12 +155,13 @@ class Series:
         return dead
 
     def wait_for(self, victim: str, running: Running) -> None:
-        """Until the moment of the kill: any since the start, or any of a part's life."""
-        if victim in (TOOL, ALL):
+        """Until the moment of the kill: any since the start, or any of the life of the part, or of a replica."""
+        if victim in (TOOL, ALL) and self.chance.random() < 0.5:
             time.sleep(self.chance.uniform(0.0, LATEST_KILL))
             return
-        while not any(role(pid, 0) == victim for pid in processes_of(self.home)):
-            if running.process.poll() is not None and self.attached:
+        awaited = REPLICA if victim in (TOOL, ALL) else victim
+        while not any(role(pid, 0) == awaited for pid in processes_of(self.home)):
+            if running.process.poll() is not None and (self.attached or victim == TOOL):
                 return
             time.sleep(0.01)
         time.sleep(self.chance.uniform(0.0, LONGEST_WAIT))
