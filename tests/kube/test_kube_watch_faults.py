@@ -28,6 +28,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector_module, "Backoff", lambda: Backoff(0.05, 0.2))
     monkeypatch.setattr(reflector_module, "SHORT_SECONDS", 0.1)
     monkeypatch.setattr(reflector_module, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(reflector_module, "PACE_SECONDS", 0.05)
 
 
 def following(test: Test) -> None:
@@ -203,6 +204,17 @@ def test_a_server_that_closes_every_watch_at_once_is_not_flooded() -> None:
         server.watches += [chunks()] * 1000
         await asyncio.sleep(1.0)
         assert 4 <= len(server.seen) <= 20
+
+    following(test)
+
+
+def test_a_server_that_closes_every_watch_after_a_bookmark_is_not_flooded() -> None:
+    async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
+        server.lists.append(reply(pods(5)))
+        bookmark = event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "5"}})
+        server.watches += [chunks(bookmark)] * 1000
+        await asyncio.sleep(1.0)
+        assert 4 <= len(server.seen) <= 22
 
     following(test)
 
