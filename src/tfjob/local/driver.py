@@ -88,7 +88,7 @@ class Driver:
             network,
             lifeline=run.folder / "lifeline" if attached else None,
             publish=lambda news: cluster.publish(run.job, news),
-            warm=WarmStart(home, machine) if machine.warm else None,
+            warm=WarmStart(home, machine) if machine.warm is not False else None,
         )
 
     async def drive(self, tick: Callable[[], None] = lambda: None) -> None:

@@ -190,7 +190,8 @@ class Kubelet:
         if how.startswith(COLD) and how not in self._told_cold:
             self._told_cold.add(how)
             message = f"{pod.metadata.name} starts cold, because {how.removeprefix(COLD)}"
-            self.publish(News("ColdStart", message, warning=True))
+            asked = self.warm is not None and self.warm.asked
+            self.publish(News("ColdStart", message, warning=asked))
         return pod
 
     def _shares_gpus(self) -> bool:
