@@ -254,8 +254,7 @@ class MisbehavingServer(Door):
             return False
         if spell == CLOSED or (watch.withheld and (spell != BOOKMARKS or self.chance.random() < 0.5)):
             self.injected[spell] += spell == CLOSED
-            if watch.withheld or self.chance.random() < 0.5:
-                await watch.bookmark()  # to end after an event is not the same as to end after none
+            await watch.bookmark()  # a client that counts events may think that all is well, and come at once
             return False
         return spell not in STORMS
 
