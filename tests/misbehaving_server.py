@@ -92,7 +92,7 @@ class MisbehavingServer(Door):
     """A door behind which a spell of one kind of fault may reign; what it does is drawn from `chance`.
 
     `asked` holds every request: when, and the path with its selectors; for a list and the watch after it they are the
-    same. `injected` counts faults by kind, `noticed` has the seconds until a client left a watch that had gone dead,
+    same. `injected` counts faults by kind, of silence those that met a watch; `noticed` has the seconds until a client left a watch that had gone dead,
     `bookmark_seconds` is how often a quiet watch is told how far it is, 0 for as often as the real server does.
     """
 
@@ -109,7 +109,7 @@ class MisbehavingServer(Door):
         self._watches: set[_Watch] = set()
         self._watched: set[str] = set()
         self._transports: set[asyncio.Transport] = set()
-        self._deaf: set[asyncio.Transport] = set()
+        self._deaf: set[asyncio.BaseTransport | None] = set()
 
     def begin(self, kind: str) -> None:
         """From now on this fault reigns, also over the watches that are open."""
@@ -170,8 +170,8 @@ class MisbehavingServer(Door):
 
     async def _silence(self, spell: str, watched: str) -> NoReturn:
         """Says nothing until the client goes."""
-        self.injected[spell] += 1
         if watched:
+            self.injected[spell] += 1
             self.dead[watched] = spell, time.monotonic()
         try:
             await asyncio.Event().wait()
@@ -191,11 +191,16 @@ class MisbehavingServer(Door):
         self._spell = spell
         self._transports = {one for one in self._transports if not one.is_closing()}
         if spell == HALF_OPEN:
-            for transport in self._transports - self._deaf:
-                deafen(transport)
-            self._deaf |= self._transports
+            for transport in self._transports:
+                self._deafen(transport)
         for watch in self._watches:
             watch.lines.put_nowait(NEW_SPELL)
+
+    def _deafen(self, transport: asyncio.BaseTransport | None) -> None:
+        """Loses the other end of a connection."""
+        if transport is not None and transport not in self._deaf and not transport.is_closing():
+            deafen(transport)
+            self._deaf.add(transport)
 
     async def _watch(self, request: web.Request, key: str) -> web.StreamResponse:
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
@@ -242,18 +247,22 @@ class MisbehavingServer(Door):
     async def _goes_on(self, watch: _Watch, line: bytes) -> bool:
         """Does to an open watch what the spell asks for; False is its end."""
         spell = self._spell
+        if spell == HALF_OPEN and self.chance.random() < 0.5:
+            self._deafen(watch.request.transport)
         if watch.request.transport in self._deaf:
             await self._silence(HALF_OPEN, watch.key)
-        if spell == SILENT and line == NEW_SPELL and self.chance.random() < 0.5:
+        if spell == SILENT and self.chance.random() < 0.5:
             await self._silence(spell, watch.key)
         if spell == SLOW and line not in SIGNS:
             await asyncio.sleep(self.chance.uniform(0.05, 0.5))
         if spell in (GONE_EVENT, GONE_LIST):
-            self.injected[spell] += spell == GONE_EVENT
+            if spell == GONE_EVENT:
+                self.injected[spell] += 1
             await watch.tell("ERROR", EXPIRED)
             return False
         if spell == CLOSED or (watch.withheld and (spell != BOOKMARKS or self.chance.random() < 0.5)):
-            self.injected[spell] += spell == CLOSED
+            if spell == CLOSED:
+                self.injected[spell] += 1
             await watch.bookmark()  # a client that counts events may think that all is well, and come at once
             return False
         return spell not in STORMS

@@ -71,7 +71,7 @@ SHORT = Form(
 )
 LONG = Form(
     jobs=50,
-    rounds=3,
+    rounds=2,
     spell_seconds=12,
     peace_seconds=60,
     program=TOOL,
@@ -133,14 +133,14 @@ def test_jobs_end_as_they_would_have_though_the_server_misbehaves(
     """Also no pod is doubled, dead connections are noticed, and the server is asked no more often than is decent."""
     serve_tfjobs(control_plane)
     chance = random.Random(seed)
+    spells = [spell for _ in range(form.rounds) for spell in chance.sample(KINDS, len(KINDS))]
     server = MisbehavingServer(tmp_path / "door.kubeconfig", chance, form.bookmark_seconds)
     with (
         standing(server, control_plane.kubeconfig),
         side(control_plane, control_plane.kubeconfig, *TOOL) as peace,
         side(control_plane, server.kubeconfig, *form.program) as storm,
     ):
-        begun = time.monotonic()
-        spells = [spell for _ in range(form.rounds) for spell in chance.sample(KINDS, len(KINDS))]
+        begun, patience = time.monotonic(), 90 + form.silent_seconds
         numbers = iter(range(form.jobs))
         for count, spell in enumerate(spells, 1):
             for number in numbers:
@@ -148,10 +148,9 @@ def test_jobs_end_as_they_would_have_though_the_server_misbehaves(
                 storm.add(number)
                 if (number + 1) * len(spells) >= form.jobs * count:
                     break
-            reign(server, spell, form.spell_seconds)
+            reign(server, spell, form.spell_seconds, patience)
         server.calm()
 
-        patience = 90 + form.silent_seconds
         for number in range(form.jobs):
             assert storm.end_of(number, patience) == peace.end_of(number, patience), named(number)
         wait_until(lambda: not server.dead, patience, lambda: f"not noticed: {server.dead}")
@@ -167,7 +166,7 @@ def test_jobs_end_as_they_would_have_though_the_server_misbehaves(
     rate, path = server.peak()
     print(f"{form.jobs} jobs, {took:.0f} s; faults: {dict(server.injected)}")
     print(f"noticed after at most: {dict(slowest)}; peak {rate} requests/s for {path}; idle {idle:.2f} requests/s")
-    assert set(server.injected) == set(KINDS), "of the others none was seen"
+    assert all(server.injected[kind] for kind in KINDS)
     assert set(slowest) == {SILENT, HALF_OPEN}
     assert slowest[SILENT] <= form.silent_seconds + SLACK_SECONDS
     assert slowest[HALF_OPEN] <= form.dead_seconds + SLACK_SECONDS
@@ -175,12 +174,12 @@ def test_jobs_end_as_they_would_have_though_the_server_misbehaves(
     assert idle <= IDLE
 
 
-def reign(server: MisbehavingServer, spell: str, seconds: float) -> None:
-    """A spell: for its time, and until it was felt."""
+def reign(server: MisbehavingServer, spell: str, seconds: float, patience: float) -> None:
+    """A spell: for its time, and until it was felt; an operator that sees nothing happen writes nothing."""
     before = server.injected[spell]
     server.begin(spell)
     time.sleep(seconds)
-    wait_until(lambda: server.injected[spell] > before, 30, lambda: f"no {spell}")
+    wait_until(lambda: server.injected[spell] > before, patience, lambda: f"no {spell}")
 
 
 def peaceful_rate(server: MisbehavingServer, seconds: float) -> float:
