@@ -92,8 +92,9 @@ class MisbehavingServer(Door):
     """A door behind which a spell of one kind of fault may reign; what it does is drawn from `chance`.
 
     `asked` holds every request: when, and the path with its selectors; for a list and the watch after it they are the
-    same. `injected` counts faults by kind, of silence those that met a watch; `noticed` has the seconds until a client left a watch that had gone dead,
-    `bookmark_seconds` is how often a quiet watch is told how far it is, 0 for as often as the real server does.
+    same. `injected` counts faults by kind, of silence those that met a watch; `noticed` has the seconds until a client
+    left a watch that had gone dead; `bookmark_seconds` is how often a quiet watch is told how far it is, 0 for as often
+    as the real server does.
     """
 
     def __init__(self, kubeconfig: Path, chance: random.Random, bookmark_seconds: float = 0) -> None:
@@ -109,6 +110,8 @@ class MisbehavingServer(Door):
         self._watches: set[_Watch] = set()
         self._watched: set[str] = set()
         self._transports: set[asyncio.Transport] = set()
+        self._answering: set[asyncio.Transport] = set()
+        """Connections over which something is about to be sent."""
         self._deaf: set[asyncio.BaseTransport | None] = set()
 
     def begin(self, kind: str) -> None:
@@ -141,10 +144,14 @@ class MisbehavingServer(Door):
         self._left(key)
         if "watch" in request.query:
             self._watched.add(key)
-        answer = await self._instead(request, body, key)
-        if answer is not None:
-            return answer
-        return await (self._watch(request, key) if "watch" in request.query else self.forward(request, body))
+        self._answering.add(request.transport)
+        try:
+            answer = await self._instead(request, body, key)
+            if answer is not None:
+                return answer
+            return await (self._watch(request, key) if "watch" in request.query else self.forward(request, body))
+        finally:
+            self._answering.discard(request.transport)
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -191,16 +198,16 @@ class MisbehavingServer(Door):
         self._spell = spell
         self._transports = {one for one in self._transports if not one.is_closing()}
         if spell == HALF_OPEN:
-            for transport in self._transports:
-                self._deafen(transport)
+            for transport in self._transports - self._answering:
+                await self._deafen(transport)
         for watch in self._watches:
             watch.lines.put_nowait(NEW_SPELL)
 
-    def _deafen(self, transport: asyncio.BaseTransport | None) -> None:
+    async def _deafen(self, transport: asyncio.BaseTransport | None) -> None:
         """Loses the other end of a connection."""
-        if transport is not None and transport not in self._deaf and not transport.is_closing():
-            deafen(transport)
+        if transport is not None and transport not in self._deaf:
             self._deaf.add(transport)
+            await deafen(transport)
 
     async def _watch(self, request: web.Request, key: str) -> web.StreamResponse:
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
@@ -213,6 +220,7 @@ class MisbehavingServer(Door):
             watch.lines.put_nowait(NEW_SPELL)
             reader = asyncio.create_task(_read(source, watch))
             self._watches.add(watch)
+            self._answering.discard(request.transport)
             try:
                 await self._pass_on(watch)
                 await response.write_eof()
@@ -248,7 +256,7 @@ class MisbehavingServer(Door):
         """Does to an open watch what the spell asks for; False is its end."""
         spell = self._spell
         if spell == HALF_OPEN and self.chance.random() < 0.5:
-            self._deafen(watch.request.transport)
+            await self._deafen(watch.request.transport)
         if watch.request.transport in self._deaf:
             await self._silence(HALF_OPEN, watch.key)
         if spell == SILENT and self.chance.random() < 0.5:

@@ -348,8 +348,7 @@ def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.Monkey
             await reader.readuntil(b"\r\n\r\n")
             writer.write(head)
             await writer.drain()
-            await asyncio.sleep(0.1)  # until the other end has said that it came
-            deafen(writer.transport)
+            await deafen(writer.transport)
             await asyncio.sleep(60)
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
