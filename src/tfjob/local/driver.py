@@ -39,7 +39,7 @@ from tfjob.local.wakeups import Wakeups
 from tfjob.local.warm_start import WarmStart
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
-from tfjob.plan.plan import is_finished
+from tfjob.plan.conditions import is_finished
 from tfjob.plan.suspension import STOPPED, suspended
 
 logger = logging.getLogger(__name__)

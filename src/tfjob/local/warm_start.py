@@ -18,8 +18,8 @@ from tfjob.local import gpus
 from tfjob.local.assembly import Assembled, Machine
 from tfjob.local.fork_servers import ForkServer, NotWarm
 from tfjob.local.home import Home, write_whole
-from tfjob.local.imports import import_tensorflow
 from tfjob.local.pod_spec import ContainerSpec
+from tfjob.local.program_text import ProgramText, read_program
 from tfjob.plan import warm
 from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import
 
@@ -46,10 +46,11 @@ class WarmStart:
         container = ready.spec["containers"][0]
         argv = ready.secrets.get("argv", {}).get(container["name"], container["argv"])
         start = self._facts(ready, container, argv)
-        if not self.asked and not _gains(start, container):
+        text = _text(start, container)
+        if not self.asked and not text.imports_tensorflow:
             return ""
         try:
-            server = self._server(start, container)
+            server = self._server(start, container, text)
             if server is None:
                 return None
             write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
@@ -77,7 +78,7 @@ class WarmStart:
         for server in self._servers.values():
             server.close()
 
-    def _server(self, start: Start, container: ContainerSpec) -> ForkServer | None:
+    def _server(self, start: Start, container: ContainerSpec, text: ProgramText) -> ForkServer | None:
         """The fork server for a pod once it can be asked; notes in the pod's spec what its fork becomes."""
         if self._distrust:
             raise NotWarm(f"of another replica: {self._distrust}")
@@ -85,7 +86,7 @@ class WarmStart:
         if isinstance(judged, Cold):
             raise NotWarm(judged.reason)
         container["warm"] = {"at": judged.at, "module": judged.module}
-        key = (start.program, tuple(read_at_import(start.env).items()))
+        key = (start.program, tuple(read_at_import({**start.env, **text.log_variables(start.env)}).items()))
         if key in self._refused:
             raise NotWarm(self._refused[key])
         if key not in self._servers:
@@ -119,13 +120,14 @@ def how(pod: Pod) -> str:
     return pod.metadata.annotations.get(HOW, "")
 
 
-def _gains(start: Start, container: ContainerSpec) -> bool:
-    """Whether the program is known to import TensorFlow."""
+def _text(start: Start, container: ContainerSpec) -> ProgramText:
+    """What the program says, where its text lies on this machine."""
     named = warm.program(start)
-    return isinstance(named, Program) and any(map(import_tensorflow, _texts(named, start, container)))
+    found = map(read_program, _files(named, start, container)) if isinstance(named, Program) else ()
+    return next((text for text in found if text.imports_tensorflow), ProgramText())
 
 
-def _texts(named: Program, start: Start, container: ContainerSpec) -> list[Path]:
+def _files(named: Program, start: Start, container: ContainerSpec) -> list[Path]:
     """The files, as this machine has them, in which the program may be."""
     word = start.argv[named.at]
     files = [word]
