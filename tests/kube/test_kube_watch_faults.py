@@ -104,6 +104,18 @@ def test_2_a_place_in_history_that_is_lost_means_a_new_list_and_what_went_is_not
     following(test)
 
 
+def test_2_each_list_is_told_when_the_store_holds_it() -> None:
+    async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
+        told: list[tuple[str, dict[str, str]]] = []
+        reflector.on_listed = lambda version: told.append((version, shown(reflector)))
+        server.lists += [reply(pods(5, pod("a", 1))), reply(pods(90, pod("b", 80)))]
+        server.watches.append(refuse(410, "Expired"))
+        await until(lambda: len(server.seen) == 4)
+        assert told == [("5", {"a": "1"}), ("90", {"b": "80"})]
+
+    following(test)
+
+
 def test_2_a_server_that_always_answers_410_is_not_flooded() -> None:
     async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
         server.lists += [reply(pods(5))] * 1000
