@@ -36,7 +36,7 @@ SHAPES: tuple[tuple[Object, str, str], ...] = (
 )
 """Jobs, and what happens to one of their tasks on its first attempt."""
 ENDED = ("Succeeded", "Failed")
-KEPT = ("state", "reason", "message", "ready", "restarts", "attempt", "taskRestarts", "completedIndexes", "failure")
+KEPT = ("state", "reason", "message", "restarts", "attempt", "taskRestarts", "completedIndexes", "failure")
 """What a status says of a job that has ended, but for times and for what somebody happened to see on the way."""
 PER_WATCH, IDLE = 5.0, 1.0
 """Requests a second that are allowed: for one kind of object while there are faults, and in all when there is peace."""
