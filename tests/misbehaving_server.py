@@ -198,7 +198,8 @@ class MisbehavingServer(Door):
         self._spell = spell
         self._transports = {one for one in self._transports if not one.is_closing()}
         if spell == HALF_OPEN:
-            for transport in self._transports - self._answering:
+            # A watch is deafened between two of its lines, by the one who sends them.
+            for transport in self._transports - self._answering - {watch.request.transport for watch in self._watches}:
                 await self._deafen(transport)
         for watch in self._watches:
             watch.lines.put_nowait(NEW_SPELL)
