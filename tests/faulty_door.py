@@ -114,12 +114,17 @@ class Door:
 
 async def lose_answer(door: Door, request: web.Request, body: bytes) -> web.StreamResponse:
     """A write is carried out, and nobody is told."""
+    await carry_out(door, request, body)
+    abort(request)
+    return web.Response()
+
+
+async def carry_out(door: Door, request: web.Request, body: bytes) -> None:
+    """Has a write done and keeps the answer."""
     headers = {"Content-Type": request.content_type}
     url = f"{door.server}{request.path_qs}"
     async with door.session.request(request.method, url, data=body or None, headers=headers) as answer:
         await answer.read()
-    abort(request)
-    return web.Response()
 
 
 def abort(request: web.Request) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import gzip
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -18,10 +19,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dead_peer import deafen
 from kube.api_server import ApiServer, chunks, reply
 from kube.kube_files import Authority
 from kube.test_kube_tls import secured
-from tfjob.kube import http_connection
+from tfjob.kube import http_connection, http_pool
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
 from tfjob.kube.errors import Unreachable
@@ -349,5 +351,45 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             async with Client(access) as client:
                 with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 answered 407"):
                     await client.request("GET", "/")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
+def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.MonkeyPatch, after: bytes) -> None:
+    """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
+    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 2)
+    head = after or b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n"
+
+    async def run() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(head)
+            await writer.drain()
+            await deafen(writer.transport)
+            await asyncio.sleep(60)
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with Client(Access(server=f"http://127.0.0.1:{port}")) as client:
+            if after:
+                assert await client.request("GET", "/first") == b"hello"
+                await asyncio.sleep(0.2)
+                began = time.monotonic()
+                with pytest.raises(Unreachable, match="timed out"):
+                    await client.request("POST", "/second")
+            else:
+                stream = client.stream("/log")
+                assert await anext(stream) == b"yes"
+                began = time.monotonic()
+                with pytest.raises(Unreachable, match="timed out"):
+                    await anext(stream)
+            assert time.monotonic() - began < 10
+        for writer in accepted:
+            writer.transport.abort()
+        server.close()
 
     asyncio.run(run())
