@@ -27,10 +27,18 @@ PATIENCE = 150.0
 COLLECTIVE, SERVERS = "collective", "servers"
 SHAPES = {COLLECTIVE: {"Chief": 1, "Worker": 1}, SERVERS: {"Chief": 1, "Worker": 2, "PS": 1}}
 """MultiWorkerMirroredStrategy and ParameterServerStrategy."""
+TASKS = (
+    (COLLECTIVE, "chief-0"),
+    (COLLECTIVE, "worker-0"),
+    (SERVERS, "chief-0"),
+    (SERVERS, "worker-1"),
+    (SERVERS, "ps-0"),
+)
+"""Who may be struck: one of each kind."""
 
 
 def documents(
-    shape: str, folder: Path, *options: str, memory: str = "", run_policy: Object | None = None
+    shape: str, folder: Path, *options: str, memory: str = "", port: int = 2222, run_policy: Object | None = None
 ) -> list[Object]:
     """A job of one of the shapes, which keeps its journal in `folder`, and the claim for its checkpoints."""
     (folder / "asked").mkdir(parents=True, exist_ok=True)
@@ -43,6 +51,7 @@ def documents(
             {"name": "tfjob-data", "mountPath": "/tfjob-data"},
             {"name": "journal", "mountPath": str(folder)},
         ],
+        "ports": [{"name": "tfjob-port", "containerPort": port}],
         **({"resources": {"limits": {"memory": memory}}} if memory else {}),
     }
     volumes = [

@@ -1,6 +1,6 @@
 """Collective and parameter server trainings on this machine under every kind of incident; steps are counted.
 
-The long form is the whole table:
+The short form has one case; the long form is the whole table:
 
     pytest --long tests/training/test_training_under_fire.py -s --seed 1
 """
@@ -29,6 +29,7 @@ from training.fire import (
     PAUSED,
     SERVERS,
     STEPS,
+    TASKS,
     TERMINATED,
     TOO_HUNGRY,
     Fire,
@@ -36,7 +37,8 @@ from training.fire import (
     documents,
 )
 
-pytestmark = [pytest.mark.long, pytest.mark.tensorflow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
+long = pytest.mark.long
 
 Object = dict[str, Any]
 Start = Callable[..., Fire]
@@ -88,11 +90,20 @@ def end(run: Running) -> None:
         run.finish()
 
 
+INCIDENTS = {KILLED: (long,), TERMINATED: (long,), OUT_OF_MEMORY: (long, pytest.mark.root)}
+SHORT = (COLLECTIVE, "worker-0", TERMINATED)
+
+
 @pytest.mark.parametrize(
-    ("shape", "task"),
-    [(COLLECTIVE, "chief-0"), (COLLECTIVE, "worker-0"), (SERVERS, "chief-0"), (SERVERS, "worker-1"), (SERVERS, "ps-0")],
+    ("shape", "task", "incident"),
+    [
+        pytest.param(
+            *task, incident, marks=() if (*task, incident) == SHORT else marks, id=f"{task[0]}-{task[1]}-{incident}"
+        )
+        for task in TASKS
+        for incident, marks in INCIDENTS.items()
+    ],
 )
-@pytest.mark.parametrize("incident", [KILLED, TERMINATED, pytest.param(OUT_OF_MEMORY, marks=pytest.mark.root)], ids=str)
 def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
     start: Start, shape: str, task: str, incident: Incident
 ) -> None:
@@ -108,6 +119,7 @@ def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
     assert fire.updates() in ((STEPS,) if shape == COLLECTIVE else (STEPS, STEPS + 1))
 
 
+@long
 @pytest.mark.parametrize(
     ("shape", "task"), [(COLLECTIVE, "chief-0"), (COLLECTIVE, "worker-0"), (SERVERS, "worker-1"), (SERVERS, "ps-0")]
 )
@@ -119,6 +131,7 @@ def test_a_task_that_is_paused_for_a_moment_costs_nothing_but_time(start: Start,
     assert len(fire.steps()) == STEPS
 
 
+@long
 def test_a_sigterm_that_tensorflow_swallows_changes_nothing(start: Start) -> None:
     """Its own handler takes a note of it; the worker trains on, and so does the job."""
     fire = start(COLLECTIVE, "--swallow-sigterm")
@@ -128,6 +141,7 @@ def test_a_sigterm_that_tensorflow_swallows_changes_nothing(start: Start) -> Non
     assert len(fire.steps()) == STEPS
 
 
+@long
 def test_peers_that_give_up_on_a_stopped_worker_by_a_signals_code_start_again_with_it(start: Start) -> None:
     """A chief that exits with 128 or more asks for another try: the stopped worker is killed and everybody resumes."""
     fire = start(COLLECTIVE, "--when-a-peer-is-lost", "138")
@@ -137,6 +151,7 @@ def test_peers_that_give_up_on_a_stopped_worker_by_a_signals_code_start_again_wi
     assert status["lastRestart"]["cause"]["exitCode"] == 138
 
 
+@long
 def test_peers_that_give_up_on_a_stopped_worker_by_exit_1_fail_the_job(start: Start) -> None:
     """The worker shows no sign of an end, so the chief's word counts: what it said of its peer is in the verdict."""
     fire = start(COLLECTIVE)
@@ -146,6 +161,7 @@ def test_peers_that_give_up_on_a_stopped_worker_by_exit_1_fail_the_job(start: St
     assert "a peer is gone" in failure["lastLines"][-1]
 
 
+@long
 def test_a_stopped_worker_of_parameter_servers_is_waited_for_until_the_deadline(start: Start) -> None:
     """TensorFlow's coordinator waits for ever for the step that it has handed out; activeDeadlineSeconds ends that."""
     fire = start(SERVERS, run_policy={"activeDeadlineSeconds": 60})
@@ -156,6 +172,7 @@ def test_a_stopped_worker_of_parameter_servers_is_waited_for_until_the_deadline(
     assert (status["state"], status["reason"]) == ("Failed", "DeadlineExceeded")
 
 
+@long
 @pytest.mark.root
 @pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
 def test_a_task_that_takes_too_much_memory_each_time_fails_the_job(start: Start, shape: str, task: str) -> None:
@@ -167,6 +184,7 @@ def test_a_task_that_takes_too_much_memory_each_time_fails_the_job(start: Start,
     assert "limit 1Gi" in failure["message"]
 
 
+@long
 @pytest.mark.root
 @pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
 def test_a_full_disk_fails_the_job_and_the_next_run_goes_on_from_the_last_whole_checkpoint(
@@ -185,16 +203,19 @@ def test_a_full_disk_fails_the_job_and_the_next_run_goes_on_from_the_last_whole_
         again.finish()
 
 
+@long
 @pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
 def test_a_port_that_another_program_has_is_replaced(start: Start, shape: str) -> None:
-    with socket.create_server(("0.0.0.0", 2222)):
-        fire = start(shape)
+    with socket.create_server(("0.0.0.0", 0)) as other:
+        port = other.getsockname()[1]
+        fire = start(shape, port=port)
         status = fire.finish()
     assert status.get("restarts", 0) == 0
-    assert any("port 2222 is taken" in line for line in fire.place.run.lines)
+    assert any(f"port {port} is taken" in line for line in fire.place.run.lines)
     assert len(fire.steps()) == STEPS
 
 
+@long
 @pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
 def test_a_port_that_a_replica_itself_has_in_use_fails_the_job(start: Start, shape: str, task: str) -> None:
     """Its peers wait for it without a word; the verdict is TensorFlow's, of the replica that could not serve."""
