@@ -17,7 +17,7 @@ from running import Running, wait_until
 Object = dict[str, Any]
 PROGRAM = Path(__file__).with_name("counted_training.py")
 JOB, CLAIM = "fire", "fire-data"
-STEPS, CHECKPOINT_EVERY, PACE = 60, 10, 0.1
+STEPS, CHECKPOINT_EVERY, PACE = 80, 10, 0.1
 MOST_REPEATED = CHECKPOINT_EVERY + 1
 """Steps that are taken again because of one incident: those since the last checkpoint, and one more whose update came
 just before."""
@@ -42,7 +42,8 @@ def documents(
 ) -> list[Object]:
     """A job of one of the shapes, which keeps its journal in `folder`, and the claim for its checkpoints."""
     (folder / "asked").mkdir(parents=True, exist_ok=True)
-    command = ["python", str(PROGRAM), str(folder), "--steps", str(STEPS), "--pace", str(PACE)]
+    at_once = SHAPES[shape]["Worker"] if shape == SERVERS else 1  # who take steps of their own
+    command = ["python", str(PROGRAM), str(folder), "--steps", str(STEPS), "--pace", str(PACE * at_once)]
     container = {
         "name": "tensorflow",
         "image": "registry.example.com/training:1",
@@ -110,8 +111,8 @@ class Fire:
         return [int(line) for line in journal.read_text().splitlines()] if journal.exists() else []
 
     def strike(self, incident: Incident, task: str) -> None:
-        """Lets something happen to a task at a random moment between the first and the last checkpoint but one."""
-        step = self.chance.randrange(CHECKPOINT_EVERY + 1, STEPS - CHECKPOINT_EVERY)
+        """Lets something happen to a task at a random moment after the first checkpoint, well before the end."""
+        step = self.chance.randrange(CHECKPOINT_EVERY + 1, STEPS - 3 * CHECKPOINT_EVERY)
         self.wait_for_step(step)
         time.sleep(self.chance.uniform(0, PACE))
         print(f"{task} {incident.name} after step {step}")
@@ -203,18 +204,18 @@ def stopped(fire: Fire, task: str) -> None:
     os.kill(fire.place.process(task), signal.SIGSTOP)
 
 
-def asked(word: str) -> Callable[[Fire, str], None]:
-    """The program of a task does something by itself."""
-    return lambda fire, task: void((fire.folder / "asked" / task).write_text(word))
+def hungry(name: str, word: str) -> Incident:
+    """The program of a task takes more memory than it may have."""
 
+    def happen(fire: Fire, task: str) -> None:
+        (fire.folder / "asked" / task).write_text(word)
 
-def void(_: object) -> None:
-    """Leaves a result alone."""
+    return Incident(name, happen, 137, "OOMKilled")
 
 
 KILLED = signalled("gets SIGKILL", signal.SIGKILL)
 TERMINATED = signalled("gets SIGTERM", signal.SIGTERM)
-OUT_OF_MEMORY = Incident("takes too much memory once", asked("hog once"), 137, "OOMKilled")
-TOO_HUNGRY = Incident("takes too much memory each time", asked("hog"), 137, "OOMKilled")
+OUT_OF_MEMORY = hungry("takes too much memory once", "hog once")
+TOO_HUNGRY = hungry("takes too much memory each time", "hog")
 PAUSED = paused("is paused for 3 s", 3)
 FROZEN = Incident("is stopped for good", stopped)
