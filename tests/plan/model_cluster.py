@@ -25,8 +25,9 @@ from tfjob.api.objects import (
 from tfjob.api.types import PS, TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete, Update
 from tfjob.plan.attempts import attempt_due, made_for
+from tfjob.plan.conditions import is_finished
 from tfjob.plan.gangs import gang_types
-from tfjob.plan.plan import Plan, is_finished, plan
+from tfjob.plan.plan import Plan, plan
 from tfjob.plan.tasks import Observed, Task, desired, main_container, task_of
 from tfjob.plan.views import INFRASTRUCTURE_REASONS
 

@@ -23,7 +23,8 @@ from tfjob.api.types import TFJob
 from tfjob.plan import attempts, memory, replicas
 from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.children import Settings
-from tfjob.plan.plan import Plan, is_finished, plan
+from tfjob.plan.conditions import is_finished
+from tfjob.plan.plan import Plan, plan
 from tfjob.plan.tasks import Observed
 
 SHAPES: list[dict[str, Any]] = [
