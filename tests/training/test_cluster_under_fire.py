@@ -118,7 +118,7 @@ KUBELET_RESTARTED = Incident("gets another kubelet", restart_kubelet)
 
 
 @pytest.mark.parametrize(("shape", "task"), TASKS)
-@pytest.mark.parametrize("incident", [DELETED, DRAINED, KILLED, TERMINATED, OUT_OF_MEMORY, KILLED_UNSEEN], ids=str)
+@pytest.mark.parametrize("incident", [DELETED, DRAINED, KILLED, TERMINATED, OUT_OF_MEMORY], ids=str)
 def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
     start: Start, shape: str, task: str, incident: Incident
 ) -> None:
@@ -132,6 +132,18 @@ def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
     assert status.get("retries", 0) == (0 if incident in (DELETED, DRAINED) else 1)
     assert incident.exit_code in (cause.get("exitCode"), None)
     assert incident.reason in (cause.get("reason"), "")
+
+
+def test_a_worker_that_is_killed_while_its_kubelet_is_away_is_the_cause_all_the_same(start: Start) -> None:
+    """The chief's exit 1 is known first; it is held until the kubelet is back and tells of the worker.
+
+    The settling time of collectives, 15 s, allows for that; that of parameter servers, 5 s, may not.
+    """
+    fire = start(COLLECTIVE)
+    fire.strike(KILLED_UNSEEN, "worker-0")
+    status = fire.finish()
+    cause = status["lastRestart"]["cause"]
+    assert (status["restarts"], cause["replica"], cause["exitCode"]) == (1, "worker-0", 137)
 
 
 @pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "worker-1"), (SERVERS, "ps-0")])
