@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,8 +62,8 @@ def documents(
     ]
 
     def replicas(count: int) -> Object:
-        spec = {"terminationGracePeriodSeconds": 2, "containers": [dict(container)], "volumes": list(volumes)}
-        return {"replicas": count, "restartPolicy": "ExitCode", "template": {"spec": spec}}
+        spec = {"terminationGracePeriodSeconds": 2, "containers": [container], "volumes": volumes}
+        return deepcopy({"replicas": count, "restartPolicy": "ExitCode", "template": {"spec": spec}})
 
     specs = {kind: replicas(count) for kind, count in SHAPES[shape].items()}
     job = {
