@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
@@ -191,6 +193,25 @@ def test_a_request_without_an_answer_ends_in_time() -> None:
             await pool.exchange(message(), 0.1, repeatable=True)
 
     pooled(test)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_what_could_not_be_delivered_is_never_delivered_once_a_connection_is_given_up(run: Callable[..., None]) -> None:
+    """The server is away, so the kernel keeps a request; when the server is back, nobody stands for it any more."""
+
+    async def test(server: socket.socket) -> None:
+        pool = Pool(f"http://127.0.0.1:{server.getsockname()[1]}", None)
+        with pytest.raises(TimeoutError):
+            await pool.exchange(message("POST") + b"x" * 10_000_000, 0.2, repeatable=False)
+        await pool.close()
+
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        run(test(server))
+        with server.accept()[0] as back, pytest.raises(ConnectionResetError):
+            list(iter(lambda: back.recv(65536), b""))
 
 
 def test_a_stream_that_was_read_to_its_end_leaves_its_connection_to_others() -> None:

@@ -35,7 +35,8 @@ class Project:
         self.folder = folder
         self.home = folder / "home"
         self._tool = tool
-        self._python = standin_python(folder / "venv")
+        self.python = standin_python(folder / "venv")
+        self.printed = ""
 
     def run(self, name: str, command: list[str], *options: str, pod: dict[str, Any] | None = None) -> dict[str, Any]:
         """Runs a job to its end and returns its status; `pod` is what its pods have beside the command."""
@@ -44,8 +45,9 @@ class Project:
         whole = {"containers": [container], **(pod or {})}
         container["volumeMounts"] = [{"name": one["name"], "mountPath": "/code"} for one in whole.get("volumes", ())]
         manifest.write_text(MANIFEST.replace("NAME", name).replace("POD", json.dumps(whole)))
-        done = self._tool.tfjob(self.home, "run", str(manifest), "--python", str(self._python), *options)
+        done = self._tool.tfjob(self.home, "run", str(manifest), "--python", str(self.python), *options)
         assert done.returncode == 0, done.stdout + done.stderr
+        self.printed = done.stdout + done.stderr
         status: dict[str, Any] = self.asked("status", name)
         return status
 
@@ -77,6 +79,14 @@ def test_runs_share_a_fork_server_which_doctor_shows(project: Project) -> None:
     (server,) = project.asked("doctor")["forkServers"]
     assert (server["tensorflow"], server["forked"], server["users"]) == ("stand-in", 4, 0)
     assert 0 < server["endsIn"] <= 600
+
+
+def test_a_job_that_waits_for_its_fork_server_says_so(project: Project) -> None:
+    (tensorflow,) = project.python.parents[1].glob("lib/python3.*/site-packages/tensorflow.py")
+    tensorflow.write_text("import time\ntime.sleep(2)\n__version__ = 'slow'")
+    (project.folder / "train.py").write_text("import tensorflow\nprint('trained')")
+    assert starts(project.run("slow", ["python", "train.py"])) == {"warm"}
+    assert "Pending 0/2 (ForkServerStarting): worker-0: TensorFlow is being imported, once for all" in project.printed
 
 
 @pytest.mark.parametrize("command", [["python", "train.py"], ["python", "-m", "team.train"]])

@@ -155,7 +155,8 @@ class Kubelet:
         try:
             how = self.warm.launch(folder, ready) if self.warm is not None else ""
             if how is None:
-                watched.next_try = 0.0  # its fork server comes up
+                watched.next_try = 0.0
+                self._wait(pod, "ForkServerStarting", "TensorFlow is being imported, once for all replicas")
                 return None
             pod = self._noted(pod, how)
             if how == WARM:

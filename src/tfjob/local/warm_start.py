@@ -18,8 +18,8 @@ from tfjob.local import gpus
 from tfjob.local.assembly import Assembled, Machine
 from tfjob.local.fork_servers import ForkServer, NotWarm
 from tfjob.local.home import Home, write_whole
-from tfjob.local.imports import import_tensorflow
 from tfjob.local.pod_spec import ContainerSpec
+from tfjob.local.program_text import ProgramText, read_program
 from tfjob.plan import warm
 from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import
 
@@ -44,12 +44,13 @@ class WarmStart:
         Nothing was started if that is cold, or None because its fork server is not up yet.
         """
         container = ready.spec["containers"][0]
-        argv = ready.secrets.get("argv", {}).get(container["name"], container["argv"])
-        start = self._facts(ready, container, argv)
-        if not self.asked and not _gains(start, container):
+        start = self._facts(ready, container)
+        text = _text(start, container)
+        if not self.asked and not text.imports_tensorflow:
             return ""
         try:
-            server = self._server(start, container)
+            _refuse_hidden(start, ready.secrets.get("argv", {}).get(container["name"], start.argv))
+            server = self._server(start, container, text)
             if server is None:
                 return None
             write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
@@ -77,7 +78,7 @@ class WarmStart:
         for server in self._servers.values():
             server.close()
 
-    def _server(self, start: Start, container: ContainerSpec) -> ForkServer | None:
+    def _server(self, start: Start, container: ContainerSpec, text: ProgramText) -> ForkServer | None:
         """The fork server for a pod once it can be asked; notes in the pod's spec what its fork becomes."""
         if self._distrust:
             raise NotWarm(f"of another replica: {self._distrust}")
@@ -85,7 +86,7 @@ class WarmStart:
         if isinstance(judged, Cold):
             raise NotWarm(judged.reason)
         container["warm"] = {"at": judged.at, "module": judged.module}
-        key = (start.program, tuple(read_at_import(start.env).items()))
+        key = (start.program, tuple(read_at_import({**start.env, **text.log_variables(start.env)}).items()))
         if key in self._refused:
             raise NotWarm(self._refused[key])
         if key not in self._servers:
@@ -97,8 +98,9 @@ class WarmStart:
             self._refused[key] = str(error)
             raise
 
-    def _facts(self, ready: Assembled, container: ContainerSpec, argv: list[str]) -> Start:
+    def _facts(self, ready: Assembled, container: ContainerSpec) -> Start:
         env = ready.secrets["env"][container["name"]]
+        argv = container["argv"]  # as people may see it: the reason for a cold start names words of it
         return Start(
             argv=argv,
             env=env,
@@ -119,13 +121,21 @@ def how(pod: Pod) -> str:
     return pod.metadata.annotations.get(HOW, "")
 
 
-def _gains(start: Start, container: ContainerSpec) -> bool:
-    """Whether the program is known to import TensorFlow."""
+def _refuse_hidden(start: Start, argv: list[str]) -> None:
+    """Raises NotWarm if what `argv` runs is not what people may see of it."""
     named = warm.program(start)
-    return isinstance(named, Program) and any(map(import_tensorflow, _texts(named, start, container)))
+    if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
+        raise NotWarm("a Secret says what to run")
 
 
-def _texts(named: Program, start: Start, container: ContainerSpec) -> list[Path]:
+def _text(start: Start, container: ContainerSpec) -> ProgramText:
+    """What the program says, where its text lies on this machine."""
+    named = warm.program(start)
+    found = map(read_program, _files(named, start, container)) if isinstance(named, Program) else ()
+    return next((text for text in found if text.imports_tensorflow), ProgramText())
+
+
+def _files(named: Program, start: Start, container: ContainerSpec) -> list[Path]:
     """The files, as this machine has them, in which the program may be."""
     word = start.argv[named.at]
     files = [word]
