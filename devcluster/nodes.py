@@ -10,6 +10,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
+
 from devcluster import build, cgroups, debian, limits, network, node, parts, room
 from devcluster.control_plane import ControlPlane
 from devcluster.errors import Refused, tail
@@ -93,6 +95,18 @@ def restore_power(folder: Folder, name: str) -> None:
     member = Node(folder, net, _number(name))
     member.start(room.find(folder, SWITCH).pid, folder.read("shape")[1])
     member.await_ready()
+
+
+def process(folder: Folder, name: str, program: str) -> int:
+    """The process of a node that runs one of its programs, such as `kubelet`; killed, it is started again."""
+    found = [
+        child.pid
+        for child in psutil.Process(room.find(folder, name).pid).children()
+        if child.name() == program and child.is_running()
+    ]
+    if not found:
+        raise Refused(f"{program} of {name} is not running")
+    return found[0]
 
 
 def _number(name: str) -> int:
