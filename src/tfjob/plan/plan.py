@@ -26,7 +26,7 @@ from tfjob.plan.restarts import Again, Fail, Settle, decide
 from tfjob.plan.tasks import Observed, desired, main_container, members
 from tfjob.plan.verdict import fewer_lines, limit_verdict, memory_advice, shortened, verdict
 from tfjob.plan.views import View, end_of, survey
-from tfjob.plan.waiting import POD_GROUP_PENDING, waits
+from tfjob.plan.waiting import POD_GROUP_PENDING, starting, waits
 
 EVENT_BYTES, MESSAGE_BYTES = 1000, 800
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
@@ -177,7 +177,8 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
         if wait.fails_at and wait.fails_at <= now:
             cause = Verdict(replica=wait.task, reason=wait.reason, message=wait.text, time=now)
             return _failed(this, summary.counted(job, status, views), cause)
-    status = summary.described(job, summary.counted(job, status, views), views, reasons, now)
+    told = reasons or starting(views, this.observed)
+    status = summary.described(job, summary.counted(job, status, views), views, told, now)
     status, restarts = in_place.telling(job, status, views)
     news += restarts
     if status.reason == POD_GROUP_PENDING != job.status.reason:
