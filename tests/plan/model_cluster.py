@@ -131,7 +131,8 @@ class ModelCluster:
         found = {refusal.reason for refusal in self.refusals.values()}
         if self.group and not self.group.status.phase:
             found.add("PodGroupPending")
-        for pod in self._own_pods():
+        waited_for = (pod for pod in self._own_pods() if not self.judge.is_done(self.job, self.judge.task(pod)))
+        for pod in waited_for:
             if pod.metadata.deletion_timestamp:
                 found |= {"NodeUnreachable"} if pod.spec.get("nodeName") in self.lost_nodes else set()
                 continue

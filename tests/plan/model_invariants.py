@@ -99,7 +99,7 @@ class Judge:
         """A pod is made beside those that are present."""
         self.must("final", not is_finished(job.status), "a pod is made afterwards")
         birth = self.birth(job, task)
-        self.must("done stays done", self.done.get(task) != birth, task.name)
+        self.must("done stays done", not self.is_done(job, task), task.name)
         types = gang_types(job)
         for pod in present if task.type in types else ():
             other = self.births[pod.metadata.uid]
@@ -132,7 +132,7 @@ class Judge:
         if is_finished(status) or job.metadata.deletion_timestamp:
             return
         up = {self.task(pod) for pod in pods if is_alive(pod) and not pod.metadata.deletion_timestamp}
-        over = {task for task, birth in self.done.items() if birth == self.birth(job, task)}
+        over = {task for task in self.done if self.is_done(job, task)}
         if job.spec.enable_dynamic_worker:  # which goes on without the workers that failed
             over |= {self.task(pod) for pod in pods if pod.status.phase == "Failed"}
         if missing := set(desired(job)) - up - over:
@@ -147,6 +147,10 @@ class Judge:
         """What a pod of a task would be born for now."""
         attempt = job.status.attempt if task.type in gang_types(job) else 0
         return Birth(task, job.metadata.uid, attempt, self.resumes, self.scalings[task])
+
+    def is_done(self, job: TFJob, task: Task) -> bool:
+        """Whether a task has finished in its present life."""
+        return self.done.get(task) == self.birth(job, task)
 
     def _note_incident(self, job: TFJob, status: TFJobStatus) -> None:
         last = status.last_restart

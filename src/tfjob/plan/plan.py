@@ -63,11 +63,14 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     except (AttributeError, KeyError, TypeError, ValueError):
         # A cluster may hold what no schema has seen, and templates are not decoded into types. Imported here, because
         # every command comes by this module and the reader of manifests takes long to load.
-        from tfjob.api.judgement import misshapen
+        from tfjob.api.judgement import reshaped
 
-        if not (problems := errors(misshapen(job))):
+        sound, problems = reshaped(job)
+        if found := errors(problems):
+            return refusal(job, observed, found, now)
+        if sound == job:
             raise
-        return refusal(job, observed, problems, now)
+        return _plan_all(sound, observed, now, settings or Settings())
 
 
 def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
