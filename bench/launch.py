@@ -1,11 +1,12 @@
 """How much later a training begins under the tool than in a bare shell loop that starts the same processes.
 
-    python bench/launch.py [--pairs 9] [--without-tensorflow]
+    python bench/launch.py [--pairs 9] [--cold] [--without-tensorflow]
 
 A chief and two workers of a MultiWorkerMirroredStrategy, from the launch until all of them have done their first step.
 The loop gives each process a TF_CONFIG made by hand, on ports that were free. Tool and loop take turns, so that
-whatever else the machine does meets both; the figure is the median of the differences. Without TensorFlow the processes
-only say that they have started: the tool's own share, with less noise. Nothing here is a test.
+whatever else the machine does meets both; the figure is the median of the differences. No fork server is up: the tool
+starts one each time, which imports TensorFlow once for all three; with --cold it does not. Without TensorFlow the
+processes only say that they have started: the tool's own share, with less noise. Nothing here is a test.
 """
 
 from __future__ import annotations
@@ -59,12 +60,14 @@ os._exit(0)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--cold", action="store_true")
     parser.add_argument("--without-tensorflow", action="store_true")
     options = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     with tempfile.TemporaryDirectory(prefix="tfjob-bench-") as name:
         folder = Path(name)
         os.environ["TFJOB_HOME"] = str(folder / "home")
+        (folder / "tfjob.toml").write_text(f"[local]\n{'warm = false' if options.cold else 'warm_idle = 0'}\n")
         program = folder / "train.py"
         program.write_text(STAMP if options.without_tensorflow else TRAINING + STAMP)
         tool(folder, program)  # both once for nothing: byte code, file cache

@@ -13,6 +13,8 @@ from pathlib import Path
 ORDINARY_UID = 54321
 """An id that no account of the machine has."""
 SYSTEM_PYTHON = "/usr/bin/python3"
+SETTINGS = str(Path(__file__).parent / "settings")
+"""XDG_CONFIG_HOME of the tests: fork servers end with their run."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Installed:
         """A plain environment with a state folder of its own; what a killed TensorFlow leaves goes to our TMPDIR."""
         plain = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TFJOB_HOME": str(home)}
         scratch = {"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {}
-        return {**plain, **scratch, **self.env}
+        settings = {"XDG_CONFIG_HOME": SETTINGS} if self.uid is None else {}
+        return {**plain, **scratch, **settings, **self.env}
 
     def make_folder(self, path: Path) -> Path:
         """A folder that this user of the tool owns."""

@@ -89,6 +89,7 @@ def record(target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="tfjob-") as home:
         project = Path(home, "project")
         project.mkdir()
+        (project / "tfjob.toml").write_text("[local]\nwarm_idle = 0\n")  # nothing is left when the recording ends
         environ = {**os.environ, "TFJOB_HOME": f"{home}/state", "TERM": "xterm-256color"}
         for step in SESSION:
             recording.add(f"{PROMPT}{step.command}\n")

@@ -209,6 +209,11 @@ def older_versions() -> str:
     return text + f"\n## {title}\n\nEach completion is a worker of a TFJob.\n\n{table(SPEC, spec)}"
 
 
+def setting_default(value: object) -> str:
+    """A key's value where no file has it."""
+    return "" if value is None else code(json.dumps(value))
+
+
 def field_rows(struct: type, path: str, filled: Any = None) -> Iterator[list[str]]:
     """A row a field, nested structs below their field."""
     hints = get_type_hints(struct)
@@ -276,7 +281,7 @@ def configuration() -> str:
     image = [[code(key), said(words.IMAGE_KEYS, key)] for key in image_keys()]
     defaults = config.Config()
     local = [
-        [code(field.name), code(json.dumps(getattr(defaults, field.name))), said(words.LOCAL_KEYS, field.name)]
+        [code(field.name), setting_default(getattr(defaults, field.name)), said(words.LOCAL_KEYS, field.name)]
         for field in dataclasses.fields(config.Config)
         if field.name not in ("images", "volumes", "files")
     ]

@@ -30,7 +30,7 @@ LOCAL_KEYS = {
     "log_max_bytes": "size at which a log file is rotated",
     "log_files": "how many files of an attempt are kept",
     "gpu": "true: requests for GPUs are accepted, and replicas see all GPUs of the machine",
-    "warm": "true: replicas are forked from a process that has imported TensorFlow, where that is sound",
+    "warm": "whether replicas are forked from a process that has imported TensorFlow; unset: those that import it",
     "warm_idle": "seconds for which that process waits for the next run; 0: it ends with the run",
 }
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Timer
 
 from devcluster.images import BUSYBOX
+from installed import SETTINGS
 
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "\x1f"
@@ -116,6 +117,7 @@ class Session:
                 "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
                 "HOME": str(folder),
                 "TFJOB_HOME": str(folder / "state"),
+                "XDG_CONFIG_HOME": SETTINGS,
                 "LANG": "C.UTF-8",
                 "TZ": "UTC",
                 **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},

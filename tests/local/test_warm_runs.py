@@ -24,7 +24,7 @@ spec:
     Worker:
       replicas: 2
       restartPolicy: OnFailure
-      template: {spec: {containers: [{name: tensorflow, image: "standin:1", command: COMMAND}]}}
+      template: {spec: POD}
 """
 
 
@@ -35,16 +35,25 @@ class Project:
         self.folder = folder
         self.home = folder / "home"
         self._tool = tool
-        self._python = standin_python(folder / "venv")
+        self.python = standin_python(folder / "venv")
+        self.printed = ""
 
-    def run(self, name: str, command: list[str], *options: str) -> dict[str, Any]:
-        """Runs a job to its end and returns its status."""
+    def run(self, name: str, command: list[str], *options: str, pod: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Runs a job to its end and returns its status; `pod` is what its pods have beside the command."""
         manifest = self.folder / f"{name}.yaml"
-        manifest.write_text(MANIFEST.replace("NAME", name).replace("COMMAND", json.dumps(command)))
-        done = self._tool.tfjob(self.home, "run", str(manifest), "--python", str(self._python), *options)
+        container: dict[str, Any] = {"name": "tensorflow", "image": "standin:1", "command": command}
+        whole = {"containers": [container], **(pod or {})}
+        container["volumeMounts"] = [{"name": one["name"], "mountPath": "/code"} for one in whole.get("volumes", ())]
+        manifest.write_text(MANIFEST.replace("NAME", name).replace("POD", json.dumps(whole)))
+        done = self._tool.tfjob(self.home, "run", str(manifest), "--python", str(self.python), *options)
         assert done.returncode == 0, done.stdout + done.stderr
+        self.printed = done.stdout + done.stderr
         status: dict[str, Any] = self.asked("status", name)
         return status
+
+    def told_cold(self, name: str) -> list[dict[str, Any]]:
+        """The events about cold starts."""
+        return [event for event in self.asked("events", name)["items"] if event["reason"] == "ColdStart"]
 
     def asked(self, *words: str) -> Any:
         return json.loads(self._tool.tfjob(self.home, *words, "-o", "json").stdout)
@@ -62,15 +71,56 @@ def starts(status: dict[str, Any]) -> set[str]:
 
 
 def test_runs_share_a_fork_server_which_doctor_shows(project: Project) -> None:
-    """Status says of each replica how it was started; without a word about it, nothing is said."""
+    """Status says of each replica how it was started."""
+    (project.folder / "tfjob.toml").write_text("[local]\nwarm_idle = 600\n")
     (project.folder / "train.py").write_text("print('trained')")
-    assert starts(project.run("plain", ["python", "train.py"])) == {""}
-    assert project.asked("doctor")["forkServers"] == []
     assert starts(project.run("first", ["python", "train.py"], "--warm")) == {"warm"}
     assert starts(project.run("second", ["python", "-u", "train.py"], "--warm")) == {"warm"}
     (server,) = project.asked("doctor")["forkServers"]
     assert (server["tensorflow"], server["forked"], server["users"]) == ("stand-in", 4, 0)
     assert 0 < server["endsIn"] <= 600
+
+
+def test_a_job_that_waits_for_its_fork_server_says_so(project: Project) -> None:
+    (tensorflow,) = project.python.parents[1].glob("lib/python3.*/site-packages/tensorflow.py")
+    tensorflow.write_text("import time\ntime.sleep(2)\n__version__ = 'slow'")
+    (project.folder / "train.py").write_text("import tensorflow\nprint('trained')")
+    assert starts(project.run("slow", ["python", "train.py"])) == {"warm"}
+    assert "Pending 0/2 (ForkServerStarting): worker-0: TensorFlow is being imported, once for all" in project.printed
+
+
+@pytest.mark.parametrize("command", [["python", "train.py"], ["python", "-m", "team.train"]])
+def test_where_nobody_says_anything_only_a_program_that_imports_tensorflow_starts_warm(
+    project: Project, command: list[str]
+) -> None:
+    """Of the others nothing is said; with --cold there is no fork at all."""
+    file = project.folder / (command[1] if len(command) == 2 else "team/train.py")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("print('trained')")
+    assert starts(project.run("plain", command)) == {""}
+    assert starts(project.run("shell", ["sh", "-c", " ".join(command)])) == {""}
+    file.write_text("import tensorflow\nprint('trained')")
+    assert starts(project.run("default", command)) == {"warm"}
+    assert starts(project.run("refused", command, "--cold")) == {""}
+    assert [project.told_cold(name) for name in ("plain", "shell", "refused")] == [[], [], []]
+
+
+def test_a_program_in_a_volume_is_found_there(project: Project) -> None:
+    """What the container has at the path counts, not what the machine has there."""
+    (project.folder / "src").mkdir()
+    (project.folder / "src" / "train.py").write_text("import tensorflow\nprint('trained')")
+    volume = {"name": "code", "hostPath": {"path": f"{project.folder}/src"}}
+    status = project.run("volume", ["python", "/code/train.py"], pod={"volumes": [volume]})
+    assert starts(status) == {"warm"}
+
+
+def test_a_program_that_would_gain_and_starts_cold_has_an_event_that_is_no_warning(project: Project) -> None:
+    (project.folder / "train.py").write_text("import tensorflow\nprint('trained')")
+    first = {"name": "first", "image": "standin:1", "command": ["true"]}
+    status = project.run("two", ["python", "train.py"], pod={"initContainers": [first]})
+    assert starts(status) == {"cold: its pod has several containers"}
+    (told,) = project.told_cold("two")
+    assert told["type"] == "Normal"
 
 
 def test_the_configuration_asks_for_warm_starts_and_the_command_line_for_cold_ones(project: Project) -> None:
@@ -86,9 +136,9 @@ def test_a_start_that_is_not_warm_has_an_event_that_says_why(project: Project) -
     """Once for all replicas with the same reason."""
     status = project.run("shell", ["sh", "-c", "echo trained"], "--warm")
     assert starts(status) == {"cold: its command is sh, not python"}
-    told = [event for event in project.asked("events", "shell")["items"] if event["reason"] == "ColdStart"]
-    assert len(told) == 1
-    assert told[0]["message"].endswith(" starts cold, because its command is sh, not python")
+    (told,) = project.told_cold("shell")
+    assert told["message"].endswith(" starts cold, because its command is sh, not python")
+    assert told["type"] == "Warning"
 
 
 def test_a_replica_that_crashes_right_after_a_fork_starts_cold_the_next_time(project: Project) -> None:
@@ -97,5 +147,4 @@ def test_a_replica_that_crashes_right_after_a_fork_starts_cold_the_next_time(pro
     (project.folder / "train.py").write_text(program + "if not mark.exists():\n    mark.touch()\n    os.abort()")
     status = project.run("crash", ["python", "train.py"], "--warm")
     assert starts(status) == {"cold: it crashed (134) within 5 s of a warm start"}
-    reasons = [event["reason"] for event in project.asked("events", "crash")["items"]]
-    assert "ColdStart" in reasons
+    assert project.told_cold("crash")

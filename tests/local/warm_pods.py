@@ -75,6 +75,15 @@ def end_fork_servers(home: Path) -> None:
         processes.kill(state.pid, signal.SIGTERM)
 
 
+@contextmanager
+def fork_servers_ended(home: Path) -> Iterator[None]:
+    """Leaves no fork server of a state folder behind."""
+    try:
+        yield
+    finally:
+        end_fork_servers(home)
+
+
 def standin_python(venv: Path) -> Path:
     """An interpreter whose TensorFlow is one line."""
     subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(venv)], check=True)

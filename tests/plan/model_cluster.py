@@ -26,7 +26,8 @@ from tfjob.api.objects import (
 )
 from tfjob.api.types import PS, TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, Update
-from tfjob.plan.plan import Plan, is_finished, plan
+from tfjob.plan.conditions import is_finished
+from tfjob.plan.plan import Plan, plan
 from tfjob.plan.tasks import Observed, Refusal, desired, main_container, task_of
 
 Decide = Callable[[TFJob, Observed, datetime], Plan]

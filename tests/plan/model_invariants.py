@@ -10,8 +10,8 @@ from datetime import datetime
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.attempts import attempt_due, made_for
+from tfjob.plan.conditions import is_finished
 from tfjob.plan.gangs import gang_types
-from tfjob.plan.plan import is_finished
 from tfjob.plan.tasks import Task, desired, main_container
 from tfjob.plan.views import INFRASTRUCTURE_REASONS
 

@@ -12,7 +12,8 @@ from plan.model_cluster import Decide
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob
 from tfjob.plan.attempts import ATTEMPT
-from tfjob.plan.plan import Plan, is_finished, plan
+from tfjob.plan.conditions import is_finished
+from tfjob.plan.plan import Plan, plan
 from tfjob.plan.tasks import Observed
 
 

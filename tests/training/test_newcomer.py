@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from browser import Browser, until_scalar
+from local.warm_pods import fork_servers_ended
 from running import wait_until, workload_pid
 from tmux import PROMPT, Tmux, tmux
 
@@ -64,7 +65,7 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
         "LANG": "C.UTF-8",
         "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
     }
-    with tmux(environ, project, 100, 30) as terminal:
+    with fork_servers_ended(home), tmux(environ, project, 100, 30) as terminal:
         with step("init"):
             terminal.type("tfjob init")
             terminal.wait_for("wrote tfjob.yaml and train.py")

@@ -115,7 +115,7 @@ def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait
 
 
 def _unfinished(record: Record) -> Record:
-    from tfjob.plan.plan import is_finished
+    from tfjob.plan.conditions import is_finished
 
     if not record.current:
         raise outcome.Stop(outcome.BAD_INPUT, f"{record.id} is a record: its job is gone")

@@ -21,7 +21,7 @@ from tfjob.cli.manifest_file import pairs, without_secrets
 from tfjob.cli.script import is_script
 from tfjob.cli.starting import Request, jobs_of, placed, tell, written
 from tfjob.controller.cluster import Key
-from tfjob.local import absent_programs, admission, config, gpus, machine, missing_objects, runs, submission
+from tfjob.local import absent_programs, admission, config, gpus, machine, missing_objects, run_removal, submission
 from tfjob.local.home import Home
 from tfjob.local.images import chosen_interpreter
 from tfjob.local.options import Options
@@ -178,6 +178,6 @@ def start_all(home: Home, store: Store, wanted: Sequence[Submission], *, attache
     with ExitStack() as undo:
         for one in wanted:
             started.append(submission.submit(home, store, one, attached=attached))
-            undo.callback(runs.remove, store, started[-1].run)
+            undo.callback(run_removal.remove, store, started[-1].run)
         undo.pop_all()
     return started

@@ -85,7 +85,7 @@ class Nodes:
 
     def __call__(self, record: Record) -> str:
         """The names of the nodes."""
-        from tfjob.plan.plan import is_finished
+        from tfjob.plan.conditions import is_finished
 
         replicas = () if is_finished(record.job.status) else self._there.replicas(record)
         return ",".join(sorted({replica.node for replica in replicas if replica.node}))

@@ -29,7 +29,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
     Asks before it ends a job that runs, if there is a terminal to ask on.
     """
     from tfjob.cli.shapes import job_shape, print_list
-    from tfjob.plan.plan import is_finished
+    from tfjob.plan.conditions import is_finished
 
     with console(on, namespace, write=True) as there:
         found = list({record.uid: record for record in map(there.find, jobs)}.values())

@@ -34,7 +34,7 @@ def _options(command: Command) -> Command:
             click.option(
                 "--warm/--cold",
                 default=None,
-                help="Fork replicas from a process that has imported TensorFlow, or (the default) do not.",
+                help="Fork replicas that import TensorFlow from a process that has done so; with --warm others too.",
             ),
             click.option("--cpu", is_flag=True, help="Train on the CPU, whatever GPUs the job asks for."),
             on_option,

@@ -17,7 +17,7 @@ from tfjob.cli.context import On
 from tfjob.cli.manifest_file import read, taken, without_contents
 from tfjob.cli.script import ScriptRequest, is_script, refuse_options_of_a_script, script_manifest
 from tfjob.controller.console import Console, Record
-from tfjob.plan.plan import is_finished
+from tfjob.plan.conditions import is_finished
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def _starts(replicas: list[Replica]) -> list[str]:
 def _left_running(record: Record, replicas: list[Replica]) -> list[str]:
     """What an ended job was told to leave, and how to be rid of it."""
     from tfjob.plan.cleanup import NONE
-    from tfjob.plan.plan import is_finished
+    from tfjob.plan.conditions import is_finished
 
     count = sum(replica.phase == "Running" for replica in replicas)
     if not count or not is_finished(record.job.status) or record.job.spec.run_policy.clean_pod_policy != NONE:

@@ -21,7 +21,8 @@ from tfjob.controller.queue import WorkQueue
 from tfjob.controller.refusals import Refusals
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News, Update
 from tfjob.plan.children import Settings
-from tfjob.plan.plan import Plan, is_finished, plan, refusal
+from tfjob.plan.conditions import is_finished
+from tfjob.plan.plan import Plan, plan, refusal
 from tfjob.plan.tasks import Observed
 
 logger = logging.getLogger(__name__)

@@ -39,7 +39,7 @@ from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOB_KINDS, JOBS, NODE
 from tfjob.kube.store import Store
 from tfjob.kube.wrapped_pods import has_failed, unwrapped, wrapper
 from tfjob.plan.actions import News
-from tfjob.plan.plan import is_finished
+from tfjob.plan.conditions import is_finished
 from tfjob.plan.tasks import members
 
 WATCHED = {"Pod": PODS, "Service": SERVICES, "ConfigMap": CONFIG_MAPS, "Deployment": DEPLOYMENTS}

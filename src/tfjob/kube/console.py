@@ -30,9 +30,8 @@ from tfjob.kube.job_events import events_of
 from tfjob.kube.job_records import JobRecord, JobRecords, short_id
 from tfjob.kube.resources import PODS
 from tfjob.kube.server_version import server_version
-from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.conditions import SUSPENDED, is_finished
 from tfjob.plan.job_storage import storage_of
-from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import resumed
 
 T = TypeVar("T")

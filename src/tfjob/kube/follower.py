@@ -28,8 +28,7 @@ from tfjob.kube.log_read import parameters, since_time
 from tfjob.kube.reflector import Reflector
 from tfjob.kube.resources import PODS
 from tfjob.kube.store import Store
-from tfjob.plan.conditions import SUSPENDED
-from tfjob.plan.plan import is_finished
+from tfjob.plan.conditions import SUSPENDED, is_finished
 
 LAST_WORDS_SECONDS = 5.0
 """How long, after the end of a job, the logs of containers that have ended too may take to be read to their end."""

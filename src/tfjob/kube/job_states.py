@@ -8,8 +8,7 @@ from pathlib import Path
 from tfjob.api.types import TFJob
 from tfjob.controller.console import Record
 from tfjob.kube.job_records import short_id
-from tfjob.plan.conditions import SUSPENDED
-from tfjob.plan.plan import is_finished
+from tfjob.plan.conditions import SUSPENDED, is_finished
 from tfjob.plan.suspension import RESUMING
 
 UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"

@@ -33,7 +33,7 @@ class Machine:
     project: Path
     python: Path | None
     cpu: bool
-    warm: bool
+    warm: bool | None
     volumes: Mapping[str, Path]
     claims: Claims
     references: References

@@ -17,7 +17,7 @@
     log_max_bytes = "10Mi"
     log_files = 5
     gpu = false                                      # true: every replica sees all GPUs
-    warm = false                                     # true: fork replicas from a process that has TensorFlow
+    warm = false                                     # never fork replicas from a process that has TensorFlow
     warm_idle = 600                                  # seconds for which that process waits for the next run
 
 The project's file is the nearest `tfjob.toml` upward from the manifest. Both files may say the same things; the
@@ -84,7 +84,7 @@ class Config:
     log_max_bytes: int = 10 * 1024 * 1024
     log_files: int = 5
     gpu: bool = False
-    warm: bool = False
+    warm: bool | None = None
     warm_idle: int = 600
     files: tuple[Path, ...] = ()
 

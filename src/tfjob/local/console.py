@@ -16,14 +16,12 @@ from msgspec.structs import replace
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.console import Board, Event, Line, LogQuery, Record, Replica
-from tfjob.local import replica_logs, runs
+from tfjob.local import runs
 from tfjob.local.driving import ensure_driven, is_driven, is_interrupted, is_settled, start_background
 from tfjob.local.home import Home, boot_id
-from tfjob.local.log_view import POLL, Follower, read
 from tfjob.local.store import Run, Store
-from tfjob.plan.conditions import SUSPENDED
-from tfjob.plan.plan import SUSPEND_REASON, is_finished
-from tfjob.plan.suspension import INTERRUPTED, RESUMING, resumed
+from tfjob.plan.conditions import SUSPENDED, is_finished
+from tfjob.plan.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed
 from tfjob.plan.tasks import desired, task_of
 
 DEFAULT_NAMESPACE = "default"
@@ -100,10 +98,15 @@ class LocalConsole:
 
     def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         """Of those containers that ever started."""
+        from tfjob.local import replica_logs
+
         return [source.replica for source in replica_logs.sources_of(self._run(record_), replica)]
 
     def logs(self, record_: Record, query: LogQuery) -> Iterator[Line]:
         """What lies on disk, now or while it grows."""
+        from tfjob.local import replica_logs
+        from tfjob.local.log_view import read
+
         run = self._run(record_)
         if query.follow:
             return self._followed(run, query)
@@ -153,13 +156,15 @@ class LocalConsole:
 
     def delete(self, record_: Record) -> None:
         """Ends the run if it lives, then removes its record and its logs."""
+        from tfjob.local.run_removal import remove
+
         run = self._run(record_)
         if run.current and not is_settled(self.store, record_.uid):
             self.store.update_job(record_.uid, _doomed)
             self._drive_until_settled(record_.uid)
         while is_driven(run):
             time.sleep(STEP_SECONDS)
-        runs.remove(self.store, run)
+        remove(self.store, run)
 
     def running(self, record_: Record) -> dict[str, list[str]]:
         """By replica, the names of its containers."""
@@ -216,6 +221,9 @@ class LocalConsole:
             time.sleep(STEP_SECONDS)
 
     def _followed(self, run: Run, query: LogQuery) -> Iterator[Line]:
+        from tfjob.local import replica_logs
+        from tfjob.local.log_view import POLL, Follower
+
         uid = run.job.metadata.uid
         sources = replica_logs.sources_of(run, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:

@@ -39,7 +39,7 @@ from tfjob.local.wakeups import Wakeups
 from tfjob.local.warm_start import WarmStart
 from tfjob.plan.actions import News
 from tfjob.plan.children import Settings
-from tfjob.plan.plan import is_finished
+from tfjob.plan.conditions import is_finished
 from tfjob.plan.suspension import STOPPED, suspended
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Driver:
             network,
             lifeline=run.folder / "lifeline" if attached else None,
             publish=lambda news: cluster.publish(run.job, news),
-            warm=WarmStart(home, machine) if machine.warm else None,
+            warm=WarmStart(home, machine) if machine.warm is not False else None,
         )
 
     async def drive(self, tick: Callable[[], None] = lambda: None) -> None:

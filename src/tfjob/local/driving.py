@@ -18,13 +18,11 @@ from tfjob.api.objects import Pod, Service
 from tfjob.local import pod_files
 from tfjob.local.home import Home, boot_id
 from tfjob.local.store import Run, Store
-from tfjob.plan import tensorboard
 from tfjob.plan.cleanup import cleanup
-from tfjob.plan.conditions import SUSPENDED
+from tfjob.plan.conditions import SUSPENDED, is_finished
 from tfjob.plan.limits import expiry
-from tfjob.plan.plan import is_finished
 from tfjob.plan.suspension import INTERRUPTED, suspended
-from tfjob.plan.tasks import Observed
+from tfjob.plan.tasks import Observed, apart
 
 LOCK = "controller.lock"
 PATIENCE_SECONDS = 0.5
@@ -48,7 +46,7 @@ def is_settled(store: Store, uid: str) -> bool:
     if is_finished(job.status):
         expires = expiry(job, job.status)
         expired = expires is not None and expires <= datetime.now(UTC) and not job.spec.run_policy.suspend
-        replicas, _ = tensorboard.apart(job, Observed(pods=pods, services=store.children(Service, uid)))
+        replicas, _ = apart(job, Observed(pods=pods, services=store.children(Service, uid)))
         return not (expired or cleanup(job, replicas))
     return job.spec.run_policy.suspend and job.status.state == SUSPENDED and not pods
 

@@ -36,7 +36,7 @@ from tfjob.local.store import Run, Store
 from tfjob.local.volumes import VolumeError
 from tfjob.local.warm_start import COLD, HOW, WARM, WarmStart
 from tfjob.plan.actions import News
-from tfjob.plan.plan import is_finished
+from tfjob.plan.conditions import is_finished
 from tfjob.plan.verdict import PEAK_MEMORY
 
 STARTS_AT_ONCE = 8
@@ -155,7 +155,8 @@ class Kubelet:
         try:
             how = self.warm.launch(folder, ready) if self.warm is not None else ""
             if how is None:
-                watched.next_try = 0.0  # its fork server comes up
+                watched.next_try = 0.0
+                self._wait(pod, "ForkServerStarting", "TensorFlow is being imported, once for all replicas")
                 return None
             pod = self._noted(pod, how)
             if how == WARM:
@@ -190,7 +191,8 @@ class Kubelet:
         if how.startswith(COLD) and how not in self._told_cold:
             self._told_cold.add(how)
             message = f"{pod.metadata.name} starts cold, because {how.removeprefix(COLD)}"
-            self.publish(News("ColdStart", message, warning=True))
+            asked = self.warm is not None and self.warm.asked
+            self.publish(News("ColdStart", message, warning=asked))
         return pod
 
     def _shares_gpus(self) -> bool:

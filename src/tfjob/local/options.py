@@ -20,7 +20,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     python: str = ""
     cpu: bool = False
-    warm: bool = False
+    warm: bool | None = None
     volumes: dict[str, str] = {}
     environ: dict[str, str] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -46,11 +46,12 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
 def provenance(project: Path, interpreter: Path) -> Provenance:
     """What is known now of a run of the code in `project`."""
     commit = _git(project, "rev-parse", "HEAD")
+    system = os.uname()
     return Provenance(
         tfjob=__version__,
-        python=platform.python_version(),
+        python=sys.version.partition(" ")[0],
         interpreter=str(interpreter),
-        machine=platform.platform(),
+        machine=f"{system.sysname}-{system.release}-{system.machine}",
         command=list(sys.argv),
         project=str(project),
         submitted=datetime.now(UTC),

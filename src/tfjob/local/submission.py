@@ -20,11 +20,12 @@ from tfjob.local.network import Network
 from tfjob.local.options import Options
 from tfjob.local.provenance import provenance
 from tfjob.local.refusal import Refusal
-from tfjob.local.runs import end_leftovers, is_expired, remove
+from tfjob.local.run_removal import end_leftovers, remove
+from tfjob.local.runs import is_expired
 from tfjob.local.secrets import Secrets
 from tfjob.local.store import Run, Store
-from tfjob.plan.plan import SUSPEND_REASON, is_finished
-from tfjob.plan.suspension import INTERRUPTED, STOPPED
+from tfjob.plan.conditions import is_finished
+from tfjob.plan.suspension import INTERRUPTED, STOPPED, SUSPEND_REASON
 
 
 class NameInUse(Refusal):

@@ -1,11 +1,15 @@
-"""Warm starts of one run: which of its pods are forked from a fork server, and why the others are not."""
+"""Warm starts of one run: which of its pods are forked from a fork server, and why the others are not.
+
+Where nobody said anything about it, only programs that import TensorFlow are: the others would wait for nothing.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -15,10 +19,12 @@ from tfjob.local.assembly import Assembled, Machine
 from tfjob.local.fork_servers import ForkServer, NotWarm
 from tfjob.local.home import Home, write_whole
 from tfjob.local.pod_spec import ContainerSpec
-from tfjob.plan.warm import Cold, Start, judge, read_at_import
+from tfjob.local.program_text import ProgramText, read_program
+from tfjob.plan import warm
+from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import
 
 HOW = "tfjob/start"
-"""Annotation of a pod: `warm`, or `cold: ` and the reason; none where nobody asked for warm starts."""
+"""Annotation of a pod: `warm`, or `cold: ` and the reason; none where it is cold and nobody would ask."""
 WARM, COLD = "warm", "cold: "
 
 
@@ -27,8 +33,7 @@ class WarmStart:
 
     def __init__(self, home: Home, machine: Machine) -> None:
         self._home = home
-        self._idle = machine.config.warm_idle
-        self._gpus = bool(gpus.found(machine.environ))
+        self._machine = machine
         self._servers: dict[tuple[str, tuple[tuple[str, str], ...]], ForkServer] = {}
         self._refused: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         self._distrust = ""
@@ -38,8 +43,14 @@ class WarmStart:
 
         Nothing was started if that is cold, or None because its fork server is not up yet.
         """
+        container = ready.spec["containers"][0]
+        argv = ready.secrets.get("argv", {}).get(container["name"], container["argv"])
+        start = self._facts(ready, container, argv)
+        text = _text(start, container)
+        if not self.asked and not text.imports_tensorflow:
+            return ""
         try:
-            server = self._server(ready)
+            server = self._server(start, container, text)
             if server is None:
                 return None
             write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
@@ -53,6 +64,11 @@ class WarmStart:
         self._distrust = self._distrust or reason
 
     @property
+    def asked(self) -> bool:
+        """Whether somebody wants warm starts, and is to be told where there are none."""
+        return self._machine.warm is True
+
+    @property
     def folders(self) -> list[Path]:
         """Where its fork servers tell that they are up."""
         return [server.folder for server in self._servers.values()]
@@ -62,23 +78,19 @@ class WarmStart:
         for server in self._servers.values():
             server.close()
 
-    def _server(self, ready: Assembled) -> ForkServer | None:
+    def _server(self, start: Start, container: ContainerSpec, text: ProgramText) -> ForkServer | None:
         """The fork server for a pod once it can be asked; notes in the pod's spec what its fork becomes."""
         if self._distrust:
             raise NotWarm(f"of another replica: {self._distrust}")
-        container = ready.spec["containers"][0]
-        env = ready.secrets["env"][container["name"]]
-        argv = ready.secrets.get("argv", {}).get(container["name"], container["argv"])
-        program = _program(argv, container["cwd"], env)
-        judged = judge(self._facts(ready, container, argv, program))
+        judged = judge(start)
         if isinstance(judged, Cold):
             raise NotWarm(judged.reason)
         container["warm"] = {"at": judged.at, "module": judged.module}
-        key = (program, tuple(read_at_import(env).items()))
+        key = (start.program, tuple(read_at_import({**start.env, **text.log_variables(start.env)}).items()))
         if key in self._refused:
             raise NotWarm(self._refused[key])
         if key not in self._servers:
-            self._servers[key] = ForkServer(self._home, program, dict(key[1]), self._idle)
+            self._servers[key] = ForkServer(self._home, start.program, dict(key[1]), self._machine.config.warm_idle)
         server = self._servers[key]
         try:
             return server if server.ready() else None
@@ -86,25 +98,55 @@ class WarmStart:
             self._refused[key] = str(error)
             raise
 
-    def _facts(self, ready: Assembled, container: ContainerSpec, argv: list[str], program: str) -> Start:
+    def _facts(self, ready: Assembled, container: ContainerSpec, argv: list[str]) -> Start:
         env = ready.secrets["env"][container["name"]]
         return Start(
             argv=argv,
             env=env,
-            program=program,
+            program=_file(argv, container["cwd"], env),
             containers=len(ready.spec["containers"]) + len(ready.spec["initContainers"]),
             memory_limit=container["memory"] > 0 and container["limits"] != "off",
-            gpus=self._gpus and env.get(gpus.VISIBLE) not in ("", gpus.NONE),
+            gpus=env.get(gpus.VISIBLE) not in ("", gpus.NONE) and self._gpus,
             linux=sys.platform == "linux",
         )
 
+    @cached_property
+    def _gpus(self) -> bool:
+        return bool(gpus.found(self._machine.environ))
+
 
 def how(pod: Pod) -> str:
-    """How a pod was started, for people; empty if nobody asked for a warm start."""
+    """How a pod was started, for people; empty if it is cold and nobody would ask."""
     return pod.metadata.annotations.get(HOW, "")
 
 
-def _program(argv: list[str], cwd: str, env: dict[str, str]) -> str:
+def _text(start: Start, container: ContainerSpec) -> ProgramText:
+    """What the program says, where its text lies on this machine."""
+    named = warm.program(start)
+    found = map(read_program, _files(named, start, container)) if isinstance(named, Program) else ()
+    return next((text for text in found if text.imports_tensorflow), ProgramText())
+
+
+def _files(named: Program, start: Start, container: ContainerSpec) -> list[Path]:
+    """The files, as this machine has them, in which the program may be."""
+    word = start.argv[named.at]
+    files = [word]
+    if named.module:
+        path = word.replace(".", "/")
+        files = [f"{path}.py", f"{path}/__main__.py"]
+    return [_on_host(os.path.normpath(PurePosixPath(container["cwd"], file)), container) for file in files]
+
+
+def _on_host(path: str, container: ContainerSpec) -> Path:
+    """Where a path of the container lies."""
+    inner = PurePosixPath(path)
+    for mount in sorted(container["mounts"], key=lambda mount: len(mount["target"]), reverse=True):
+        if inner.is_relative_to(mount["target"]):
+            return Path(mount["source"], inner.relative_to(mount["target"]))
+    return Path(path)
+
+
+def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
     """The file that a container's first word means, as exec would look for it on the host."""
     word = argv[0] if argv else ""
     if "/" in word:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfjob.api.types import Condition
+from tfjob.api.types import Condition, TFJobStatus
 
 CREATED, RUNNING, RESTARTING = "Created", "Running", "Restarting"
 SUSPENDED, SUCCEEDED, FAILED = "Suspended", "Succeeded", "Failed"
@@ -26,6 +26,11 @@ RESUMED = "TFJobResumed"
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:
     """Whether a condition of that type holds."""
     return any(condition.type == kind and condition.status == "True" for condition in conditions)
+
+
+def is_finished(status: TFJobStatus) -> bool:
+    """Whether a job has ended for good."""
+    return is_true(status.conditions, SUCCEEDED) or is_true(status.conditions, FAILED)
 
 
 def with_condition(

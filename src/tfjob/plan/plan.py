@@ -23,15 +23,14 @@ from tfjob.plan.children import Settings, template_of
 from tfjob.plan.cleanup import cleanup, everything
 from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 from tfjob.plan.restarts import Again, Fail, Settle, decide
-from tfjob.plan.tasks import Observed, desired, main_container, members
+from tfjob.plan.suspension import SUSPEND_REASON
+from tfjob.plan.tasks import Observed, apart, desired, main_container, members
 from tfjob.plan.verdict import fewer_lines, limit_verdict, memory_advice, shortened, verdict
 from tfjob.plan.views import View, end_of, survey
 from tfjob.plan.waiting import POD_GROUP_PENDING, starting, waits
 
 EVENT_BYTES, MESSAGE_BYTES = 1000, 800
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
-SUSPEND_REASON = "tfjob/suspend-reason"
-"""Annotation: why a job was suspended, where a command did it: Stopped or Interrupted."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
 
 def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
     """The same for a job of the right shape."""
-    replicas, board = tensorboard.apart(job, observed)
+    replicas, board = apart(job, observed)
     decision = _plan(job, replicas, now, settings)
     beside = tensorboard.steps(replace(job, status=decision.status), board, settings)
     return dataclasses.replace(decision, actions=[*decision.actions, *beside]) if beside else decision
@@ -83,7 +82,7 @@ def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings)
 
 def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
     """The same for its replicas."""
-    if is_finished(job.status):
+    if conditions.is_finished(job.status):
         return _after_the_end(Pass(job, observed, now))
     job = memory.adopted(job)
     this = Pass(job, observed, now, settings)
@@ -113,8 +112,8 @@ def refusal(job: TFJob, observed: Observed, problems: Sequence[Problem], now: da
     """
     if not _is_ours(job):
         return Plan(job.status)
-    observed, _ = tensorboard.apart(job, observed)
-    if is_finished(job.status):
+    observed, _ = apart(job, observed)
+    if conditions.is_finished(job.status):
         return _after_the_end(Pass(job, observed, now))
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
     if memory.is_adopted(job.status) or (origin(job).is_first and job.status.attempt):
@@ -133,13 +132,6 @@ def _unheeded(job: TFJob, text: str) -> Plan:
 def _is_ours(job: TFJob) -> bool:
     """Whether there is anything to decide: nothing of what is being deleted, or what somebody else manages."""
     return not job.metadata.deletion_timestamp and job.spec.run_policy.managed_by in MANAGED_BY_US
-
-
-def is_finished(status: TFJobStatus) -> bool:
-    """Whether a job has ended for good."""
-    return conditions.is_true(status.conditions, conditions.SUCCEEDED) or conditions.is_true(
-        status.conditions, conditions.FAILED
-    )
 
 
 def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:

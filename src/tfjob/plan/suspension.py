@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tfjob.api.types import TFJob
-from tfjob.plan.plan import SUSPEND_REASON
 
+SUSPEND_REASON = "tfjob/suspend-reason"
+"""Annotation: why a job was suspended, where a command did it: Stopped or Interrupted."""
 STOPPED, INTERRUPTED, RESUMING = "Stopped", "Interrupted", "Resuming"
 
 

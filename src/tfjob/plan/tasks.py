@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
 from msgspec import Struct
 
 from tfjob.api import indexes
-from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name
+from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name, tensorboard_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
 from tfjob.api.origin import origin
 from tfjob.api.parameter_server import serves_by_default
@@ -134,3 +134,15 @@ def _labelled(replica_type: str, index: str) -> Task | None:
 @lru_cache(maxsize=256)
 def _members(replica_type: str, text: str) -> frozenset[Task]:
     return frozenset(Task(replica_type, index) for index in indexes.parse(text))
+
+
+def apart(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
+    """The children of the replicas, and those of the TensorBoard."""
+    if not observed.services and not observed.deployments:
+        return observed, Observed()
+    name = tensorboard_name(job)
+    services = [child for child in observed.services if child.metadata.name == name]
+    others = [child for child in observed.services if child.metadata.name != name]
+    return replace(observed, services=others, deployments=[]), Observed(
+        services=services, deployments=observed.deployments
+    )

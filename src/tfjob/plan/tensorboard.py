@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -32,22 +31,9 @@ MADE_OF = "tfjob/made-of"
 What the operator adds, its default image among it, is left out: an operator that is replaced by a newer one must not
 restart the TensorBoards of all jobs, of which most ended long ago.
 """
-NOTHING = Observed()
 OBJECT_STORES = ("s3://", "gs://")
 STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_", "GCE_METADATA_")
 """How the names of variables begin that say where an object store is, and who may read it."""
-
-
-def apart(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
-    """The children of the replicas, and those of the TensorBoard."""
-    if not observed.services and not observed.deployments:
-        return observed, NOTHING
-    name = tensorboard_name(job)
-    services = [child for child in observed.services if child.metadata.name == name]
-    others = [child for child in observed.services if child.metadata.name != name]
-    return replace(observed, services=others, deployments=[]), Observed(
-        services=services, deployments=observed.deployments
-    )
 
 
 def steps(job: TFJob, board: Observed, settings: Settings) -> list[Action]:

@@ -75,7 +75,13 @@ class Cold:
 
 def judge(start: Start) -> Program | Cold:
     """The program to fork, or the reason for a cold start."""
-    reason = _surroundings(start) or _interpreter(start)
+    reason = _surroundings(start)
+    return Cold(reason) if reason else program(start)
+
+
+def program(start: Start) -> Program | Cold:
+    """The Python program that the words name, whatever surrounds it, or why they name none that could be forked."""
+    reason = _interpreter(start)
     return Cold(reason) if reason else _program(start)
 
 

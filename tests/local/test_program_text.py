@@ -1,0 +1,76 @@
+"""Which programs import TensorFlow, and how much they let it log, by their text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfjob.local.program_text import MOST_FILES, read_program
+
+
+@pytest.mark.parametrize(
+    ("text", "imports"),
+    [
+        ("import tensorflow as tf\n", True),
+        ("import os\nimport tensorflow\n", True),
+        ("from tensorflow import keras\n", True),
+        ("from tensorflow.keras import layers\n", True),
+        ("import keras\n", True),
+        ("import tf_keras as keras\n", True),
+        ("import tensorflow_datasets as tfds\n", True),
+        ("def main():\n    import tensorflow as tf\n", True),
+        ("import tensorflow as tf\r\n", True),
+        ("# import tensorflow\n", False),
+        ("print('import tensorflow')\n", False),
+        ("import json, os\n", False),
+        ("", False),
+        ("\udcff\udcfe", False),
+    ],
+)
+def test_the_text_of_a_program_tells(tmp_path: Path, text: str, imports: bool) -> None:
+    program = tmp_path / "train.py"
+    program.write_bytes(text.encode(errors="surrogateescape"))
+    assert read_program(program).imports_tensorflow is imports
+
+
+@pytest.mark.parametrize("module", ["model.py", "model/__init__.py"])
+def test_a_module_beside_the_program_tells_too(tmp_path: Path, module: str) -> None:
+    (tmp_path / "train.py").write_text("import steps\n")
+    (tmp_path / "steps.py").write_text("import train\nfrom model import build\n")
+    assert not read_program(tmp_path / "train.py").imports_tensorflow
+    (tmp_path / module).parent.mkdir(exist_ok=True)
+    (tmp_path / module).write_text("import tensorflow as tf\n")
+    assert read_program(tmp_path / "train.py").imports_tensorflow
+
+
+def test_what_cannot_be_read_imports_nothing(tmp_path: Path) -> None:
+    assert not read_program(tmp_path / "absent.py").imports_tensorflow
+    assert not read_program(tmp_path).imports_tensorflow
+
+
+def test_a_program_of_very_many_modules_is_not_read_to_its_end(tmp_path: Path) -> None:
+    for number in range(2 * MOST_FILES):
+        (tmp_path / f"m{number}.py").write_text(f"import m{number + 1}\n")
+    (tmp_path / f"m{2 * MOST_FILES}.py").write_text("import tensorflow\n")
+    assert not read_program(tmp_path / "m0.py").imports_tensorflow
+
+
+@pytest.mark.parametrize(
+    ("line", "env", "variables"),
+    [
+        ('os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"', {}, {"TF_CPP_MIN_LOG_LEVEL": "2"}),
+        ("os.environ['TF_CPP_MIN_LOG_LEVEL']='3'", {"TF_CPP_MIN_LOG_LEVEL": "0"}, {"TF_CPP_MIN_LOG_LEVEL": "3"}),
+        ('environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")', {}, {"TF_CPP_MIN_LOG_LEVEL": "2"}),
+        ('environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")', {"TF_CPP_MIN_LOG_LEVEL": "0"}, {}),
+        ('os.environ["TF_CPP_MAX_VLOG_LEVEL"] = "1"', {}, {"TF_CPP_MAX_VLOG_LEVEL": "1"}),
+        ('os.environ["TF_CPP_MIN_LOG_LEVEL"] = level', {}, {}),
+        ('os.environ["TF_USE_LEGACY_KERAS"] = "1"', {}, {}),
+    ],
+)
+def test_a_program_that_says_how_much_is_logged_is_believed(
+    tmp_path: Path, line: str, env: dict[str, str], variables: dict[str, str]
+) -> None:
+    """Only of that: what changes a result may stand below a condition."""
+    (tmp_path / "train.py").write_text(f"import os\n{line}\nimport tensorflow as tf\n")
+    assert read_program(tmp_path / "train.py").log_variables(env) == variables
