@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).parent
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 SOUND: list[dict[str, Any]] = [
     json.loads(json.dumps(document, default=str))  # times are texts
     for folder in ("api/manifests", "documents/manifests")
@@ -90,7 +91,7 @@ def text(seed: int, sound: Sequence[Any] = SOUND) -> bytes:
     kind = "huge" if dice.randrange(ONE_IN) == 0 else dice.choice(TEXTS)
     DRAWN[kind] += 1
     value = tree(seed, sound)
-    lines = _NESTED.sub(_nesting, yaml.safe_dump(value, allow_unicode=True, sort_keys=False)).splitlines()
+    lines = _NESTED.sub(_nesting, yaml.dump(value, Dumper=DUMPER, allow_unicode=True, sort_keys=False)).splitlines()
     whole = "\n".join(lines)
     at = dice.randrange(len(lines))
     match kind:
