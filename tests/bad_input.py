@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).parent
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 SOUND: list[dict[str, Any]] = [
     json.loads(json.dumps(document, default=str))  # times are texts
     for folder in ("api/manifests", "documents/manifests")
@@ -26,8 +29,12 @@ ODD: list[Any] = [
     0,
     1.5,
     2**31,
+    2**63,
     10**30,
+    10**400,
     1e308,
+    "1e1000000000",
+    "9" * 5000,
     "",
     "x",
     " ",
@@ -50,7 +57,13 @@ ODD: list[Any] = [
     {"name": "x", "value": {}},
     ["a", 1, None, {}],
 ]
+NAMES = ["Größe", "名前", "a\u0301", "\u202eabc", "\uff37orker", "worker\u200b", "😀", "ß" * 70, "a/b", ".."]
 BIG = 5_000_000
+ONE_IN = 500
+"""Files of five megabytes are drawn less often than the others, because they take so much longer."""
+TEXTS = ("tree", "tree", "json", "bytes", "lines", "keys", "deep", "bomb", "encoding")
+DRAWN: Counter[str] = Counter()
+"""What was drawn so far, by its name."""
 
 
 def tree(seed: int, sound: Sequence[Any] = SOUND) -> dict[str, Any]:
@@ -61,48 +74,59 @@ def tree(seed: int, sound: Sequence[Any] = SOUND) -> dict[str, Any]:
         places = list(_places(value))
         if not places:
             break
-        dice.choice(_CHANGES)(dice, *dice.choice(places))
+        change = dice.choice(_CHANGES)
+        change(dice, *dice.choice(places))
+        DRAWN[change.__name__] += 1
     return value
+
+
+def written(value: Any) -> bytes:
+    """A tree as JSON, with what is nested in it."""
+    return _NESTED.sub(_nesting, json.dumps(value)).encode()
 
 
 def text(seed: int, sound: Sequence[Any] = SOUND) -> bytes:
     """The bytes of a manifest with something wrong: in its tree, in its YAML, or in its bytes."""
     dice = random.Random(seed)
-    kind = dice.choice(("tree", "tree", "json", "bytes", "lines", "keys", "deep", "bomb", "encoding"))
+    kind = "huge" if dice.randrange(ONE_IN) == 0 else dice.choice(TEXTS)
+    DRAWN[kind] += 1
     value = tree(seed, sound)
-    written = yaml.safe_dump(value, allow_unicode=True, sort_keys=False)
+    lines = _NESTED.sub(_nesting, yaml.dump(value, Dumper=DUMPER, allow_unicode=True, sort_keys=False)).splitlines()
+    whole = "\n".join(lines)
+    at = dice.randrange(len(lines))
     match kind:
+        case "huge":
+            return huge(value)
         case "json":
-            return json.dumps(value).encode()
+            return written(value)
         case "bytes":
-            data = bytearray(written.encode())
+            data = bytearray(whole.encode())
             for _ in range(dice.randint(1, 8)):
                 data[dice.randrange(len(data))] = dice.randrange(256)
             return bytes(data)
         case "lines":
-            lines = written.splitlines()
-            at = dice.randrange(len(lines))
             lines[at : at + dice.randint(0, 2)] = [dice.choice(("  - - x", "\t", "a: b: c", "--- !x", "? [", "key:"))]
             return "\n".join(lines).encode()
         case "keys":
-            lines = written.splitlines()
-            at = dice.randrange(len(lines))
+            keys = [number for number, line in enumerate(lines) if _KEY.match(line)]
+            at = dice.choice(keys or [at])
             return "\n".join([*lines[: at + 1], *lines[at : at + 1], *lines[at + 1 :]]).encode()
         case "deep":
             depth = dice.choice((50, 500, 20_000))
             opening, closing = dice.choice((("[", "]"), ("{a: ", "}")))
-            return (written + f"\nextra: {opening * depth}1{closing * depth}\n").encode()
+            return f"{whole}\nextra: {opening * depth}1{closing * depth}\n".encode()
         case "bomb":
-            return (_bomb(dice.randint(3, 30)) + written).encode()
+            return (_bomb(dice.randint(3, 30)) + whole).encode()
         case "encoding":
-            return written.encode(dice.choice(("utf-16", "utf-32", "latin-1")), "replace")
-    return written.encode()
+            return whole.encode(dice.choice(("utf-16", "utf-32", "latin-1")), "replace")
+    return whole.encode()
 
 
-def huge() -> bytes:
-    """A sound manifest of five megabytes."""
-    value = copy.deepcopy(SOUND[0])
-    value.setdefault("metadata", {})["annotations"] = {f"example.com/a{n}": "x" * 1000 for n in range(BIG // 1020)}
+def huge(value: Any = None) -> bytes:
+    """A manifest, a sound one unless another is given, with five megabytes of annotations."""
+    value = copy.deepcopy(SOUND[0] if value is None else value)
+    annotations = {f"example.com/a{n}": "x" * 1000 for n in range(BIG // 1020)}
+    value["metadata"] = {**(value.get("metadata") or {"name": "x"}), "annotations": annotations}
     return json.dumps(value, indent=1).encode()
 
 
@@ -139,4 +163,29 @@ def _wrap(dice: random.Random, parent: Any, key: Any) -> None:
     parent[key] = dice.choice(([parent[key]], {"x": parent[key]}, str(parent[key])))
 
 
-_CHANGES: list[Callable[[random.Random, Any, Any], None]] = [_replace, _replace, _remove, _double, _wrap]
+def _rename(dice: random.Random, parent: Any, key: Any) -> None:
+    """A name that is none: of a field, a type or a label, or as the value of what stands there."""
+    name = dice.choice(NAMES)
+    if isinstance(parent, dict) and dice.random() < 0.5:
+        parent[name] = parent.pop(key)
+    else:
+        parent[key] = name
+
+
+def _nest(dice: random.Random, parent: Any, key: Any) -> None:
+    """Deeper than a stack; what stands for it is exchanged when the tree is written."""
+    parent[key] = f"@nested {dice.choice((30, 300, 900, 5000))}@"
+
+
+def _nesting(match: re.Match[str]) -> str:
+    depth = int(match[1])
+    return "[" * depth + "]" * depth
+
+
+_NESTED = re.compile(r"""['"]@nested (\d+)@['"]""")
+_KEY = re.compile(r"[ -]*[A-Za-z]\w*:")
+_CHANGES: list[Callable[[random.Random, Any, Any], None]] = [
+    *(_replace, _replace, _replace, _replace),
+    *(_remove, _remove, _double, _double, _wrap, _wrap, _rename, _nest),
+]
+CHANGES = {change.__name__ for change in _CHANGES}

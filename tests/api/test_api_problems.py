@@ -46,3 +46,10 @@ def test_an_invalid_manifest_says_all_its_problems() -> None:
     error = InvalidManifest([Problem("a", "x"), Problem("b", "y")])
     assert str(error) == "a: x\nb: y"
     assert len(error.problems) == 2
+
+
+def test_a_value_as_long_as_a_file_is_not_printed_whole_and_what_is_wrong_with_it_is() -> None:
+    said = str(Problem("spec.name", f"{'x' * 5000} is no name", f"did you mean {'y' * 5000}?"))
+    assert len(said) < 1500
+    assert said.startswith("spec.name: xxx")
+    assert "xxx is no name; did you mean yyy" in said

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
+import re
+import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.web import Application, Request
 
 import bad_input
 from controller.memory_cluster import MemoryCluster
@@ -32,7 +39,7 @@ from tfjob.api.served import OLDER
 from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
 from tfjob.controller.controller import Controller
-from tfjob.kube import kubeconfig
+from tfjob.kube import kubeconfig, shallow
 from tfjob.kube import reflector as reflector_module
 from tfjob.kube.backoff import Backoff
 from tfjob.kube.cached import JOB_DECODERS as DECODERS
@@ -42,12 +49,14 @@ from tfjob.kube.errors import ConfigError
 from tfjob.kube.reflector import Reflector
 from tfjob.kube.resources import PODS
 from tfjob.kube.store import Store
-from tfjob.operator import admission, conversion
+from tfjob.operator.names import CONVERSION_PATH, WEBHOOK_PATH
+from tfjob.operator.webhook import webhook_app
 from tfjob.plan.children import Settings
 
 SECONDS = 3.0
-"""For one manifest, while other tests run; nearly all of them take some milliseconds."""
+"""Of computing, for one case; nearly all of them take some milliseconds, five megabytes less than one second."""
 MEGABYTES = 200
+"""By which the memory of a process may grow, whatever it reads."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CHECK = """
 import pathlib, resource, sys
@@ -56,39 +65,76 @@ load(pathlib.Path(sys.argv[1]).read_bytes())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 SOME, ALL = 100, 10_000
-Cases = Sequence[int]
+Webhook = TestClient[Request, Application]
+
+
+@dataclass
+class Cases:
+    """The numbers of the cases, how long the slowest took, and by how much the memory of the process grew."""
+
+    numbers: range
+    slowest: float = 0.0
+    memory: int = field(default_factory=lambda: peak())
+    drawn: Counter[str] = field(default_factory=lambda: Counter(bad_input.DRAWN))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @contextmanager
+    def case(self, number: int) -> Iterator[None]:
+        """One case: it takes little time, and if it fails its number is told."""
+        begun = time.process_time()
+        try:
+            yield
+        except Exception as error:
+            raise AssertionError(f"case {number}: {type(error).__name__}: {error}") from error
+        took = time.process_time() - begun
+        self.slowest = max(self.slowest, took)
+        assert took < SECONDS, f"case {number} took {took:.1f} s"
+
+    def must_have_drawn(self, *kinds: str) -> None:
+        """Checks that the cases were of all kinds."""
+        drawn = bad_input.DRAWN - self.drawn
+        rare = {"huge"} if len(self) < 10 * bad_input.ONE_IN else set()
+        assert not {*kinds} - drawn.keys() - rare, f"never drawn: {set(kinds) - drawn.keys()}"
+
+    def must_be_bounded(self) -> None:
+        """Checks the memory that they took, and prints the figures."""
+        grown = (peak() - self.memory) / 2**20
+        print(f"{len(self)} cases, the slowest {self.slowest:.2f} s; memory grew by {grown:.0f} MB at most")
+        assert grown < MEGABYTES
+
+
+def peak() -> int:
+    """The most memory that this process ever had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @pytest.fixture(params=[pytest.param(SOME, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.long)])
-def cases(request: pytest.FixtureRequest, seed: int) -> Cases:
-    """The numbers of the cases."""
-    return range(seed, seed + int(request.param))
-
-
-@contextmanager
-def case(number: int) -> Iterator[None]:
-    """One case: it takes little time, and if it fails its number is told."""
-    begun = time.monotonic()
-    try:
-        yield
-    except Exception as error:
-        raise AssertionError(f"case {number}: {type(error).__name__}: {error}") from error
-    took = time.monotonic() - begun
-    assert took < SECONDS, f"case {number} took {took:.1f} s"
+def cases(request: pytest.FixtureRequest, seed: int) -> Iterator[Cases]:
+    """The cases of a run: few, or all of them."""
+    cases = Cases(range(seed, seed + int(request.param)))
+    yield cases
+    cases.must_be_bounded()
 
 
 @pytest.mark.timeout(1200)
 def test_every_manifest_is_read_or_refused_with_a_place(cases: Cases) -> None:
     refused = 0
     for number in cases:
-        with case(number):
-            manifest = load(bad_input.text(number), "job.yaml")
+        data = bad_input.text(number)
+        with cases.case(number):
+            manifest = load(data, "job.yaml")
             for problem in manifest.problems:
                 assert problem.path or problem.line, f"nowhere: {problem.message}"
                 assert problem.message
                 assert len(str(InvalidManifest([problem]))) < 2000, "a sentence, not the manifest again"
             refused += bool(manifest.errors)
     assert len(cases) * 0.5 < refused < len(cases), "the cases must be both: refused and read"
+    cases.must_have_drawn(*bad_input.TEXTS, *bad_input.CHANGES, "huge")
 
 
 @pytest.mark.parametrize("kind", ["huge", "bomb"])
@@ -99,18 +145,48 @@ def test_five_megabytes_and_a_few_lines_that_stand_for_more_take_little_memory(k
     assert int(checked.stdout) / 1024 < MEGABYTES
 
 
-@pytest.mark.timeout(1200)
-def test_both_webhooks_answer_every_object(cases: Cases) -> None:
-    for number in cases:
-        value = stored(number)
-        request = {"uid": "u", "operation": "CREATE", "object": value, "kind": {"kind": KIND}}
-        with case(number):
-            json.dumps(verdict := admission.answer({"request": request})["response"])
-            assert verdict["allowed"] or all(cause["field"] for cause in verdict["status"]["details"]["causes"])
-            for version in (API_VERSION, OLDER[number % len(OLDER)]):
-                review = {"request": {"uid": "u", "desiredAPIVersion": version, "objects": [value]}}
-                result = conversion.answer(review)["response"]["result"]
-                assert result["status"] == "Success" or "tf-job-operator: " in result["message"]
+@pytest.mark.timeout(3600)
+def test_both_webhooks_answer_every_object(cases: Cases, caplog: pytest.LogCaptureFixture) -> None:
+    """Over HTTP, as an API server asks; what is no review gets a 400, and no question ends in a fault of ours."""
+    caplog.set_level(logging.CRITICAL)  # of conversions that fail a traceback is logged
+
+    async def ask() -> None:
+        async with TestClient(TestServer(webhook_app())) as client:
+            for number in cases:
+                value = stored(number)
+                with cases.case(number):
+                    await judged(client, value)
+                    for version in (API_VERSION, OLDER[number % len(OLDER)]):
+                        await converted(client, value, version)
+
+    asyncio.run(ask())
+    cases.must_have_drawn(*bad_input.CHANGES)
+
+
+async def judged(client: Webhook, value: Any) -> None:
+    request = {"uid": "u", "operation": "CREATE", "object": value, "kind": {"kind": KIND}}
+    if (answer := await asked(client, WEBHOOK_PATH, {"request": request})) is not None:
+        verdict = answer["response"]
+        assert verdict["allowed"] or all(cause["field"] for cause in verdict["status"]["details"]["causes"])
+
+
+async def converted(client: Webhook, value: Any, version: str) -> None:
+    review = {"request": {"uid": "u", "desiredAPIVersion": version, "objects": [value]}}
+    if (answer := await asked(client, CONVERSION_PATH, review)) is not None:
+        result = answer["response"]["result"]
+        assert result["status"] == "Success" or "tf-job-operator: " in result["message"]
+
+
+async def asked(client: Webhook, path: str, review: dict[str, Any]) -> Any:
+    """The answer to a review; None if it was none."""
+    async with client.post(path, data=bad_input.written(review)) as response:
+        text = await response.read()
+        if response.status == 400:
+            assert text.startswith(b"no review: ")
+            return None
+        assert response.status == 200, text
+        # It may be nested as deeply as what was asked.
+        return shallow.decoded(msgspec.json.Decoder(), text)
 
 
 def stored(number: int) -> dict[str, Any]:
@@ -147,8 +223,8 @@ def test_the_controller_decides_about_every_job_that_was_stored(cases: Cases) ->
         value = stored(number)
         value.pop("status", None)
         kind = TF_JOB if value.get("kind") == TF_JOB else KIND
-        with case(number):
-            cached = DECODERS[kind](msgspec.json.encode(value))
+        with cases.case(number):
+            cached = DECODERS[kind](bad_input.written(value))
             cluster = StoredJobs(cached)
             controller = Controller(cluster, Settings(), clock=lambda: NOW)
             key = Key("default", "x", kind)
@@ -174,6 +250,7 @@ def refused_path(cached: CachedJob) -> str | None:
     return None
 
 
+@pytest.mark.timeout(1200)
 def test_every_kubeconfig_is_read_or_refused_with_its_file(cases: Cases, tmp_path: Path) -> None:
     sound: dict[str, Any] = {
         "apiVersion": "v1",
@@ -189,15 +266,19 @@ def test_every_kubeconfig_is_read_or_refused_with_its_file(cases: Cases, tmp_pat
         kubeconfig.read([file])
     for number in cases:
         file.write_bytes(bad_input.text(number, [sound]))
-        with case(number):
+        with cases.case(number):
             refusal = ""
             try:
                 kubeconfig.read([file])
             except ConfigError as error:
                 refusal = error.message
-            assert not refusal or str(file) in refusal
+            place = re.compile(rf"{re.escape(str(file))}(:| is no kubeconfig:).*(line \d+|at `\$)", re.DOTALL)
+            assert not refusal or place.match(refusal), refusal
+            assert len(refusal) < 1000
+    cases.must_have_drawn(*bad_input.TEXTS, *bad_input.CHANGES)
 
 
+@pytest.mark.timeout(3600)
 def test_a_watch_with_anything_in_it_goes_on(cases: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that are no events, objects that are no pods: the pods before and after them are seen."""
     monkeypatch.setattr(reflector_module, "Backoff", lambda: Backoff(0.01, 0.02))
@@ -212,7 +293,7 @@ def test_a_watch_with_anything_in_it_goes_on(cases: Cases, monkeypatch: pytest.M
             store = Store[Pod]()
             following = asyncio.create_task(Reflector(client, PODS, decode_pod, store, "team").run())
             try:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(60 + len(cases) * 0.3):
                     while ("team", "after") not in {(one.metadata.namespace, one.metadata.name) for one in store.all()}:
                         await asyncio.sleep(0.02)
             finally:
@@ -229,7 +310,7 @@ def line_of(number: int) -> bytes:
     odd = dice.choice(bad_input.ODD)
     line = event(dice.choice(("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")), pod("odd", 6))
     whole = json.loads(line)
-    match dice.randrange(5):
+    match dice.randrange(7):
         case 0:
             return line[: dice.randrange(len(line))] + b"\n"
         case 1:
@@ -238,5 +319,11 @@ def line_of(number: int) -> bytes:
             return json.dumps({"type": whole["type"], "object": odd}).encode() + b"\n"
         case 3:
             whole["object"][dice.choice(("metadata", "spec", "status"))] = odd
+            return json.dumps(whole).encode() + b"\n"
+        case 4:
+            whole["object"]["spec"] = f"@nested {dice.choice((100, 900, 5000, 100_000))}@"
+            return bad_input.written(whole) + b"\n"
+        case 5:
+            whole["object"]["metadata"]["annotations"] = {"big": "x" * dice.choice((1000, 1_000_000))}
             return json.dumps(whole).encode() + b"\n"
     return bytes(dice.randrange(256) for _ in range(40)) + b"\n"

@@ -147,6 +147,18 @@ def test_errors_say_which_file_and_what(tmp_path: Path) -> None:
     assert refused(broken).startswith(f"{broken}: line 2: ")
     broken.write_text("contexts: text")
     assert refused(broken) == f"{broken} is no kubeconfig: Expected `array`, got `str` - at `$.contexts`"
+    bomb = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+    broken.write_text(f"a0: &a0 x\n{bomb}")
+    too_much = "with its aliases written out it has more than 200000 values"
+    assert refused(broken) == f"{broken} is no kubeconfig: line 7: {too_much}"
+    broken.write_text("users: &a\n- name: x\n  user: *a")
+    assert refused(broken) == f"{broken} is no kubeconfig: line 3: the alias *a stands inside its own anchor"
+    broken.write_text("a:\n  " + "[" * 60 + "]" * 60)
+    assert refused(broken) == f"{broken} is no kubeconfig: line 2 is nested too deeply"
+    broken.write_bytes(b"users: []\ncontexts: \xff")
+    assert refused(broken).startswith(f"{broken}: line 2: this is no text that YAML can hold: ")
+    broken.write_text("just words")
+    assert refused(broken) == f"{broken} is no kubeconfig: line 1 must begin a mapping, like apiVersion: v1"
     broken.unlink()
     broken.mkdir()
     assert refused(broken) == f"{broken}: Is a directory"

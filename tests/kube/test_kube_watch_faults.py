@@ -302,6 +302,28 @@ def decode_name(raw: bytes) -> str:
     return str(msgspec.json.decode(raw)["metadata"]["name"])
 
 
+def test_an_object_that_is_nested_deeper_than_a_stack_stops_nothing() -> None:
+    """One such object, which any user may make, must not end the operator."""
+    deep = b"[" * 9_000 + b"]" * 9_000
+
+    def nested(encoded: bytes) -> bytes:
+        return encoded.replace(b'"labels":', b'"deep":' + deep + b',"labels":')
+
+    async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
+        listed = msgspec.json.encode(pods(5, labelled("a", 1), labelled("b", 2)))
+        server.lists.append(chunks(nested(listed)))
+        lines = nested(event("ADDED", labelled("c", 6))) + event("ADDED", pod("d", 7))
+        server.watches.append(chunks(lines, silence))
+        await until(lambda: shown(reflector) == {"a": "1", "b": "2", "c": "6", "d": "7"})
+        assert server.asked() == ["LIST", "WATCH@5"]
+
+    def labelled(name: str, version: int) -> dict[str, Any]:
+        made = pod(name, version)
+        return {**made, "metadata": {**made["metadata"], "labels": {}}}
+
+    following(test)
+
+
 def test_the_server_may_be_gone_for_a_while() -> None:
     async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
         server.lists.append(reply(pods(5)))

@@ -1,9 +1,8 @@
-"""A tiny cluster that does what kubelets, users and crashes do, and checks what a plan may never do to it."""
+"""A tiny cluster that does what kubelets, users and crashes do, and has a judge look at what a plan does to it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -11,163 +10,143 @@ import msgspec
 from msgspec.structs import replace
 
 from plan.builders import T0
+from plan.model_invariants import Judge, is_alive
 from tfjob.api.objects import (
     ContainerRunning,
     ContainerState,
     ContainerStatus,
     ContainerTerminated,
+    ContainerWaiting,
     Pod,
+    PodCondition,
     PodGroup,
     PodGroupStatus,
     PodStatus,
     Service,
 )
 from tfjob.api.types import PS, TFJob, TFJobStatus
-from tfjob.plan.actions import Action, Create, Delete, Update
-from tfjob.plan.attempts import attempt_due, made_for
+from tfjob.plan.actions import Action, Create, Delete, DeleteJob, Update
 from tfjob.plan.conditions import is_finished
-from tfjob.plan.gangs import gang_types
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import Observed, Task, desired, main_container, task_of
-from tfjob.plan.views import INFRASTRUCTURE_REASONS
+from tfjob.plan.tasks import Observed, Refusal, desired, main_container, task_of
 
 Decide = Callable[[TFJob, Observed, datetime], Plan]
-LOSSES = INFRASTRUCTURE_REASONS | {"PodLost", "PodDeleted", "NodeNotReady", "Resized"}
-
-
-INVARIANTS = {
-    "no overlap": "the runs of one index never overlap",
-    "done stays done": "a finished replica does not run again within its attempt",
-    "monotone": "attempt, restarts and retries never fall",
-    "final": "an end is final",
-    "one end": "succeeded and failed exclude each other",
-    "repeatable": "a second look at the same things, as after a crash, writes the same status",
-    "rests": "when nothing changes there is soon nothing to write or to do",
-    "one generation": "no pod of a gang is made while one of an older attempt exists",
-    "bystanders": "a running task that is no member of a gang is not stopped while the job goes on",
-    "limit": "backoffLimit is never exceeded",
-    "record first": "a failure is written down before its pod is deleted",
-    "ends": "when all programs exit 0 the job ends, woken by nothing but its plan",
-    "group first": "no pod is made before the gang scheduler has admitted its group",
-}
-
-
-class Violated(AssertionError):
-    """A plan did what it may never do."""
-
-
-@dataclass(frozen=True)
-class Birth:
-    """What the cluster knows of the making of a pod."""
-
-    task: Task
-    attempt: int
-    resumes: int
-    scalings: int
+CarryOut = Callable[[Sequence[Action]], Iterable[Action]]
+LONG = timedelta(days=2)
 
 
 @dataclass
 class ModelCluster:
-    """One job and its children. Every write of a status and every action is checked against the truth."""
+    """One job and its children."""
 
     job: TFJob
     decide: Decide = plan
-    only: str | None = None
+    judge: Judge = field(default_factory=Judge)
     now: datetime = T0
     gang_scheduled: bool = False
     group: PodGroup | None = None
     pods: dict[str, Pod] = field(default_factory=dict)
     services: dict[str, Service] = field(default_factory=dict)
-    births: dict[str, Birth] = field(default_factory=dict)
-    latest: dict[Task, str] = field(default_factory=dict)
-    done: dict[Task, Birth] = field(default_factory=dict)
-    scalings: Counter[Task] = field(default_factory=Counter)
-    resumes: int = 0
-    incidents: set[datetime] = field(default_factory=set)
     last_seen: list[Pod] = field(default_factory=list)
+    refusing: str = ""
+    """Why the cluster makes no pods at present."""
+    refusals: dict[tuple[str, str], Refusal] = field(default_factory=dict)
+    """All that a controller knows and the cluster does not."""
+    lost_nodes: set[str] = field(default_factory=set)
     failures: int = 0
+    gone: bool = False
     again_at: datetime | None = None
-
-    def must(self, invariant: str, holds: object, detail: str = "") -> None:
-        """Checks one of the invariants, unless another one alone is looked for."""
-        if not holds and self.only in (None, invariant):
-            raise Violated(f"{INVARIANTS[invariant]}: {detail}")
 
     # --- the controller -----------------------------------------------------------------------------------------
 
-    def reconcile(self, *, status_fails: bool = False, crash_after: int | None = None, lagging: bool = False) -> bool:
-        """A pass; it may see the pods of the pass before, fail to write, or die between two actions.
+    def reconcile(self, carry_out: CarryOut = list, *, status_fails: bool = False, lagging: bool = False) -> bool:
+        """A pass; it may see the pods of the pass before, fail to write, or carry out less or more than was decided.
 
         Returns whether it changed or did anything.
         """
+        if self.gone:
+            return False
         seen = self._observe(lagging)
         outcome = self.decide(self.job, seen, self.now)
         self._check_repeatable(seen, outcome)
         if status_fails:
             return True
-        before = self.job
+        before, known = self.job.status, dict(self.refusals)
         self.again_at = outcome.again_at
-        self._write(outcome.status, seen)
-        actions = list(outcome.actions)
-        for action in actions[:crash_after]:
+        status = _through_json(outcome.status)
+        self.judge.write(self.job, status, seen.pods)
+        self.job = replace(self.job, status=status)
+        wanted = {_name(action) for action in outcome.actions}
+        self.refusals = {name: refusal for name, refusal in self.refusals.items() if name in wanted}
+        for action in carry_out(list(outcome.actions)):
             self._act(action)
-        return bool(actions) or self.job.status != before.status
+        # To ask again for what was refused is no news.
+        return self.job.status != before or self.refusals != known or bool(self._news(outcome.actions))
 
     def come_to_rest(self) -> None:
         """Passes while nothing happens: after a few there is nothing left to write or to do."""
-        for _ in range(6):
-            if not self.reconcile():
-                return
-        self.must("rests", False)
+        passes = (self.reconcile() for _ in range(6))
+        self.judge.must("rests", not all(passes))
+        self._check_rest()
 
-    def _observe(self, lagging: bool) -> Observed:
+    def forget(self) -> None:
+        """The controller starts again and knows nothing but what the cluster tells."""
+        self.refusals, self.again_at = {}, None
+        self.last_seen = self._own_pods()
+
+    def _observe(self, lagging: bool = False) -> Observed:
         if not lagging:
-            self.last_seen = list(self.pods.values())
-        groups = [self.group] if self.group else []
-        return Observed(pods=list(self.last_seen), services=list(self.services.values()), pod_groups=groups)
+            self.last_seen = self._own_pods()
+        return Observed(
+            pods=list(self.last_seen),
+            services=list(self.services.values()),
+            pod_groups=[self.group] if self.group else [],
+            refusals=dict(self.refusals),
+            lost_nodes=frozenset(self.lost_nodes),
+        )
+
+    def _own_pods(self) -> list[Pod]:
+        return [pod for pod in self.pods.values() if self.judge.belongs(pod, self.job)]
+
+    def _news(self, actions: Iterable[Action]) -> list[Action]:
+        return [action for action in actions if _name(action) not in self.refusals]
 
     def _check_repeatable(self, seen: Observed, outcome: Plan) -> None:
         """A pass that died right after its status write is repeated and decides the same."""
         written = replace(self.job, status=_through_json(outcome.status))
         again = self.decide(written, seen, self.now)
-        self.must("repeatable", again.status == written.status, f"{again.status} after {written.status}")
+        self.judge.must("repeatable", again.status == written.status, f"{again.status} after {written.status}")
 
-    def _write(self, status: TFJobStatus, seen: Observed) -> None:
-        old, new = self.job.status, _through_json(status)
-        for name in ("attempt", "restarts", "retries"):
-            self.must("monotone", getattr(new, name) >= getattr(old, name), name)
-        ends = {one.type for one in new.conditions if one.status == "True"} & {"Succeeded", "Failed"}
-        self.must("one end", len(ends) < 2)
-        self.must("final", new == old or not is_finished(old))
-        self._note_completions(seen)
-        if _is_suspended(old) and not _is_suspended(new) and not is_finished(new):
-            self.resumes += 1
-        self._note_incident(new)
-        self.job = replace(self.job, status=new)
+    def _check_rest(self) -> None:
+        """What is at rest says why, and stays at rest until the time that its plan has named."""
+        if self.gone:
+            return
+        self.judge.rest(self.job, self._own_pods(), self._obstacles())
+        before = self.now + LONG if self.again_at is None else self.again_at - timedelta(milliseconds=1)
+        outcome = self.decide(self.job, self._observe(), before)
+        quiet = _through_json(outcome.status) == self.job.status and not self._news(outcome.actions)
+        self.judge.must("in time", quiet, f"at {before}, to be woken at {self.again_at}: {outcome}")
 
-    def _note_incident(self, status: TFJobStatus) -> None:
-        last = status.last_restart
-        if last and last.time and last.cause.exit_code is not None and last.cause.reason not in LOSSES:
-            self.incidents.add(last.time)
-        limit = self.job.spec.run_policy.backoff_limit
-        if limit is not None and status.state != "Suspended" and not is_finished(status):
-            self.must("limit", len(self.incidents) <= limit and status.retries <= limit)
-
-    def _note_completions(self, seen: Observed) -> None:
-        """What a pass has seen to be done is done, for as long as that attempt lasts."""
-        for pod in seen.pods:
-            birth, main = self.births[pod.metadata.uid], main_container(pod)
-            ended = main.state.terminated if main else None
-            done = pod.status.phase == "Succeeded" and ended and ended.exit_code == 0
-            present = birth == self._birth(birth.task) and self.latest[birth.task] == pod.metadata.uid
-            if done and present and not pod.metadata.deletion_timestamp:
-                self.done[birth.task] = birth
-
-    def _birth(self, task: Task) -> Birth:
-        together = task.type in gang_types(self.job)
-        return Birth(task, self.job.status.attempt if together else 0, self.resumes, self.scalings[task])
+    def _obstacles(self) -> set[str]:
+        """The reasons that the cluster gives for what does not run."""
+        found = {refusal.reason for refusal in self.refusals.values()}
+        if self.group and not self.group.status.phase:
+            found.add("PodGroupPending")
+        waited_for = (pod for pod in self._own_pods() if not self.judge.is_done(self.job, self.judge.task(pod)))
+        for pod in waited_for:
+            if pod.metadata.deletion_timestamp:
+                found |= {"NodeUnreachable"} if pod.spec.get("nodeName") in self.lost_nodes else set()
+                continue
+            main = main_container(pod)
+            found |= {"Restarting"} if main and main.state.terminated and pod.status.phase == "Running" else set()
+            found |= {main.state.waiting.reason} if main and main.state.waiting else set()
+            found |= {one.reason for one in pod.status.conditions if one.type == "PodScheduled"}
+        return found
 
     def _act(self, action: Action) -> None:
+        if self.gone:
+            return
+        self.judge.must("hands off", not self.job.metadata.deletion_timestamp, str(action))
         match action:
             case Create(child=Pod() as child):
                 self._create(child)
@@ -183,55 +162,45 @@ class ModelCluster:
                 self.group = None
             case Delete(_, name, _):
                 self.services.pop(name, None)
+            case DeleteJob():
+                self.judge.must("final", is_finished(self.job.status), "the job is removed before its end")
+                self.delete_job()
+                self.gone = True
 
     def _create(self, child: Pod) -> None:
-        if child.metadata.name in self.pods:
+        there = self.pods.get(child.metadata.name)
+        taken = there is not None and not self.judge.belongs(there, self.job)
+        if self.refusing or taken:
+            name, reason = ("Pod", child.metadata.name), self.refusing or "NameTaken"
+            since = self.refusals[name].since if name in self.refusals else self.now
+            self.refusals[name] = Refusal(reason, "not now", since)
+            return
+        self.refusals.pop(("Pod", child.metadata.name), None)
+        if there:
             return
         task = task_of(child)
         assert task is not None
-        self.must("final", not is_finished(self.job.status), "a pod is made afterwards")
         if self.gang_scheduled:
-            self.must("group first", self.group and self.group.status.phase, task.name)
-        birth = self._birth(task)
-        self.must("done stays done", self.done.get(task) != birth, task.name)
-        types = gang_types(self.job)
-        if task.type in types:
-            older = [
-                name
-                for name, pod in self.pods.items()
-                if (other := self.births[pod.metadata.uid]).task.type in types
-                and (other.attempt, other.resumes) != (birth.attempt, birth.resumes)
-            ]
-            self.must("one generation", not older, f"{task.name} beside {older}")
-        uid = f"uid-{len(self.births)}"
-        self.births[uid], self.latest[task] = birth, uid
+            self.judge.must("group first", self.group and self.group.status.phase, task.name)
+        uid = f"uid-{len(self.judge.births)}"
+        self.judge.births[uid] = self.judge.creation(self.job, task, self.pods.values())
+        self.judge.latest[task] = uid
         metadata = replace(child.metadata, uid=uid, creation_timestamp=self.now)
         self.pods[child.metadata.name] = replace(child, metadata=metadata, status=PodStatus(phase="Pending"))
 
     def _delete(self, name: str, uid: str) -> None:
         pod = self.pods.get(name)
-        if pod is None or pod.metadata.uid != uid:
-            return
-        task, main = self.births[uid].task, main_container(pod)
-        failed = main and main.state.terminated and main.state.terminated.exit_code
-        if failed and task in set(desired(self.job)) and not self.job.spec.run_policy.suspend:
-            recorded = is_finished(self.job.status) or attempt_due(self.job, self.job.status, task) > made_for(pod)
-            self.must("record first", recorded, task.name)
-        goes_on = not (is_finished(self.job.status) or self.job.spec.run_policy.suspend)
-        if goes_on and self.births[uid] == self._birth(task) and task.type not in gang_types(self.job):
-            stopped = is_alive(pod) and task in set(desired(self.job))
-            self.must("bystanders", not stopped, task.name)
-        self.someone_deletes(name)
+        if pod is not None and pod.metadata.uid == uid:
+            self.judge.deletion(self.job, pod, self.lost_nodes)
+            self.someone_deletes(name)
 
-    # --- the kubelet --------------------------------------------------------------------------------------------
+    # --- the kubelets and the scheduler -------------------------------------------------------------------------
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, node: str = "node-0") -> None:
         """The container of a pending pod starts."""
         pod = self.pods[name]
-        task = self.births[pod.metadata.uid].task
-        for other in self.pods.values():
-            if self.births[other.metadata.uid].task == task and other is not pod:
-                self.must("no overlap", not is_alive(other), task.name)
+        self.judge.start(pod, self.pods.values())
+        self.pods[name] = replace(pod, spec={**pod.spec, "nodeName": node}, status=replace(pod.status, conditions=[]))
         self._set(name, "Running", ContainerState(running=ContainerRunning(started_at=self.now)))
 
     def exit(self, name: str, code: int, reason: str = "") -> None:
@@ -255,12 +224,26 @@ class ModelCluster:
         self._set(name, "Running", state, restarts=main.restart_count + 1, last=main.state)
 
     def evict(self, name: str) -> None:
-        """The node throws a pod out."""
+        """The node throws a pod out, or turns it away before it ran."""
         if is_alive(self.pods[name]):
             self.exit(name, 137)
-        self.failures += 1
+        self._fail(name, reason="Evicted")
+
+    def preempt(self, name: str) -> None:
+        """The scheduler takes the place of a running pod."""
+        self.exit(name, 143)
+        target = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+        self._fail(name, conditions=[target])
+
+    def wait_for(self, name: str, reason: str) -> None:
+        """A pending pod cannot start, and the cluster says why."""
         pod = self.pods[name]
-        self.pods[name] = replace(pod, status=replace(pod.status, phase="Failed", reason="Evicted"))
+        if reason == "Unschedulable":
+            condition = PodCondition(type="PodScheduled", status="False", reason=reason)
+            self.pods[name] = replace(pod, status=PodStatus(phase="Pending", conditions=[condition]))
+        else:
+            self.failures += 1
+            self._set(name, "Pending", ContainerState(waiting=ContainerWaiting(reason=reason)))
 
     def someone_deletes(self, name: str) -> None:
         """A pod is asked to go."""
@@ -271,6 +254,17 @@ class ModelCluster:
     def removed(self, name: str) -> None:
         """A pod is gone, and its processes with it."""
         del self.pods[name]
+
+    def admit(self) -> None:
+        """The gang scheduler lets the pods of the group come."""
+        if self.group is not None:
+            self.group = replace(self.group, status=PodGroupStatus(phase="Inqueue"))
+
+    def _fail(self, name: str, reason: str = "", conditions: Sequence[PodCondition] = ()) -> None:
+        self.failures += 1
+        pod = self.pods[name]
+        status = replace(pod.status, phase="Failed", reason=reason, conditions=list(conditions))
+        self.pods[name] = replace(pod, status=status)
 
     def _set(
         self,
@@ -290,11 +284,6 @@ class ModelCluster:
         )
         self.pods[name] = replace(pod, status=replace(pod.status, phase=phase, container_statuses=[container]))
 
-    def admit(self) -> None:
-        """The gang scheduler lets the pods of the group come."""
-        if self.group is not None:
-            self.group = replace(self.group, status=PodGroupStatus(phase="Inqueue"))
-
     # --- the user and the clock ---------------------------------------------------------------------------------
 
     def suspend(self, suspend: bool) -> None:
@@ -309,7 +298,21 @@ class ModelCluster:
         specs[replica_type] = replace(specs[replica_type], replicas=count)
         self._edit(replace(self.job, spec=replace(self.job.spec, tf_replica_specs=specs)))
         for task in old - set(desired(self.job)):
-            self.scalings[task] += 1
+            self.judge.scalings[task] += 1
+
+    def delete_job(self) -> None:
+        """The job is asked to go, and its children with it."""
+        self.job = replace(self.job, metadata=replace(self.job.metadata, deletion_timestamp=self.now))
+        for name in self.pods:
+            self.someone_deletes(name)
+
+    def make_again(self) -> None:
+        """Another job of the same name and spec; pods of the one before may still be there."""
+        uid = f"{self.job.metadata.uid}-again"
+        metadata = replace(self.job.metadata, uid=uid, deletion_timestamp=None, generation=1)
+        self.job = replace(self.job, metadata=metadata, status=TFJobStatus())
+        self.services, self.group, self.gone = {}, None, False
+        self.forget()
 
     def left_by_v1_9(self) -> None:
         """All that we wrote is forgotten, as if training-operator v1.9 had run the job until now."""
@@ -320,7 +323,7 @@ class ModelCluster:
             self.pods[name] = replace(pod, metadata=replace(pod.metadata, annotations={}))
 
     def wait(self, seconds: float) -> None:
-        """Time passes."""
+        """Time passes, or a clock is set back."""
         self.now += timedelta(seconds=seconds)
 
     def _edit(self, job: TFJob) -> None:
@@ -330,23 +333,25 @@ class ModelCluster:
 
     def run_to_the_end(self) -> None:
         """From now on every program exits 0 and nothing goes wrong: the job must end, woken by nothing but its plan."""
+        self.refusing = ""
+        self.lost_nodes.clear()
         self.suspend(False)
         for _ in range(80):
             self.come_to_rest()
-            if is_finished(self.job.status):
+            if is_finished(self.job.status) or self.gone:
                 return
             if self._kubelets_work():
                 continue
             if self.again_at is None:
                 break
             self.now = max(self.now, self.again_at)
-        self.must("ends", False, str(self.job.status))
+        self.judge.must("ends", False, str(self.job.status))
 
     def _kubelets_work(self) -> bool:
         worked = self.group is not None and not self.group.status.phase
         self.admit()
         for name, pod in list(self.pods.items()):
-            kind, main = self.births[pod.metadata.uid].task.type, main_container(pod)
+            kind, main = self.judge.task(pod).type, main_container(pod)
             if pod.metadata.deletion_timestamp:
                 self.removed(name)
             elif pod.status.phase == "Pending":
@@ -362,14 +367,9 @@ class ModelCluster:
         return worked
 
 
-def is_alive(pod: Pod) -> bool:
-    """Whether the program in a pod runs."""
-    main = main_container(pod)
-    return bool(main and main.state.running)
-
-
-def _is_suspended(status: TFJobStatus) -> bool:
-    return any(one.type == "Suspended" and one.status == "True" for one in status.conditions)
+def _name(action: Action) -> tuple[str, str] | None:
+    """How a refusal names a child that is to be made."""
+    return (action.child.kind, action.child.metadata.name) if isinstance(action, Create) else None
 
 
 def _through_json(status: TFJobStatus) -> TFJobStatus:

@@ -293,3 +293,10 @@ def test_a_finished_job_is_removed_when_its_time_is_over_and_not_while_suspended
     assert see(ended, done, 35).again_at == at(36)
     assert deletes_job(see(ended, done, 36))
     assert not deletes_job(see(suspended(ended), done, 36))
+
+
+def test_what_is_null_in_a_stored_template_is_left_out() -> None:
+    """An API server may keep nulls where its schema says nothing."""
+    owner = job(worker=1, pod_template=template(volumeMounts=None, env=None, ports=None, resources={"limits": None}))
+    outcome = plan(owner, observed(owner, with_services=False), at(0))
+    assert (outcome.status.state, created_pods(outcome)) == ("Pending", ["mnist-worker-0"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from plan.builders import after, begun, job, listed, pod, running, see
 from tfjob.api.types import ReplicaStatus
 
@@ -41,6 +43,19 @@ def test_the_reason_for_waiting_is_shown_also_while_others_run() -> None:
     owner = begun(job(worker=2), [])
     status = see(owner, [*running(owner, "worker-0"), pod(owner, "worker-1").unschedulable("no room")], 5).status
     assert (status.state, status.reason, status.message) == ("Running", "Unschedulable", "worker-1: no room")
+
+
+def test_a_job_that_runs_without_one_of_its_replicas_says_which_also_if_nobody_knows_why() -> None:
+    owner = begun(job(worker=2, ps=1), [])
+    status = see(owner, [*running(owner, "worker-0", "ps-0"), pod(owner, "worker-1")], 5).status
+    assert (status.state, status.reason, status.message) == ("Running", "Starting", "worker-1: it has not started yet")
+    owner = after(begun(owner), see(begun(owner), running(owner, "worker-0", "ps-0", "worker-1"), 6))
+    smaller = replace(owner, spec=job(worker=1, ps=1).spec)
+    smaller = after(smaller, see(smaller, running(owner), 7))
+    grown = replace(smaller, spec=job(worker=2, ps=1).spec)
+    leaving = pod(owner, "worker-1").running().deleting()
+    status = see(grown, [*running(owner, "worker-0", "ps-0"), leaving], 8).status
+    assert (status.state, status.message) == ("Running", "worker-1: its old pod is not gone yet")
 
 
 def test_a_restart_shows_its_cause_and_when_it_goes_on() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from tfjob.api import v1
 from tfjob.api.conversion import Conversion
 from tfjob.api.problems import Problem, errors, path_parts, path_text
-from tfjob.api.types import API_VERSION, KIND, TFJob
+from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobSpec
 from tfjob.api.validation import validate
 from tfjob.api.versions import READERS
 
@@ -28,9 +28,16 @@ def problems_of(conversion: Conversion, job: TFJob) -> list[Problem]:
     return found
 
 
-def misshapen(job: TFJob) -> list[Problem]:
-    """Where a job's spec is not of the types that v1 has; a job that was read from a manifest never is."""
-    return v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": to_builtins(job.spec)}, KIND).problems
+def reshaped(job: TFJob) -> tuple[TFJob, list[Problem]]:
+    """The job without what is null in its templates, and where its spec is not of the types that v1 has.
+
+    A job that was read from a manifest has neither.
+    """
+    spec = {"apiVersion": API_VERSION, "kind": KIND, "spec": to_builtins(job.spec)}
+    checked = v1.schema().check(spec, KIND)
+    if errors(checked.problems):
+        return job, checked.problems
+    return replace(job, spec=convert(checked.value["spec"], TFJobSpec)), checked.problems
 
 
 def judge(manifest: Mapping[str, Any]) -> list[Problem]:

@@ -12,6 +12,10 @@ Path = tuple[str | int, ...]
 """The way from a document's root to a node: field names and list indexes."""
 
 
+MOST_CHARACTERS = 600
+"""Of each part of a problem: the value at fault may be as long as the file."""
+
+
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """One fault at one place; `line` and `column` count from 1, and 0 means that the place is not known."""
 
@@ -23,10 +27,15 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     warning: bool = False
 
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "message", _bounded(self.message))
+        msgspec.structs.force_setattr(self, "hint", _bounded(self.hint))
+
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.source, self.line, self.column) if part)
         said = f"{self.message}; {self.hint}" if self.hint else self.message
-        whole = ": ".join(part for part in (place, "warning" if self.warning else "", self.path, said) if part)
+        parts = (place, "warning" if self.warning else "", _bounded(self.path), said)
+        whole = ": ".join(part for part in parts if part)
         return whole.replace("\n", "\n    ")  # lines to copy stand apart from those of other problems
 
 
@@ -46,6 +55,12 @@ def errors(problems: Iterable[Problem]) -> list[Problem]:
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
     """Without repetition, in the order in which a reader meets them in the file."""
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
+
+
+def _bounded(text: str) -> str:
+    """The beginning and the end of a long text: what is wrong with a value is said after it."""
+    half = MOST_CHARACTERS // 2
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*|<[a-z]+>")

@@ -32,6 +32,7 @@ from tfjob.api.problems import Problem, errors
 from tfjob.api.served import converted
 from tfjob.api.types import API_VERSION, KIND, ORIGIN, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.cluster import InvalidJob, Key
+from tfjob.kube.shallow import decoded
 
 UNREAD_ANNOTATIONS = (LAST_APPLIED,)
 """As long as the object itself, and nobody here reads them."""
@@ -120,11 +121,12 @@ _wrappers = msgspec.json.Decoder(_WireWrapper)
 _nodes = msgspec.json.Decoder(_WireNode)
 _specs = msgspec.json.Decoder(TFJobSpec)
 _statuses = msgspec.json.Decoder(TFJobStatus)
+_anything = msgspec.json.Decoder()
 
 
 def decode_job(encoded: bytes | msgspec.Raw) -> CachedJob:
     """A job for the cache."""
-    wire = _jobs.decode(encoded)
+    wire = decoded(_jobs, encoded)
     return CachedJob(_trimmed(wire.metadata), bytes(wire.spec), bytes(wire.status))
 
 
@@ -203,9 +205,9 @@ def job_of(cached: CachedJob) -> TFJob:
         return _tf_job_of(cached)
     shell = TFJob(metadata=_of_kubeflow(cached.metadata), status=_status(cached.status))
     try:
-        return with_defaults(replace(shell, spec=_specs.decode(cached.spec)))
+        return with_defaults(replace(shell, spec=decoded(_specs, cached.spec)))
     except MISSHAPEN as error:
-        spec = msgspec.json.decode(cached.spec)
+        spec = decoded(_anything, cached.spec)
         problems = errors(v1.schema().check({"apiVersion": API_VERSION, "kind": KIND, "spec": spec}, KIND).problems)
         shell = replace(shell, spec=TFJobSpec(run_policy=_run_policy(spec)))
         raise InvalidJob(shell, problems or [Problem("spec", str(error))]) from None
@@ -217,7 +219,7 @@ def tf_job_manifest(cached: CachedJob) -> dict[str, Any]:
         "apiVersion": TENSORFLOW,
         "kind": TF_JOB,
         "metadata": {"name": cached.metadata.name, "annotations": cached.metadata.annotations},
-        "spec": msgspec.json.decode(cached.spec),
+        "spec": decoded(_anything, cached.spec),
     }
 
 

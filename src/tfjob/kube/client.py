@@ -30,6 +30,7 @@ from tfjob.kube.http_answer import Answer
 from tfjob.kube.http_connection import Connection
 from tfjob.kube.resources import Resource
 from tfjob.kube.session import Params, Session, Shown
+from tfjob.kube.shallow import decoded
 
 if TYPE_CHECKING:
     import aiohttp
@@ -108,7 +109,7 @@ class Client:
     async def get(self, resource: Resource, namespace: str, name: str, *, type: type[T]) -> T: ...
     async def get(self, resource: Resource, namespace: str, name: str, *, type: Any = dict) -> Any:  # noqa: A002
         """One object; NotFound is raised when there is none."""
-        return _decoder(type).decode(await self.request("GET", resource.object_path(namespace, name)))
+        return decoded(_decoder(type), await self.request("GET", resource.object_path(namespace, name)))
 
     @overload
     async def list(
@@ -163,7 +164,8 @@ class Client:
             query["limit"] = str(size)
         if continue_:
             query["continue"] = continue_
-        page: Page[T] = _decoder(Page[type]).decode(await self.request("GET", resource.path(namespace), query))  # type: ignore[valid-type]
+        answer = await self.request("GET", resource.path(namespace), query)
+        page: Page[T] = decoded(_decoder(Page[type]), answer)  # type: ignore[valid-type]
         return page
 
     async def create(self, resource: Resource, namespace: str, body: Any, params: Params = ()) -> bytes:

@@ -7,9 +7,8 @@ of their file. A file that is not there is skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -145,39 +144,61 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|
 
 def _decoded(path: Path, text: bytes) -> _File:
     try:
-        _refuse_depth(text)
-        document = _without_nulls(yaml.load(text, _Loader), count()) or {}  # noqa: S506 (a safe loader)
+        _look_over(text)
+        document = _without_nulls(yaml.load(text, _Loader)) or {}  # noqa: S506 (a safe loader)
+        if not isinstance(document, dict):
+            raise _Unreadable("line 1 must begin a mapping, like apiVersion: v1")
         return msgspec.convert(document, _File, strict=False)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count(b"\n") + 1
+        raise ConfigError(f"{path}: line {line}: this is no text that YAML can hold: {error.reason}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{path}: {where}{getattr(error, 'problem', None) or 'this is no YAML'}") from None
-    except RecursionError:
-        raise ConfigError(f"{path} is no kubeconfig: an alias stands inside its own anchor") from None
-    except (msgspec.ValidationError, _TooMuch, ValueError) as error:
+        raise ConfigError(f"{path}: {where}{error.problem or error.context or 'this is no YAML'}") from None
+    except (msgspec.ValidationError, _Unreadable, ValueError) as error:
         raise ConfigError(f"{path} is no kubeconfig: {error}") from None
 
 
-class _TooMuch(Exception):
+class _Unreadable(Exception):
     """More than a memory or a stack holds may stand in a few lines."""
 
 
-def _refuse_depth(text: bytes) -> None:
-    """Reading what is nested takes a stack, and time by the square of its depth; a look at its events does not."""
-    depth = 0
+def _look_over(text: bytes) -> None:
+    """Refuses what is nested too deeply, or grows too much when its aliases are written out.
+
+    To read such a file takes a stack and a memory; to look at its events takes neither.
+    """
+    anchors: list[str | None] = [None]
+    counts, sizes = [0], dict[str | None, int]()
     for event in yaml.parse(text, _Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MOST_DEPTH:
-            raise _TooMuch(f"line {event.start_mark.line + 1} is nested too deeply")
+        line = event.start_mark.line + 1
+        match event:
+            case yaml.CollectionStartEvent():
+                anchors.append(event.anchor)
+                counts.append(1)
+            case yaml.CollectionEndEvent():
+                name, size = anchors.pop(), counts.pop()
+                sizes[name] = size
+                counts[-1] += size
+            case yaml.AliasEvent() if event.anchor in anchors:
+                raise _Unreadable(f"line {line}: the alias *{event.anchor} stands inside its own anchor")
+            case yaml.AliasEvent():
+                counts[-1] += sizes.get(event.anchor, 1)
+            case yaml.ScalarEvent():
+                sizes[event.anchor] = 1
+                counts[-1] += 1
+        if len(counts) > MOST_DEPTH:
+            raise _Unreadable(f"line {line} is nested too deeply")
+        if counts[-1] > MOST_VALUES:
+            raise _Unreadable(f"line {line}: with its aliases written out it has more than {MOST_VALUES} values")
 
 
-def _without_nulls(value: Any, numbers: Iterator[int]) -> Any:
-    if next(numbers) > MOST_VALUES:
-        raise _TooMuch(f"with its aliases written out it has more than {MOST_VALUES} values")
+def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item, numbers) for key, item in value.items() if item is not None}
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item, numbers) for item in value]
+        return [_without_nulls(item) for item in value]
     return value
 
 

@@ -20,6 +20,7 @@ from tfjob.kube.backoff import Backoff
 from tfjob.kube.client import PAGE_SIZE, Client, selectors
 from tfjob.kube.errors import ApiError, Gone, KubeError, Status, TooManyRequests, Unreachable, api_error
 from tfjob.kube.resources import Resource
+from tfjob.kube.shallow import decoded
 from tfjob.kube.store import Name, Store, T
 
 logger = logging.getLogger(__name__)
@@ -204,7 +205,7 @@ class Reflector(Generic[T]):
                     self._apply(line)
 
     def _apply(self, line: bytes) -> None:
-        event = _events.decode(line)
+        event = decoded(_events, line)
         self._events += 1
         kind = event.type
         if kind == "BOOKMARK":

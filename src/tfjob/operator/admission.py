@@ -13,6 +13,7 @@ from tfjob.api.judgement import judge
 from tfjob.api.problems import Problem, errors
 from tfjob.api.served import OLDER, converted
 from tfjob.api.types import API_VERSION
+from tfjob.kube.shallow import LEVELS
 
 Object = Mapping[str, Any]
 
@@ -21,14 +22,14 @@ GENERATED = "xxxxx"
 MANAGED_BY = "spec.runPolicy.managedBy"
 
 
-def answer(review: Object) -> dict[str, Any]:
-    """The AdmissionReview that answers one; it is of the same version."""
+def answer(review: Object, *, cut: bool = False) -> dict[str, Any]:
+    """The AdmissionReview that answers one; it is of the same version. A `cut` one has null for what lies too deep."""
     request: Object = review.get("request") or {}
-    response = {"uid": request.get("uid", ""), **_verdict(request)}
+    response = {"uid": request.get("uid", ""), **_verdict(request, problems_of(request, cut=cut))}
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 
-def problems_of(request: Object) -> list[Problem]:
+def problems_of(request: Object, *, cut: bool = False) -> list[Problem]:
     """What is wrong with the object of a request that would be stored."""
     new: Object = request.get("object") or {}
     old: Object = request.get("oldObject") or {}
@@ -37,6 +38,9 @@ def problems_of(request: Object) -> list[Problem]:
     if old and _v1_spec(old) == _v1_spec(new):
         return []
     found = judge(_named(new))
+    if cut:
+        # Which of both objects it was is not known, and what is stored may stay.
+        found.insert(0, Problem("spec", f"is nested more than {LEVELS} levels deep", warning=bool(old)))
     if old:
         known = {_fault(problem) for problem in judge(_named(old))}
         found = [_warning(problem) if _fault(problem) in known else problem for problem in found]
@@ -44,8 +48,7 @@ def problems_of(request: Object) -> list[Problem]:
     return found
 
 
-def _verdict(request: Object) -> dict[str, Any]:
-    problems = problems_of(request)
+def _verdict(request: Object, problems: list[Problem]) -> dict[str, Any]:
     verdict: dict[str, Any] = {"allowed": not errors(problems)}
     if warnings := [_text(problem) for problem in problems if problem.warning]:
         verdict["warnings"] = warnings

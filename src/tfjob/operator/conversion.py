@@ -10,23 +10,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfjob.api.served import converted
+from tfjob.kube.shallow import LEVELS
 
 logger = logging.getLogger("tfjob.operator.conversion")
 
 Object = dict[str, Any]
 
 
+def refusal(review: Mapping[str, Any]) -> Object:
+    """The answer to a review whose objects are nested too deeply: without what lies deep they would not be the same."""
+    request: Mapping[str, Any] = review.get("request") or {}
+    return _answered(request.get("uid", ""), [], f"spec is nested more than {LEVELS} levels deep")
+
+
 def answer(review: Mapping[str, Any]) -> Object:
     """The ConversionReview that answers one: all objects in their order, or why there are none."""
     request: Mapping[str, Any] = review.get("request") or {}
-    response: Object = {"uid": request.get("uid", "")}
+    objects, fault = [], ""
     try:
         wanted = request["desiredAPIVersion"]
-        response["convertedObjects"] = [converted(one, wanted) for one in request.get("objects") or ()]
-        response["result"] = {"status": "Success"}
+        objects = [converted(one, wanted) for one in request.get("objects") or ()]
     except Exception as error:
         # Whatever it is, the API server must hear of it, and other reviews go on.
         logger.exception("a conversion failed")
-        response["convertedObjects"] = []
-        response["result"] = {"status": "Failure", "message": f"tf-job-operator: {type(error).__name__}: {error}"}
+        fault = f"{type(error).__name__}: {error}"
+    return _answered(request.get("uid", ""), objects, fault)
+
+
+def _answered(uid: str, objects: list[Object], fault: str) -> Object:
+    result = {"status": "Failure", "message": f"tf-job-operator: {fault}"} if fault else {"status": "Success"}
+    response = {"uid": uid, "convertedObjects": objects, "result": result}
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}

@@ -14,6 +14,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from aiohttp import web
 
 from tfjob.kube.client import Client
 from tfjob.kube.errors import KubeError
+from tfjob.kube.shallow import shallow
 from tfjob.operator import admission, certificates, conversion, trust
 from tfjob.operator.certificates import Certificate
 from tfjob.operator.listening import serving
@@ -40,6 +42,8 @@ SPREADING = 5.0
 """Seconds until every API server has heard of a new certificate, and it may be used."""
 
 Review = dict[str, Any]
+Answer = Callable[[Review], Review]
+_reviews = msgspec.json.Decoder(Review)
 
 
 def webhook_app() -> web.Application:
@@ -52,17 +56,22 @@ def webhook_app() -> web.Application:
 
 async def _validate(request: web.Request) -> web.Response:
     # In a thread: an object may be large and odd, and the lease is renewed meanwhile.
-    return await _answered(request, admission.answer, in_thread=True)
+    return await _answered(request, admission.answer, partial(admission.answer, cut=True), in_thread=True)
 
 
 async def _convert(request: web.Request) -> web.Response:
     in_thread = (request.content_length or BODY_LIMIT) > SMALL_BODY
-    return await _answered(request, conversion.answer, in_thread=in_thread)
+    return await _answered(request, conversion.answer, conversion.refusal, in_thread=in_thread)
 
 
-async def _answered(request: web.Request, answer: Callable[[Review], Review], *, in_thread: bool) -> web.Response:
+async def _answered(request: web.Request, answer: Answer, answer_to_cut: Answer, *, in_thread: bool) -> web.Response:
+    """The answer to a review, or to what is left of one that is nested too deeply."""
+    body = await request.read()
     try:
-        review = msgspec.json.decode(await request.read(), type=Review)
+        try:
+            review = _reviews.decode(body)
+        except RecursionError:
+            review, answer = _reviews.decode(shallow(body)), answer_to_cut
     except msgspec.DecodeError as error:
         return web.Response(status=400, text=f"no review: {error}\n")
     found = await asyncio.to_thread(answer, review) if in_thread else answer(review)

@@ -27,7 +27,7 @@ from tfjob.plan.suspension import SUSPEND_REASON
 from tfjob.plan.tasks import Observed, apart, desired, main_container, members
 from tfjob.plan.verdict import fewer_lines, limit_verdict, memory_advice, shortened, verdict
 from tfjob.plan.views import View, end_of, survey
-from tfjob.plan.waiting import POD_GROUP_PENDING, waits
+from tfjob.plan.waiting import POD_GROUP_PENDING, starting, waits
 
 EVENT_BYTES, MESSAGE_BYTES = 1000, 800
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
@@ -62,11 +62,14 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     except (AttributeError, KeyError, TypeError, ValueError):
         # A cluster may hold what no schema has seen, and templates are not decoded into types. Imported here, because
         # every command comes by this module and the reader of manifests takes long to load.
-        from tfjob.api.judgement import misshapen
+        from tfjob.api.judgement import reshaped
 
-        if not (problems := errors(misshapen(job))):
+        sound, problems = reshaped(job)
+        if found := errors(problems):
+            return refusal(job, observed, found, now)
+        if sound == job:
             raise
-        return refusal(job, observed, problems, now)
+        return _plan_all(sound, observed, now, settings or Settings())
 
 
 def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
@@ -169,7 +172,8 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
         if wait.fails_at and wait.fails_at <= now:
             cause = Verdict(replica=wait.task, reason=wait.reason, message=wait.text, time=now)
             return _failed(this, summary.counted(job, status, views), cause)
-    status = summary.described(job, summary.counted(job, status, views), views, reasons, now)
+    told = reasons or starting(views, this.observed)
+    status = summary.described(job, summary.counted(job, status, views), views, told, now)
     status, restarts = in_place.telling(job, status, views)
     news += restarts
     if status.reason == POD_GROUP_PENDING != job.status.reason:

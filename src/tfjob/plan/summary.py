@@ -12,7 +12,7 @@ from tfjob.plan import conditions
 from tfjob.plan.restarts import runs_again
 from tfjob.plan.success import deciding_types
 from tfjob.plan.views import View
-from tfjob.plan.waiting import Wait
+from tfjob.plan.waiting import STARTING, Wait
 
 
 def counted(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStatus:
@@ -51,8 +51,9 @@ def described(
     elif conditions.is_true(status.conditions, conditions.RUNNING):
         status = replace(status, state=conditions.RUNNING, reason="", message="")
     else:
-        status = replace(status, state="Pending", reason="Starting", message="")
-    if waits and not all(view.up or view.completed for view in views):
+        status = replace(status, state="Pending", reason=STARTING, message="")
+    known = waits and (waits[0].reason != STARTING or not status.reason)
+    if known and not all(view.up or view.completed for view in views):
         status = replace(status, reason=waits[0].reason, message=waits[0].text)
     return _between_tries(job, status, views)
 

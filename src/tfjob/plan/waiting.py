@@ -30,6 +30,8 @@ DOUBTFUL = frozenset(
 """Somebody may still create what is missing: fail after a grace."""
 
 POD_GROUP_PENDING = "PodGroupPending"
+STARTING = "Starting"
+"""Nobody says why a task does not run yet; whatever else is known of the job is a better reason."""
 RESTARTED = "Restarting"
 """A container has ended, and there is no pause, or no more of it, before it is started again in place."""
 
@@ -64,6 +66,15 @@ def waits(
         *(wait for view in views if view.pod and not view.completed and (wait := _of_pod(view, view.pod, grace))),
     ]
     return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max))
+
+
+def starting(views: Sequence[View], observed: Observed) -> list[Wait]:
+    """The first task that does not run though nobody says why; what ended and was let pass is not waited for."""
+    slow = next((view for view in views if not (view.up or view.completed or view.end)), None)
+    if slow is None:
+        return []
+    old = slow.pod is None and any(task_of(child) == slow.task for child in observed.pods)
+    return [Wait(slow.task.name, STARTING, "its old pod is not gone yet" if old else "it has not started yet", None)]
 
 
 def _of_pod(view: View, pod: Pod, grace: timedelta) -> Wait | None:
