@@ -27,6 +27,8 @@ from installed import Installed
 from local.warm_pods import end_fork_servers, standin_python
 from running import Running, processes_of, status, wait_until
 
+pytestmark = pytest.mark.faults
+
 LINES = 150
 PROGRAM = f"""
 import os, subprocess, sys, time

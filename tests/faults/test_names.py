@@ -12,6 +12,8 @@ from command_line import MANIFESTS, CommandLine
 from conformance.manifests import tfjob
 from installed import Installed
 
+pytestmark = pytest.mark.faults
+
 SHELL = "$(touch reached)"
 ODD = ["../victim", "..", SHELL, "x\ny"]
 

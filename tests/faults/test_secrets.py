@@ -11,6 +11,8 @@ from command_line import CommandLine
 from installed import Installed
 from local.warm_pods import end_fork_servers, standin_python
 
+pytestmark = pytest.mark.faults
+
 READS = """
 import os, sys
 PLAIN, WHOLE, CODED = (sys.argv[1].removeprefix('--key='), os.environ['WHOLE'], open('/access/CODED').read())

@@ -15,6 +15,8 @@ from local.warm_pods import end_fork_servers, standin_python
 from tfjob.local.processes import MARK
 from tfjob.plan.job_storage import CHECKPOINTS, OUTPUT, SCRATCH
 
+pytestmark = pytest.mark.faults
+
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 GOES = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "no_proxy": "localhost", "NO_PROXY": "localhost", "CUDA_CACHE_PATH": "/c"}

@@ -15,6 +15,8 @@ from command_line import MANIFESTS, CommandLine
 from installed import Installed
 from running import Running, processes_of, wait_until
 
+pytestmark = pytest.mark.faults
+
 WRITING = (("run", "fails.yaml"), ("run", "fails.yaml", "--warm"), ("delete", "any", "-y"))
 """Commands that cannot do without it; the manifest is one that would fail, so that nothing else ends with 2."""
 

@@ -20,6 +20,8 @@ from pod_history import pod_history
 from room import PATIENCE, Room, job
 from standin_kubelet import assert_every_pod_is_recorded, end_due, kubelet
 
+pytestmark = pytest.mark.faults
+
 Object = dict[str, Any]
 SHAPES: tuple[tuple[Object, str, str], ...] = (
     ({"chief": 1, "ps": 1, "worker": 2}, "worker-1", "is killed"),

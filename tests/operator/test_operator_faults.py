@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import msgspec
+import pytest
 from aiohttp import web
 
 from devcluster.client import Client
@@ -15,6 +16,8 @@ from pod_history import pod_history
 from room import Room, job
 from running import wait_until
 from tfjob.kube.resources import TFJOBS
+
+pytestmark = pytest.mark.faults
 
 TASKS = ("chief-0", "ps-0", "worker-0")
 BUSY_SECONDS = 1

@@ -45,7 +45,7 @@ SHAPES: tuple[tuple[Object, str, str], ...] = (
 SILENT, LED = 1, 2
 """The hours of a round, by which the kubelet goes: there is no leader; there is one again."""
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 
 @dataclass

@@ -24,6 +24,8 @@ from served import serve_tfjobs
 from standin_kubelet import Kubelet, assert_every_pod_is_recorded, kubelet
 from tfjob.kube import http_pool, reflector
 
+pytestmark = pytest.mark.faults
+
 Object = dict[str, Any]
 SHAPES: tuple[tuple[Object, str, str], ...] = (
     ({"chief": 1, "ps": 1, "worker": 2}, "worker-1", "is killed"),

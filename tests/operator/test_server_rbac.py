@@ -16,6 +16,8 @@ from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.manifests import Settings, own_namespace, service_account
 from tfjob.operator.names import NAME, NAMESPACE
 
+pytestmark = pytest.mark.faults
+
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 WEBHOOKS = "admissionregistration.k8s.io/validatingwebhookconfigurations"

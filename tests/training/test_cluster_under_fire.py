@@ -42,7 +42,7 @@ from training.fire import (
 )
 from training.pods import Training, training
 
-pytestmark = [pytest.mark.long, pytest.mark.root, pytest.mark.tensorflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.long, pytest.mark.root, pytest.mark.tensorflow, pytest.mark.timeout(600)]
 
 Object = dict[str, Any]
 Start = Callable[..., Fire]

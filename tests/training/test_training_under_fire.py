@@ -37,7 +37,7 @@ from training.fire import (
     documents,
 )
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.faults, pytest.mark.tensorflow, pytest.mark.timeout(400)]
 long = pytest.mark.long
 
 Object = dict[str, Any]
