@@ -10,8 +10,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
-
 from devcluster import build, cgroups, debian, limits, network, node, parts, room
 from devcluster.control_plane import ControlPlane
 from devcluster.errors import Refused, tail
@@ -99,14 +97,17 @@ def restore_power(folder: Folder, name: str) -> None:
 
 def process(folder: Folder, name: str, program: str) -> int:
     """The process of a node that runs one of its programs, such as `kubelet`; killed, it is started again."""
-    found = [
-        child.pid
-        for child in psutil.Process(room.find(folder, name).pid).children()
-        if child.name() == program and child.is_running()
-    ]
-    if not found:
-        raise Refused(f"{program} of {name} is not running")
-    return found[0]
+    parent = room.find(folder, name).pid
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, _, rest = stat.read_text().partition(" (")
+        except OSError:
+            continue  # it has ended meanwhile
+        comm, _, fields = rest.rpartition(") ")
+        state, ppid = fields.split()[:2]
+        if comm == program and int(ppid) == parent and state != "Z":
+            return int(pid)
+    raise Refused(f"{program} of {name} is not running")
 
 
 def _number(name: str) -> int:
