@@ -93,10 +93,11 @@ def for_ordinary_user(folder: Path) -> Installed:
     package = Path(__file__).parents[1] / "src" / "tfjob"
     shutil.copytree(package, library / "tfjob", ignore=shutil.ignore_patterns("__pycache__"))
     compile_all(library)
+    settings = shutil.copytree(SETTINGS, folder / "settings")
     open_to_everyone(folder)
     return Installed(
         (SYSTEM_PYTHON, "-m", "tfjob"),
-        {"PYTHONPATH": str(library), "PATH": "/usr/local/bin:/usr/bin:/bin"},
+        {"PYTHONPATH": str(library), "PATH": "/usr/local/bin:/usr/bin:/bin", "XDG_CONFIG_HOME": str(settings)},
         ORDINARY_UID,
     )
 
