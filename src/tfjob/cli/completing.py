@@ -25,8 +25,6 @@ class JobName(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Those that begin like it; `@latest` for who asks for it."""
-        from tfjob.controller.finding import LATEST
-
         known: set[str] = set()
         with suppress(Exception):  # whatever it is, a TAB is no place to tell it
             known = _jobs(ctx)
@@ -60,6 +58,7 @@ class FileName(click.types.StringParamType):
 
 
 JOB, REPLICA, FILE = JobName(), ReplicaName(), FileName()
+LATEST = "@latest"  # that of controller.finding, whose import a TAB would feel
 
 
 def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
