@@ -7,6 +7,7 @@ A case is a number: `pytest --seed 123 tests/faults/test_bad_input.py` begins at
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import random
@@ -179,7 +180,7 @@ async def converted(client: Webhook, value: Any, version: str) -> None:
 
 async def asked(client: Webhook, path: str, review: dict[str, Any]) -> Any:
     """The answer to a review; None if it was none."""
-    async with client.post(path, data=bad_input.written(review)) as response:
+    async with client.post(path, data=io.BytesIO(bad_input.written(review))) as response:
         text = await response.read()
         if response.status == 400:
             assert text.startswith(b"no review: ")
