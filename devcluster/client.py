@@ -88,6 +88,10 @@ class Client:
         """Starts a node again, with the disk that it had, and waits until it is ready."""
         nodes.restore_power(self._own(), node)
 
+    def node_process(self, node: str, program: str) -> int:
+        """The process of a node that runs one of its programs, such as `kubelet`; killed, it is started again."""
+        return nodes.process(self._own(), node, program)
+
     def _own(self) -> Folder:
         if self.folder is None:
             raise Refused(f"the cluster of {self.kubeconfig} was not started by devcluster")

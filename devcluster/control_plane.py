@@ -33,6 +33,9 @@ AUDIT_POLICY = {
     ],
 }
 """Who wrote what and when, for tests that count requests."""
+POD_COLLECTOR = "pod-garbage-collector-controller"
+"""It deletes pods without a node that are going, by name alone: where no pod has a node, it now and then hits the next
+pod of that name."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ class ControlPlane:
             use_service_account_credentials=True,
             leader_elect=False,
             secure_port=0,
+            controllers="*" if self.addresses.has_nodes else f"*,-{POD_COLLECTOR}",
             kube_api_qps=500,
             kube_api_burst=1000,
         )

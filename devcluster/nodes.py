@@ -95,6 +95,21 @@ def restore_power(folder: Folder, name: str) -> None:
     member.await_ready()
 
 
+def process(folder: Folder, name: str, program: str) -> int:
+    """The process of a node that runs one of its programs, such as `kubelet`; killed, it is started again."""
+    parent = room.find(folder, name).pid
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, _, rest = stat.read_text().partition(" (")
+        except OSError:
+            continue  # it has ended meanwhile
+        comm, _, fields = rest.rpartition(") ")
+        state, ppid = fields.split()[:2]
+        if comm == program and int(ppid) == parent and state != "Z":
+            return int(pid)
+    raise Refused(f"{program} of {name} is not running")
+
+
 def _number(name: str) -> int:
     return int(name.removeprefix(node.PREFIX))
 

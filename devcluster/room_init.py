@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -37,19 +38,29 @@ def main() -> None:
 
 
 def be_first(orders: dict[str, Any]) -> None:
-    """Furnishes the room, starts its processes, and buries all that end in it."""
+    """Furnishes the room, starts its processes, and buries all that end in it.
+
+    One that is killed is started again, as a service manager does; one that ends by itself has a fault.
+    """
     if not orders:
         return
     furnish(orders)
-    running = {start(order): order["name"] for order in orders["processes"]}
+    running = {start(order): order for order in orders["processes"]}
     while True:
         try:
             pid, status = os.wait()
         except ChildProcessError:
             print("nobody is left", file=sys.stderr, flush=True)
             return
-        if pid in running:
-            print(f"{running.pop(pid)} ended: {os.waitstatus_to_exitcode(status)}", file=sys.stderr, flush=True)
+        order = running.pop(pid, None)
+        if order is None:
+            continue
+        code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGKILL:
+            print(f"{order['name']} was killed and is started again", file=sys.stderr, flush=True)
+            running[start(order)] = order
+        else:
+            print(f"{order['name']} ended: {code}", file=sys.stderr, flush=True)
 
 
 def furnish(orders: dict[str, Any]) -> None:

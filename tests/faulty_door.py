@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import aiohttp
 import yaml
@@ -20,6 +21,7 @@ from tfjob.kube import config, tls
 
 Fault = Callable[["Door", web.Request, bytes], Awaitable[web.StreamResponse | None]]
 """Answers a write in place of the API server; None lets it pass."""
+AnyDoor = TypeVar("AnyDoor", bound="Door")
 HOP_BY_HOP = ("Connection", "Content-Length", "Host", "Transfer-Encoding")
 
 
@@ -110,6 +112,21 @@ class Door:
         await asyncio.sleep(0.25)  # until connections with TLS are closed too, as aiohttp's documents advise
 
 
+async def lose_answer(door: Door, request: web.Request, body: bytes) -> web.StreamResponse:
+    """A write is carried out, and nobody is told."""
+    await carry_out(door, request, body)
+    abort(request)
+    return web.Response()
+
+
+async def carry_out(door: Door, request: web.Request, body: bytes) -> None:
+    """Has a write done and keeps the answer."""
+    headers = {"Content-Type": request.content_type}
+    url = f"{door.server}{request.path_qs}"
+    async with door.session.request(request.method, url, data=body or None, headers=headers) as answer:
+        await answer.read()
+
+
 def abort(request: web.Request) -> None:
     """Breaks a connection."""
     if request.transport is not None:
@@ -125,7 +142,14 @@ def name_in(body: bytes) -> str:
 @contextmanager
 def faulty_door(real: Path, folder: Path, fault: Fault | None = None) -> Iterator[Door]:
     """A door in a thread of its own; its `kubeconfig` leads through it."""
-    door, begun, ended = Door(folder / "door.kubeconfig", fault), threading.Event(), asyncio.Event()
+    with standing(Door(folder / "door.kubeconfig", fault), real) as door:
+        yield door
+
+
+@contextmanager
+def standing(door: AnyDoor, real: Path) -> Iterator[AnyDoor]:
+    """The same with a door that is given."""
+    begun, ended = threading.Event(), asyncio.Event()
     thread = threading.Thread(target=lambda: asyncio.run(door.serve(real, begun, ended)))
     thread.start()
     try:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
@@ -22,12 +22,13 @@ import yaml
 from running import wait_until
 
 READY = "workers started"
+TOOL = ("-m", "tfjob")
 
 
 class OperatorProcess:
-    """`tfjob operator run` with ports of its own; its log as it comes."""
+    """`tfjob operator run` with ports of its own; its log as it comes. `program` stands in for the tool."""
 
-    def __init__(self, kubeconfig: Path, *words: str) -> None:
+    def __init__(self, kubeconfig: Path, *words: str, program: Sequence[str] = TOOL) -> None:
         self.health, self.metrics = free_port(), free_port()
         self.lines: list[str] = []
         ports = (
@@ -36,7 +37,7 @@ class OperatorProcess:
         )
         # What is said last counts, so a test may set the ports itself.
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tfjob", "operator", "run", *ports, *words],
+            [sys.executable, *program, "operator", "run", *ports, *words],
             env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "KUBECONFIG": str(kubeconfig), "TFJOB_DEBUG": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -115,9 +116,11 @@ class OperatorProcess:
 
 
 @contextmanager
-def operating(kubeconfig: Path, *words: str, wait: str = READY) -> Iterator[OperatorProcess]:
+def operating(
+    kubeconfig: Path, *words: str, wait: str = READY, program: Sequence[str] = TOOL
+) -> Iterator[OperatorProcess]:
     """An operator at work; whatever becomes of it, it is gone afterwards."""
-    operator = OperatorProcess(kubeconfig, *words)
+    operator = OperatorProcess(kubeconfig, *words, program=program)
     try:
         if wait:
             operator.wait_for(wait)

@@ -123,6 +123,8 @@ def names(option: click.Option) -> list[str]:
 
 def default_of(option: click.Option) -> str:
     """An option's default, where that says something."""
+    if isinstance(option.show_default, str):
+        return option.show_default
     return code(str(option.default)) if option.show_default and option.default not in (None, "", ()) else ""
 
 

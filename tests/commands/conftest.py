@@ -10,7 +10,7 @@ from command_line import CommandLine
 from commands.cluster_line import on_cluster
 from devcluster.client import Client
 from installed import Installed
-from operating import operating
+from operating import OperatorProcess, operating
 from room import Room, room
 from served import serve_tfjobs
 
@@ -26,16 +26,26 @@ def quiet(control_plane: Client) -> Iterator[Room]:
 
 
 @pytest.fixture(scope="module")
-def team(control_plane: Client) -> Iterator[Room]:
-    """A namespace and an operator that looks after it; its pods do what a test says."""
+def operated(control_plane: Client) -> Iterator[tuple[str, OperatorProcess]]:
+    """A namespace and the operator that looks after it."""
     serve_tfjobs(control_plane)
     namespace = control_plane.namespace("commands")
-    with (
-        room(control_plane.kubeconfig, namespace) as found,
-        operating(control_plane.kubeconfig, f"--namespace={namespace}"),
-    ):
-        yield found
+    with operating(control_plane.kubeconfig, f"--namespace={namespace}") as operator:
+        yield namespace, operator
     control_plane.delete_namespace(namespace)
+
+
+@pytest.fixture(scope="module")
+def team(control_plane: Client, operated: tuple[str, OperatorProcess]) -> Iterator[Room]:
+    """That namespace; its pods do what a test says."""
+    with room(control_plane.kubeconfig, operated[0]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(operated: tuple[str, OperatorProcess]) -> OperatorProcess:
+    """That operator."""
+    return operated[1]
 
 
 @pytest.fixture(scope="module")

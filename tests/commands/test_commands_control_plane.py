@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
+from canaries import manifest, shown, tells
 from command_line import MANIFESTS, CommandLine
 from commands.cluster_line import on_cluster
 from devcluster.client import Client
 from installed import Installed
-from operating import with_token
+from operating import OperatorProcess, with_token
 from room import Room, job
 from running import wait_until
 from tfjob.kube.resources import CONFIG_MAPS, SECRETS, TFJOBS
@@ -139,6 +140,39 @@ def test_the_objects_of_a_manifest_are_made_and_brought_up_to_date(there: Comman
     there("submit", "everything.yaml", "-p", "steps=2")
     assert list(team.get(SECRETS, "access")["data"]) == [name]
     assert team.find(CONFIG_MAPS, "settings")
+
+
+def test_a_secret_and_a_token_are_in_no_output_no_record_and_no_object(
+    there: CommandLine, control_plane: Client, team: Room, operator: OperatorProcess, tmp_path: Path
+) -> None:
+    """What a Secret holds is in the Secret; neither tfjob nor the operator writes it, or its own token, elsewhere."""
+    token = control_plane.kubectl("create", "token", "default", "-n", team.namespace).strip()
+    control_plane.kubectl(
+        "create",
+        "rolebinding",
+        "all",
+        "-n",
+        team.namespace,
+        "--clusterrole=cluster-admin",
+        f"--serviceaccount={team.namespace}:default",
+    )
+    access = with_token(token, control_plane.kubeconfig, tmp_path, team.namespace)
+    cli = CommandLine(Installed(there.tool.command, {**there.tool.env, "KUBECONFIG": str(access)}), tmp_path / "home")
+    text = manifest("careful", "python", "train.py")
+    told = [
+        ("dry run", cli("run", "-", "--dry-run", "-v", stdin=text)),
+        ("submit", cli("submit", "-", "-v", stdin=text)),
+    ]
+    team.all_run("careful", "worker-0")
+    team.ends("careful-worker-0", 3, message="no data")
+    told.append(("wait", cli("wait", "careful", "--timeout", "90s", "-v", code=1)))
+    told += shown(cli, "careful", tmp_path)
+    told += [(str(path), path.read_text()) for path in cli.home.rglob("*") if path.is_file()]
+    told.append(("operator", "\n".join(operator.lines)))
+    for kind in ("tfjobs", "pods", "events", "services", "configmaps"):
+        told.append((kind, control_plane.kubectl("get", kind, "-n", team.namespace, "-o", "yaml")))
+    assert any("careful" in text for what, text in told if what == "operator")
+    assert [what for what, text in told if tells(text) or token in text] == []
 
 
 def test_several_jobs_are_made_or_none(there: CommandLine, team: Room) -> None:

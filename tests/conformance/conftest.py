@@ -1,4 +1,4 @@
-"""Which cases are asked of which level and user."""
+"""Which cases are asked of which level."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from conformance.cases import asked_of
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A case is only there for those of whom it is asked."""
-    items[:] = [item for item in items if _is_asked(item, config.getoption("--long"))]
+    items[:] = filter(_is_asked, items)
 
 
-def _is_asked(item: pytest.Item, long: bool) -> bool:
+def _is_asked(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
     if callspec is None or not {"cluster", "case"} <= callspec.params.keys():
         return True
-    level, who = callspec.params["cluster"]
-    return callspec.params["case"] in asked_of(level, who, long)
+    level, _ = callspec.params["cluster"]
+    return callspec.params["case"] in asked_of(level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Iterator
 
@@ -37,7 +38,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = chosen.make_folder(tmp_path_factory.mktemp("conformance") / f"{level}-{who}")
     warm = ("--warm", "--python", str(standin_python(folder / "venv"))) if who == "warm" else ()
     place = Place(chosen, folder, starting=("--level", level, *warm))
-    cases = asked_of(level, who, request.config.getoption("--long"))
+    cases = asked_of(level)
     with contextlib.closing(CaseRunner(place, cases, AT_ONCE)) as runner:
         yield runner
     for home in folder.glob("*/home"):
@@ -55,6 +56,8 @@ def test_conformance_of_warm_starts(warm_cluster: CaseRunner, case: Case) -> Non
 @pytest.fixture(scope="module")
 def warm_cluster(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaseRunner]:
     folder = tmp_path_factory.mktemp("warm")
+    # Without the settings of the tests fork servers stay when a case is over, to be looked at.
+    tool = dataclasses.replace(tool, env={**tool.env, "XDG_CONFIG_HOME": str(folder)})
     place = Place(
         tool, folder, starting=("--level", "full", "--warm", "--python", str(standin_python(folder / "venv")))
     )

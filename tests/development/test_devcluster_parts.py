@@ -22,12 +22,19 @@ from devcluster.pki import Authority
 from devcluster.state import MARK, Folder
 
 pytestmark = pytest.mark.cluster
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TFJOB_DEVCLUSTER_CACHE", str(tmp_path / "cache"))
+
+
+def test_the_commands_need_no_package() -> None:
+    """What a killed run left is removed before anything is installed."""
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import devcluster.__main__"
+    subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True)
 
 
 def test_modules_that_live_in_a_staging_folder_are_found_in_both_spellings() -> None:

@@ -54,6 +54,8 @@ from tfjob.operator.names import CONVERSION_PATH, WEBHOOK_PATH
 from tfjob.operator.webhook import webhook_app
 from tfjob.plan.children import Settings
 
+pytestmark = pytest.mark.faults
+
 SECONDS = 3.0
 """Of computing, for one case; nearly all of them take some milliseconds, five megabytes less than one second."""
 MEGABYTES = 200

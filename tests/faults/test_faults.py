@@ -18,6 +18,8 @@ from conformance.manifests import remembering, replica, tfjob
 from installed import Installed
 from running import Running, is_alive, pod_folders, processes_of, status, wait_until, workload_pid
 
+pytestmark = pytest.mark.faults
+
 STANDIN = Path(__file__).parents[1] / "conformance" / "standin.py"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,6 +11,8 @@ import yaml
 from command_line import MANIFESTS, CommandLine
 from conformance.manifests import tfjob
 from installed import Installed
+
+pytestmark = pytest.mark.faults
 
 SHELL = "$(touch reached)"
 ODD = ["../victim", "..", SHELL, "x\ny"]
@@ -56,3 +59,62 @@ def test_a_manifest_with_such_a_name_is_refused_or_keeps_to_its_folder(cli: Comm
     found = [path.relative_to(cli.home).parts for path in cli.home.rglob("reached")] if cli.home.exists() else []
     assert all(parts[:3] == ("claims", "default", "sound") for parts in found)
     assert bool(found) == keeps
+
+
+def odd_containers(name: str) -> dict[str, dict[str, Any]]:
+    """Pods with the name in places that become a folder, a file, a host's name or a variable on this machine."""
+
+    def pod(volume: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **fields: Any) -> Any:
+        one = {"name": "tensorflow", "image": "x", "command": ["true"], **(container or {})}
+        return {"containers": [one], "volumes": [{"name": "v", **(volume or {"emptyDir": {}})}], **fields}
+
+    mounted = {"volumeMounts": [{"name": "v", "mountPath": "/data"}]}
+    items = {"items": [{"key": "k", "path": name}]}
+    return {
+        "container": pod(container={"name": name}),
+        "hostname": pod(hostname=name),
+        "image": pod(container={"image": name}),
+        "secret": pod({"secret": {"secretName": name}}, mounted),
+        "path in a Secret": pod({"secret": {"secretName": "kept", **items}}, mounted),
+        "path in a ConfigMap": pod({"configMap": {"name": "kept", **items}}, mounted),
+        "mount path": pod(container={"volumeMounts": [{"name": "v", "mountPath": f"/{name}/reached"}]}),
+        "message path": pod(container={"terminationMessagePath": f"/{name}/reached"}),
+        "expanded": pod(
+            container={
+                "env": [{"name": "V", "value": name}],
+                "volumeMounts": [{"name": "v", "mountPath": "/data", "subPathExpr": "$(V)"}],
+            }
+        ),
+    }
+
+
+@pytest.mark.parametrize("place", sorted(odd_containers("")))
+def test_no_other_word_of_a_pod_leads_out_of_its_folder(cli: CommandLine, place: str) -> None:
+    """It is refused, or waits and says why, or is what the container alone sees under that name."""
+    kept = [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kept"}, "stringData": {"k": "v"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"k": "v"}},
+    ]
+    pod = odd_containers(f"../../../../../victim/{SHELL}")[place]
+    done = cli.run(
+        "submit", "-", stdin=yaml.safe_dump_all([*kept, tfjob("sound", {"Worker": {"template": {"spec": pod}}})])
+    )
+    assert "Traceback" not in done.stderr
+    if done.returncode == 0:
+        assert cli.run("wait", "sound", "--timeout", "1s").returncode in (0, 1, 4)
+        cli("delete", "sound", "-y")
+    else:
+        assert done.returncode == 2, done.stdout + done.stderr
+    assert untouched(cli)
+    cli.end()
+
+
+@pytest.mark.parametrize("name", ["../victim", SHELL])
+def test_no_word_of_the_command_line_does(cli: CommandLine, name: str) -> None:
+    job = tfjob("sound", {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "x"}]}}}})
+    for words in (("--name", name), ("--volume", f"{name}={cli.home.parent}/victim")):
+        cli("run", "-", *words, stdin=yaml.safe_dump(job), code=2)
+    cli("run", "fails.yaml", "--no-limits", code=1)
+    for asked in (["logs", "fails", f"worker-0/{name}"], ["exec", "fails", name, "--", "true"]):
+        assert cli.run(*asked).returncode in (2, 3), asked
+    assert untouched(cli)

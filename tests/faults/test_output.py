@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from installed import Installed
 from running import wait_until, workload_pid
+
+pytestmark = pytest.mark.faults
 
 WILD = r"""
 import sys, time

@@ -168,6 +168,10 @@ def test_errors_say_which_file_and_what(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"cluster": {"server": "api.example"}}, "cluster lab: server 'api.example' is no http:// or https:// address"),
+        (
+            {"cluster": {"server": "https://me:hunter2@api.example"}},
+            "cluster lab: server holds a user or a password, which no API server takes there",
+        ),
         ({"context": {"cluster": "nope"}}, "context lab: there is no cluster 'nope'"),
         ({"context": {"user": "nope"}}, "context lab: there is no user 'nope'"),
         ({"cluster": {"certificate-authority-data": "a"}}, "cluster lab: certificate-authority-data is not base64"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import socket
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -12,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dead_peer import deafen
 from kube.api_server import ApiServer, chunks, reply
 from kube.kube_files import Authority
 from kube.test_kube_tls import secured
-from tfjob.kube import http_connection
+from tfjob.kube import http_connection, http_pool
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
 from tfjob.kube.errors import Unreachable
@@ -193,6 +197,25 @@ def test_a_request_without_an_answer_ends_in_time() -> None:
     pooled(test)
 
 
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_what_could_not_be_delivered_is_never_delivered_once_a_connection_is_given_up(run: Callable[..., None]) -> None:
+    """The server is away, so the kernel keeps a request; when the server is back, nobody stands for it any more."""
+
+    async def test(server: socket.socket) -> None:
+        pool = Pool(f"http://127.0.0.1:{server.getsockname()[1]}", None)
+        with pytest.raises(TimeoutError):
+            await pool.exchange(message("POST") + b"x" * 10_000_000, 0.2, repeatable=False)
+        await pool.close()
+
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        run(test(server))
+        with server.accept()[0] as back, pytest.raises(ConnectionResetError):
+            list(iter(lambda: back.recv(65536), b""))
+
+
 def test_a_stream_that_was_read_to_its_end_leaves_its_connection_to_others() -> None:
     async def test(server: ApiServer, pool: Pool) -> None:
         ports = set()
@@ -328,5 +351,45 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             async with Client(access) as client:
                 with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 answered 407"):
                     await client.request("GET", "/")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
+def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.MonkeyPatch, after: bytes) -> None:
+    """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
+    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 2)
+    head = after or b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n"
+
+    async def run() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(head)
+            await writer.drain()
+            await deafen(writer.transport)
+            await asyncio.sleep(60)
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with Client(Access(server=f"http://127.0.0.1:{port}")) as client:
+            if after:
+                assert await client.request("GET", "/first") == b"hello"
+                await asyncio.sleep(0.2)
+                began = time.monotonic()
+                with pytest.raises(Unreachable, match="timed out"):
+                    await client.request("POST", "/second")
+            else:
+                stream = client.stream("/log")
+                assert await anext(stream) == b"yes"
+                began = time.monotonic()
+                with pytest.raises(Unreachable, match="timed out"):
+                    await anext(stream)
+            assert time.monotonic() - began < 10
+        for writer in accepted:
+            writer.transport.abort()
+        server.close()
 
     asyncio.run(run())

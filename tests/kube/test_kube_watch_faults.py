@@ -28,6 +28,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector_module, "Backoff", lambda: Backoff(0.05, 0.2))
     monkeypatch.setattr(reflector_module, "SHORT_SECONDS", 0.1)
     monkeypatch.setattr(reflector_module, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(reflector_module, "PACE_SECONDS", 0.05)
 
 
 def following(test: Test) -> None:
@@ -99,6 +100,18 @@ def test_2_a_place_in_history_that_is_lost_means_a_new_list_and_what_went_is_not
         await until(lambda: len(server.seen) == 4)
         assert server.asked() == ["LIST", "WATCH@5", "LIST", "WATCH@90"]
         assert reflector.restarts == {"expired": 1}
+
+    following(test)
+
+
+def test_2_each_list_is_told_when_the_store_holds_it() -> None:
+    async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
+        told: list[tuple[str, dict[str, str]]] = []
+        reflector.on_listed = lambda version: told.append((version, shown(reflector)))
+        server.lists += [reply(pods(5, pod("a", 1))), reply(pods(90, pod("b", 80)))]
+        server.watches.append(refuse(410, "Expired"))
+        await until(lambda: len(server.seen) == 4)
+        assert told == [("5", {"a": "1"}), ("90", {"b": "80"})]
 
     following(test)
 
@@ -203,6 +216,17 @@ def test_a_server_that_closes_every_watch_at_once_is_not_flooded() -> None:
         server.watches += [chunks()] * 1000
         await asyncio.sleep(1.0)
         assert 4 <= len(server.seen) <= 20
+
+    following(test)
+
+
+def test_a_server_that_closes_every_watch_after_a_bookmark_is_not_flooded() -> None:
+    async def test(server: ApiServer, reflector: Reflector[Pod]) -> None:
+        server.lists.append(reply(pods(5)))
+        bookmark = event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "5"}})
+        server.watches += [chunks(bookmark)] * 1000
+        await asyncio.sleep(1.0)
+        assert 4 <= len(server.seen) <= 22
 
     following(test)
 

@@ -13,9 +13,10 @@ from tfjob.kube.own_writes import ECHO_SECONDS, OwnWrites
 JOB = "job-uid"
 
 
-def pod(uid: str, *, deleted: bool = False) -> Pod:
+def pod(uid: str, *, deleted: bool = False, version: str = "") -> Pod:
     stamp = datetime(2026, 1, 1, tzinfo=UTC) if deleted else None
-    return Pod(metadata=ObjectMeta(name=f"pod-{uid}", namespace="n", uid=uid, deletion_timestamp=stamp))
+    metadata = ObjectMeta(name=f"pod-{uid}", namespace="n", uid=uid, deletion_timestamp=stamp, resource_version=version)
+    return Pod(metadata=metadata)
 
 
 def job(version: int, uid: str = JOB) -> CachedJob:
@@ -40,6 +41,18 @@ def test_a_created_child_counts_before_the_cache_shows_it_and_once_when_it_does(
     assert names(writes, pod("a")) == ["a"]
     writes.seen(JOB, None, pod("a"))
     assert names(writes, pod("a")) == ["a"]
+    assert names(writes) == []
+
+
+def test_a_created_child_that_a_later_list_does_not_show_is_gone() -> None:
+    writes = OwnWrites()
+    writes.created(JOB, pod("a", version="5"))
+    writes.created(JOB, pod("b", version="7"))
+    assert list(writes.missed("Service", "6")) == []
+    assert names(writes) == ["a", "b"]
+    assert list(writes.missed("Pod", "6")) == [JOB]
+    assert names(writes) == ["b"], "made after the list was taken"
+    assert list(writes.missed("Pod", "8")) == [JOB]
     assert names(writes) == []
 
 

@@ -49,7 +49,8 @@ async def answers(server: ApiServer, find_pod: Callable[[], Awaitable[str]] = po
     async with Client(server.access()) as client:
         forward = PortForward(client, "default", find_pod, PORT)
         async with await forward.listen(0) as listening:
-            number = listening.sockets[0].getsockname()[1]
+            ((host, number),) = [one.getsockname() for one in listening.sockets]
+            assert host == "127.0.0.1"  # no other machine comes there
             return [await exchange(number, b"hello"), await exchange(number, b"again")]
 
 

@@ -1,29 +1,26 @@
-"""An operator that is killed at any moment: whoever comes next goes on, and no pod is ever doubled."""
+"""An operator that is killed at any moment: whoever comes next goes on, and no pod is ever doubled.
+
+`pytest tests/operator/test_operator_crashes.py --long --seed N` kills it two hundred times while a hundred jobs run.
+"""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
-import msgspec
 import pytest
 
+from audit import was_accepted, writes_by
 from devcluster.client import Client
-from operating import OperatorProcess, operating
+from operating import READY, OperatorProcess, known_as, operating
 from pod_history import pod_history
-from room import JOB_NAME, Room, job, room
-from tfjob.kube.cached import decode_job, job_of
-from tfjob.kube.errors import Conflict, NotFound
-from tfjob.kube.resources import PODS, TFJOBS
-from tfjob.plan.attempts import attempts_due
-from tfjob.plan.tasks import desired, members
+from room import PATIENCE, Room, job
+from standin_kubelet import assert_every_pod_is_recorded, end_due, kubelet
+
+pytestmark = pytest.mark.faults
 
 Object = dict[str, Any]
 SHAPES: tuple[tuple[Object, str, str], ...] = (
@@ -32,137 +29,65 @@ SHAPES: tuple[tuple[Object, str, str], ...] = (
     ({"chief": 1, "worker": 1, "evaluator": 1}, "worker-0", "is deleted"),
     ({"chief": 1, "ps": 2}, "ps-1", "is deleted"),
     ({"worker": 1}, "worker-0", "is killed"),
+    ({"worker": 1}, "worker-0", "fails"),
+    ({"chief": 1, "ps": 1}, "chief-0", "fails"),
 )
 """Jobs, and what happens to one of their tasks on its first attempt."""
-AT_ONCE = 8
-FINISHING = ("worker", "chief")
-"""In that order; parameter servers and evaluators run for ever."""
+STARTING_SECONDS, WORKING_SECONDS = 2.0, 1.0
+"""The longest lives of an operator that is killed while it starts, and from when it works."""
+STARTING = 0.15
+"""The part of them that is killed while it starts."""
 
 
-class Kubelet:
-    """Runs the pods of all jobs of a namespace: one of each job meets its fate, then those that finish do so."""
-
-    def __init__(self, place: Room) -> None:
-        self.place = place
-        self.fates: dict[str, tuple[str, str]] = {}
-        self.struck: dict[str, str] = {}
-        self.sizes: dict[str, int] = {}
-
-    def step(self) -> None:
-        """Moves every pod that can go on."""
-        jobs: dict[str, dict[str, Object]] = {}
-        for pod in self.place.objects(PODS):
-            name = pod["metadata"]["labels"][JOB_NAME]
-            jobs.setdefault(name, {})[pod["metadata"]["name"].removeprefix(f"{name}-")] = pod
-        for name, pods in jobs.items():
-            # The operator may have been quicker.
-            with suppress(NotFound, Conflict):
-                self._step(name, pods)
-
-    def _step(self, name: str, pods: dict[str, Object]) -> None:
-        for pod in pods.values():
-            if pod["status"]["phase"] == "Pending":
-                self.place.runs(pod["metadata"]["name"], uid=pod["metadata"]["uid"])
-        up = [task for task, pod in pods.items() if pod["status"]["phase"] in ("Running", "Succeeded")]
-        if len(up) < self.sizes[name]:
-            return
-        task, fate = self.fates[name]
-        uid = pods[task]["metadata"]["uid"]
-        if name not in self.struck:
-            # A pod that no operator has seen, because none lived long enough, and that is gone is counted by nobody.
-            started = members(self.place.status(name).get("started") or {})
-            if task in {one.name for one in started}:
-                self.struck[name] = uid
-                self._strike(f"{name}-{task}", uid, fate)
-        elif uid != self.struck[name]:
-            self._finish(name, pods)
-
-    def _strike(self, pod: str, uid: str, fate: str) -> None:
-        if fate == "is killed":
-            self.place.ends(pod, 137, uid=uid)
-        else:
-            self.place.delete(PODS, pod)
-
-    def _finish(self, name: str, pods: dict[str, Object]) -> None:
-        for kind in FINISHING:
-            left = {
-                task: pod
-                for task, pod in pods.items()
-                if task.startswith(kind) and pod["status"]["phase"] != "Succeeded"
-            }
-            for task, pod in left.items():
-                self.place.ends(f"{name}-{task}", uid=pod["metadata"]["uid"])
-            if left:
-                return
+def live(operator: OperatorProcess, chance: random.Random) -> None:
+    """The time until an operator is killed."""
+    if chance.random() < STARTING:
+        time.sleep(chance.uniform(0, STARTING_SECONDS))
+    else:
+        operator.wait_for(READY)
+        time.sleep(chance.uniform(0, WORKING_SECONDS))
 
 
-@contextmanager
-def kubelet(kubeconfig: Path, namespace: str) -> Iterator[Kubelet]:
-    """A kubelet at work in a thread of its own."""
-    ended, begun, faults = threading.Event(), threading.Event(), list[BaseException]()
-    found: list[Kubelet] = []
-
-    def run() -> None:
-        try:
-            with room(kubeconfig, namespace) as place:
-                found.append(Kubelet(place))
-                begun.set()
-                while not ended.wait(0.05):
-                    found[0].step()
-        except BaseException as error:
-            traceback.print_exc()
-            faults.append(error)
-            begun.set()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        assert begun.wait(60)
-        yield found[0]
-    finally:
-        ended.set()
-        thread.join()
-    assert not faults, faults
-
-
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("kills", [4, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize(
+    ("kills", "jobs"),
+    [
+        pytest.param(4, 8, marks=pytest.mark.timeout(400)),
+        pytest.param(200, 100, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+    ],
+)
 def test_an_operator_killed_at_any_moment_loses_nothing_and_doubles_no_pod(
-    control_plane: Client, quiet_room: Room, kills: int
+    control_plane: Client, quiet_room: Room, tmp_path: Path, seed: int, kills: int, jobs: int
 ) -> None:
-    seed = time.time_ns()
-    print(f"seed {seed}")
-    chance = random.Random(seed)
-    config, place = control_plane.kubeconfig, quiet_room.namespace
-    names: list[str] = []
+    chance, begun = random.Random(seed), time.monotonic()
+    place, fates = quiet_room.namespace, dict[str, str]()
+    with pod_history(control_plane, place) as history, kubelet(control_plane.kubeconfig, place) as node:
+        for number in range(jobs):
+            replicas, task, fate = SHAPES[number % len(SHAPES)]
+            name = f"crash-{kills}-{number}"
+            # All run from the beginning; what happens to them is spread over the kills.
+            strikes, ends = sorted(chance.randrange(kills) for _ in range(2))
+            fates[name] = fate
+            node.expect(name, replicas, task, fate, (strikes, ends))
+            quiet_room.create(job(name, policy="ExitCode", **replicas))
 
-    with pod_history(control_plane, place) as history, kubelet(config, place) as node:
-
-        def add() -> None:
-            """Two more jobs, unless many are under way already."""
-            done = sum(quiet_room.status(name).get("state") == "Succeeded" for name in names)
-            for _ in range(2 if len(names) - done < AT_ONCE else 0):
-                replicas, task, fate = SHAPES[len(names) % len(SHAPES)]
-                name = f"crash-{kills}-{len(names)}"
-                node.fates[name], node.sizes[name] = (task, fate), sum(replicas.values())
-                names.append(name)
-                quiet_room.create(job(name, policy="ExitCode", **replicas))
-
-        for _ in range(kills):
-            add()
-            operator = OperatorProcess(config, f"--namespace={place}")
+        killed = [f"{place}-{number}" for number in range(kills)]
+        for node.hour, known in enumerate(killed):
+            operator = OperatorProcess(known_as(known, control_plane.kubeconfig, tmp_path), f"--namespace={place}")
             try:
-                operator.wait_for("controller starting")
-                time.sleep(chance.uniform(0, 1.0))
+                live(operator, chance)
             finally:
                 assert operator.end(SIGKILL) == -SIGKILL
-        add()
-        with operating(config, f"--namespace={place}"):
-            for name in names:
-                quiet_room.until(name, "Succeeded")
+        under_fire = time.monotonic() - begun
+        with operating(control_plane.kubeconfig, f"--namespace={place}"):
+            for name, fate in fates.items():
+                quiet_room.until(name, timeout=2 * PATIENCE, **end_due(fate))
 
-        for name in names:
-            found = job_of(decode_job(msgspec.json.encode(quiet_room.get(TFJOBS, name))))
-            due = attempts_due(found, found.status)
-            assert history.counts(name) == {task.name: due(task) for task in desired(found)}, name
-            assert found.status.restarts == 1, name
+        for name in fates:
+            assert_every_pod_is_recorded(quiet_room, history, name)
+    print(f"{kills} kills in {under_fire:.0f} s, {jobs} jobs, {len(history.lives)} pods: none doubled, none lost")
+    if control_plane.folder is None:
+        return
+    writes = list(control_plane.writes())
+    at_work = sum(any(map(was_accepted, writes_by(known, writes))) for known in killed)
+    print(f"{at_work} of the killed operators had written something")
+    assert at_work > kills / 2, "what is killed before it does anything proves little"

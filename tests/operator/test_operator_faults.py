@@ -6,15 +6,18 @@ import itertools
 from pathlib import Path
 
 import msgspec
+import pytest
 from aiohttp import web
 
 from devcluster.client import Client
-from faulty_door import Door, abort, faulty_door
+from faulty_door import Door, faulty_door, lose_answer
 from operating import OperatorProcess, operating
 from pod_history import pod_history
 from room import Room, job
 from running import wait_until
 from tfjob.kube.resources import TFJOBS
+
+pytestmark = pytest.mark.faults
 
 TASKS = ("chief-0", "ps-0", "worker-0")
 BUSY_SECONDS = 1
@@ -60,19 +63,9 @@ def errors(operator: OperatorProcess) -> float:
 
 def test_an_answer_that_gets_lost_doubles_nothing(control_plane: Client, quiet_room: Room, tmp_path: Path) -> None:
     """Every write is carried out, and the first time nobody is told."""
-
-    async def lose(door: Door, request: web.Request, body: bytes) -> web.StreamResponse:
-        headers = {"Content-Type": request.content_type}
-        async with door.session.request(
-            request.method, f"{door.server}{request.path_qs}", data=body or None, headers=headers
-        ) as answer:
-            await answer.read()
-        abort(request)
-        return web.Response()
-
     with (
         pod_history(control_plane, quiet_room.namespace) as history,
-        faulty_door(control_plane.kubeconfig, tmp_path, lose) as door,
+        faulty_door(control_plane.kubeconfig, tmp_path, lose_answer) as door,
         operating(door.kubeconfig, f"--namespace={quiet_room.namespace}") as operator,
     ):
         whole_life(quiet_room, "lost")

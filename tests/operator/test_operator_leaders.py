@@ -1,11 +1,15 @@
-"""Two operators and one lease on a real API server: hand-over, take-over, and a leader that comes back too late."""
+"""Two operators and one lease on a real API server: hand-over, take-over, and a leader that comes back too late.
+
+`pytest tests/operator/test_operator_leaders.py --long --seed N` has ten leaders of each kind fall silent.
+"""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
@@ -13,50 +17,115 @@ from typing import Any
 
 import pytest
 
+from audit import accepted_too_late, writes_by
 from devcluster.client import Client
+from faulty_door import Door, faulty_door
 from operating import READY, OperatorProcess, known_as, operating
+from pod_history import PodHistory, pod_history
 from room import Room, job, room
 from running import wait_until
 from served import serve_tfjobs
+from standin_kubelet import Kubelet, assert_every_pod_is_recorded, end_due, kubelet
 from tfjob.kube.resources import LEASES
 
 Object = dict[str, Any]
-LEADS, WAITS = "lease acquired", "waiting for the lease"
+LEADS, WAITS, LOST = "lease acquired", "waiting for the lease", "the lease is lost"
 LEASE_SECONDS, RETRY_SECONDS = 15, 2
+BUSY_SECONDS = 0.3
+"""How long a leader may work for new jobs before it falls silent."""
 SLOW = 10
 """Seconds that a machine that does much else may take on top."""
+PAUSED, CUT_OFF, KILLED = "paused", "cut off", "killed"
+SHAPES: tuple[tuple[Object, str, str], ...] = (
+    ({"chief": 1, "ps": 1, "worker": 1}, "worker-0", "is killed"),
+    ({"chief": 1, "worker": 1}, "chief-0", "is deleted"),
+    ({"worker": 1}, "worker-0", "fails"),
+)
+"""Jobs, and what happens to one of their tasks while nobody leads."""
+SILENT, LED = 1, 2
+"""The hours of a round, by which the kubelet goes: there is no leader; there is one again."""
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+
+
+@dataclass
+class Operator:
+    """One of a pair, the name by which the audit log knows it, and the door that it may have to go through."""
+
+    name: str
+    process: OperatorProcess
+    door: Door | None
+
+    def fall_silent(self, fault: str) -> None:
+        """It does not renew its lease from now on."""
+        if fault == PAUSED:
+            self.process.signal(SIGSTOP)
+        elif fault == KILLED:
+            self.process.end(SIGKILL)
+        elif self.door is not None:
+            self.door.close()
+
+    def come_back(self) -> None:
+        """What kept it from working is gone, if it still lives."""
+        if self.door is not None:
+            self.door.reopen()
+        if self.process.process.poll() is None:
+            self.process.signal(SIGCONT)
 
 
 @dataclass
 class Pair:
-    """Two operators of one namespace, of which the first leads, and what became of it when."""
+    """Operators of one namespace, of which the first leads and the second waits."""
 
+    cluster: Client
     place: Room
-    first: OperatorProcess
-    second: OperatorProcess
-    since: float = 0.0
+    folder: Path
+    stack: ExitStack
+    has_doors: bool
+    started: list[Operator] = field(default_factory=list)
+
+    @property
+    def first(self) -> OperatorProcess:
+        """The one that has led for longest."""
+        return self.started[-2].process
+
+    @property
+    def second(self) -> OperatorProcess:
+        """The one that came last."""
+        return self.started[-1].process
 
     @property
     def holder(self) -> str:
         """Who leads, as the lease says."""
         return str(self.place.get(LEASES, "tf-operator")["spec"]["holderIdentity"])
 
+    def start(self) -> None:
+        """One more operator; nobody waits for it."""
+        namespace = self.place.namespace
+        name = f"{namespace}-{len(self.started)}"
+        folder = self.folder / name
+        folder.mkdir()
+        real = self.cluster.kubeconfig
+        door = self.stack.enter_context(faulty_door(real, folder)) if self.has_doors else None
+        words = (f"--namespace={namespace}", "--leader-elect", f"--lease-namespace={namespace}")
+        process = operating(known_as(name, door.kubeconfig if door else real, folder), *words, wait="")
+        self.started.append(Operator(name, self.stack.enter_context(process), door))
+
+    def add_standby(self) -> None:
+        """Another operator comes when the one that is there leads."""
+        self.second.wait_for(READY)
+        self.start()
+
 
 @contextmanager
-def pair(cluster: Client, folder: Path) -> Iterator[Pair]:
-    """A pair in a namespace of its own; the audit log knows them as `NAMESPACE-first` and `NAMESPACE-second`."""
+def pair(cluster: Client, folder: Path, *, has_doors: bool = False) -> Iterator[Pair]:
+    """A namespace of its own with its first operator; the standby is to be added."""
     serve_tfjobs(cluster)
     namespace = cluster.namespace()
-    words = (f"--namespace={namespace}", "--leader-elect", f"--lease-namespace={namespace}")
-    names = [known_as(f"{namespace}-{order}", cluster.kubeconfig, folder) for order in ("first", "second")]
-    with (
-        room(cluster.kubeconfig, namespace) as place,
-        operating(names[0], *words) as first,
-        operating(names[1], *words, wait=WAITS) as second,
-    ):
-        yield Pair(place, first, second)
+    with room(cluster.kubeconfig, namespace) as place, ExitStack() as stack:
+        two = Pair(cluster, place, folder, stack, has_doors)
+        two.start()
+        yield two
     cluster.delete_namespace(namespace)
 
 
@@ -73,6 +142,8 @@ def leading(operator: OperatorProcess) -> float:
 
 def test_one_leads_and_the_other_takes_over_at_once_on_sigterm(control_plane: Client, tmp_path: Path) -> None:
     with pair(control_plane, tmp_path) as two:
+        two.add_standby()
+        two.second.wait_for(WAITS)
         first, second, place = two.first, two.second, two.place
         wait_until(lambda: second.ask("/readyz")[0] == 200, 60)
         assert (leading(first), leading(second)) == (1, 0)
@@ -95,55 +166,102 @@ def test_one_leads_and_the_other_takes_over_at_once_on_sigterm(control_plane: Cl
         assert place.uids("before") == uids
 
 
-@pytest.fixture(scope="module")
-def silenced(control_plane: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pair, Pair]]:
-    """Two pairs whose leaders fall silent at the same time: one is killed, one only stopped, with work under way."""
+@dataclass
+class Trial:
+    """A pair whose leader falls silent in one way, with work under way, and what its jobs come to."""
+
+    fault: str
+    two: Pair
+    node: Kubelet
+    history: PodHistory
+    fates: dict[str, str] = field(default_factory=dict)
+    since: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+    """How long nobody led, each time."""
+
+    def give_work(self, jobs: int) -> None:
+        """New jobs; some of their pods are there when it returns, and some perhaps not yet."""
+        self.node.hour = 0
+        self.fates.clear()
+        names = [f"job-{len(self.two.started)}-{number}" for number in range(jobs)]
+        for number, name in enumerate(names):
+            replicas, task, self.fates[name] = SHAPES[number % len(SHAPES)]
+            self.node.expect(name, replicas, task, self.fates[name], (SILENT, LED))
+            self.two.place.create(job(name, policy="ExitCode", **replicas))
+        wait_until(lambda: bool(self.two.place.pods(names[0])), 60)
+
+    def silence(self) -> None:
+        """The leader falls silent, and things happen to its jobs."""
+        self.since = time.time()
+        self.two.started[-2].fall_silent(self.fault)
+        self.node.hour = SILENT
+
+    def await_take_over(self) -> None:
+        """The other one leads in time; at once the first comes back."""
+        two = self.two
+        two.second.wait_for(LEADS)
+        two.started[-2].come_back()
+        self.node.hour = LED
+        self.seconds.append(moment(two.second, LEADS) - self.since)
+        assert self.seconds[-1] < LEASE_SECONDS + RETRY_SECONDS + SLOW, self.fault
+
+    def check(self) -> None:
+        """Every job ends as it should, and the first has ended without another write."""
+        two, fault = self.two, self.fault
+        for name, fate in self.fates.items():
+            two.place.until(name, **end_due(fate))
+            assert_every_pod_is_recorded(two.place, self.history, name)
+        assert two.first.finish() == (-SIGKILL if fault == KILLED else 1), fault
+        assert two.first.said(LOST) == (fault != KILLED)
+        if fault == CUT_OFF:
+            assert moment(two.first, LOST) < moment(two.second, LEADS), "two at a time believed that they lead"
+        assert two.second.process.poll() is None
+        if two.cluster.folder is None:
+            return
+        old, new = (one.name for one in two.started[-2:])
+        writes = list(two.cluster.writes())
+        assert {"leases", "pods", "tfjobs"} <= {one["objectRef"]["resource"] for one in writes_by(old, writes)}
+        late = [f"{one['verb']} {one['requestURI']}" for one in accepted_too_late(old, new, writes)]
+        assert not late, f"{fault}: {late}"
+
+
+@contextmanager
+def trial(fault: str, cluster: Client, folder: Path) -> Iterator[Trial]:
+    """A pair of its own with a kubelet, and a record of its pods."""
+    folder.mkdir()
     with ExitStack() as stack:
-        killed, asleep = (stack.enter_context(pair(control_plane, tmp_path_factory.mktemp("pair"))) for _ in range(2))
-        asleep.place.create(*(job(name, worker=1) for name in NAMES))
-        for name in NAMES:
-            asleep.place.until_pods(name, "worker-0")
-        asleep.first.signal(SIGSTOP)
-        killed.first.end(SIGKILL)
-        killed.since = asleep.since = time.time()
-        yield killed, asleep
+        two = stack.enter_context(pair(cluster, folder, has_doors=fault == CUT_OFF))
+        history = stack.enter_context(pod_history(cluster, two.place.namespace))
+        node = stack.enter_context(kubelet(cluster.kubeconfig, two.place.namespace))
+        yield Trial(fault, two, node, history)
 
 
-NAMES = tuple(f"asleep-{number}" for number in range(5))
-
-
-def test_a_leader_that_is_killed_is_replaced_within_its_lease(silenced: tuple[Pair, Pair]) -> None:
-    two, _ = silenced
-    two.place.create(job("orphan", worker=1))
-    two.second.wait_for(READY)
-    assert moment(two.second, LEADS) - two.since < LEASE_SECONDS + RETRY_SECONDS + SLOW
-    two.place.until_pods("orphan", "worker-0")
-
-
-def test_a_leader_that_slept_past_its_lease_ends_and_writes_nothing_more(
-    control_plane: Client, silenced: tuple[Pair, Pair]
+@pytest.mark.parametrize(
+    ("rounds", "jobs"), [(1, 3), pytest.param(10, 12, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
+)
+def test_a_leader_that_falls_silent_is_replaced_and_writes_nothing_after_the_take_over(
+    control_plane: Client, tmp_path: Path, seed: int, rounds: int, jobs: int
 ) -> None:
-    _, two = silenced
-    for name in NAMES:
-        two.place.runs(f"{name}-worker-0")
-    two.second.wait_for(LEADS)
-    assert moment(two.second, LEADS) - two.since < LEASE_SECONDS + RETRY_SECONDS + SLOW
-    two.first.signal(SIGCONT)  # it finds the pods that began to run meanwhile
-    for name in NAMES:
-        two.place.ends(f"{name}-worker-0")
-        two.place.until(name, "Succeeded")
-    assert two.first.finish() == 1
-    assert two.first.said("the lease is lost")
-    assert two.second.process.poll() is None
-    if control_plane.folder is None:
-        return
-    before, after = (writes_by(control_plane, f"{two.place.namespace}-{order}") for order in ("first", "second"))
-    taken = next(write for write in after if write["objectRef"]["resource"] == "leases")
-    assert before
-    late = [write for write in before if write["requestReceivedTimestamp"] > taken["requestReceivedTimestamp"]]
-    assert not [write for write in late if write["responseStatus"]["code"] < 300]
-
-
-def writes_by(cluster: Client, user: str) -> list[Object]:
-    """What one process wrote, as the audit log knows it."""
-    return [write for write in cluster.writes() if write.get("impersonatedUser", {}).get("username") == user]
+    """Killed, paused beyond its lease, or cut off from the API server, with jobs under way that lose a replica then."""
+    chance = random.Random(seed)
+    with ExitStack() as stack:
+        # The one that is paused comes first: it is to wake up in the very moment of the take-over.
+        trials = [
+            stack.enter_context(trial(fault, control_plane, tmp_path / fault.replace(" ", "-")))
+            for fault in (PAUSED, CUT_OFF, KILLED)
+        ]
+        for _ in range(rounds):
+            for one in trials:
+                one.two.add_standby()
+            for one in trials:
+                one.two.second.wait_for(WAITS)
+                one.give_work(jobs)
+                time.sleep(chance.uniform(0, BUSY_SECONDS))
+                one.silence()
+            for one in trials:
+                one.await_take_over()
+            for one in trials:
+                one.check()
+        for one in trials:
+            told = ", ".join(f"{seconds:.1f}" for seconds in one.seconds)
+            print(f"{one.fault}: another led after {told} s; {len(one.history.lives)} pods, none doubled, none lost")

@@ -25,6 +25,8 @@ from plan.model_mutants import FAULTY_PLANS
 from tfjob.plan import attempts, memory, replicas
 from tfjob.plan.plan import plan
 
+pytestmark = pytest.mark.faults
+
 SEQUENCES = 50
 """Of one seed."""
 BOUNDED = settings(

@@ -1,15 +1,20 @@
-"""TensorFlow for users other than the one who runs the tests."""
+"""TensorFlow for users other than the one who runs the tests, and for the pods of a cluster."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from devcluster.client import Client
 from installed import SYSTEM_PYTHON, open_to_everyone
+from operating import operating
+from room import Room, room
+from served import serve_tfjobs
 from training.examples import EXAMPLES
 
 
@@ -35,3 +40,12 @@ def everyones_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(EXAMPLES, folder)
     open_to_everyone(folder)
     return folder
+
+
+@pytest.fixture
+def team(node_cluster: Client, node_namespace: str) -> Iterator[Room]:
+    """A namespace, and an operator that looks after it."""
+    serve_tfjobs(node_cluster)
+    operator = operating(node_cluster.kubeconfig, f"--namespace={node_namespace}")
+    with operator, room(node_cluster.kubeconfig, node_namespace) as found:
+        yield found

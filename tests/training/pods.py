@@ -1,4 +1,4 @@
-"""Examples as pods of a cluster without a registry: this machine's interpreter and files instead of an image."""
+"""Trainings as pods of a cluster without a registry: this machine's interpreter and files instead of an image."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from installed import Installed
 from room import Room
 from running import Running, wait_until
 from tfjob.kube.resources import PODS
-from training.examples import EXAMPLES, pods_of
+from training.examples import pods_of
 
 Object = dict[str, Any]
 
 
 class Training:
-    """An example at work: an attached `tfjob run --on k8s`, its pods, and what it has written to its claim."""
+    """A training at work: an attached `tfjob run --on k8s`, its pods, and what it has written to its claim."""
 
-    def __init__(self, run: Running, room: Room, name: str, output: Path) -> None:
+    def __init__(self, run: Running, room: Room, name: str, output: Path, client: Client) -> None:
         self.run = run
         self.room = room
         self.name = name
         self.output = output
+        self.client = client
 
     def pod(self, task: str) -> Object:
         """The pod of a task, once its program runs."""
@@ -49,40 +50,50 @@ class Training:
         """Which pods there are, by task."""
         return self.room.uids(self.name)
 
+    def process(self, task: str) -> int:
+        """The process of the program in a pod, as this machine numbers it."""
+        return main_process(self.pod(task))
+
     def kill(self, task: str) -> None:
         """kill -9 of the program in a pod."""
-        os.kill(main_process(self.pod(task)), signal.SIGKILL)
+        os.kill(self.process(task), signal.SIGKILL)
 
     def status(self) -> Object:
         """What the operator has written about the job."""
         return self.room.status(self.name)
 
+    def shown(self) -> str:
+        """What `tfjob status` says about the job."""
+        where = ("--on", "k8s", "-n", self.room.namespace)
+        return self.run.tool.tfjob(self.run.home, "status", self.name, *where).stdout
+
 
 @contextmanager
 def training(
-    documents: list[Object], example: str, client: Client, room: Room, tool: Installed, folder: Path
+    documents: list[Object], program: Path, client: Client, room: Room, tool: Installed, folder: Path
 ) -> Iterator[Training]:
-    """Runs the documents of an example on a cluster."""
+    """Runs documents, a job and its claim, on a cluster; `program` is the folder of the job's program."""
     there = dataclasses.replace(tool, env={**tool.env, "KUBECONFIG": str(client.kubeconfig)})
     manifest = folder / "job.yaml"
-    manifest.write_text(yaml.safe_dump_all(hosted(documents, example)))
+    manifest.write_text(yaml.safe_dump_all(hosted(documents, program)))
     claim = documents[1]["metadata"]["name"]
     with storage_for(client, room.namespace, claim, folder / "output") as output:
         run = Running(there, folder / "home", str(manifest), "--on", "k8s", "-n", room.namespace)
         try:
-            yield Training(run, room, documents[0]["metadata"]["name"], output)
+            yield Training(run, room, documents[0]["metadata"]["name"], output, client)
         finally:
             if run.process.poll() is None:
                 run.process.kill()
                 run.finish()
 
 
-def hosted(documents: list[Object], example: str) -> list[Object]:
-    """The documents of an example with what its image would hold: an interpreter with TensorFlow, and its folder.
+def hosted(documents: list[Object], program: Path) -> list[Object]:
+    """Documents with what the job's image would hold: an interpreter with TensorFlow, the program's folder and its
+    neighbours.
 
     Commands, arguments, volumes and policies stay what they are.
     """
-    host = host_python(EXAMPLES)
+    host = host_python(program.parent)
     path = f"{Path(host.python).parent}:/usr/bin:/bin"
     spec = documents[0]["spec"]
     if "tfImage" in spec:  # of default parameter servers, whose pods need hosted_servers
@@ -93,7 +104,7 @@ def hosted(documents: list[Object], example: str) -> list[Object]:
         container |= {
             "image": host.image,
             "imagePullPolicy": "IfNotPresent",
-            "workingDir": str(EXAMPLES / example),
+            "workingDir": str(program),
             "env": [*container.get("env", ()), {"name": "PATH", "value": path}],
             "volumeMounts": [*container.get("volumeMounts", ()), *host.mounts],
         }

@@ -14,10 +14,8 @@ from devcluster.images import BUSYBOX
 from devcluster.mounts import host_python
 from hosted_servers import hosted_servers
 from installed import Installed
-from operating import operating
-from room import JOB_NAME, Room, job, room, template
-from served import serve_tfjobs
-from training.examples import accuracy, documents_of, shortened
+from room import JOB_NAME, Room, job, template
+from training.examples import EXAMPLES, accuracy, documents_of, shortened
 from training.pods import Training, training
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
@@ -27,22 +25,13 @@ PATIENCE = 300
 
 
 @pytest.fixture
-def team(node_cluster: Client, node_namespace: str) -> Iterator[Room]:
-    """A namespace, and an operator that looks after it."""
-    serve_tfjobs(node_cluster)
-    operator = operating(node_cluster.kubeconfig, f"--namespace={node_namespace}")
-    with operator, room(node_cluster.kubeconfig, node_namespace) as found:
-        yield found
-
-
-@pytest.fixture
 def train(
     tool: Installed, node_cluster: Client, team: Room, tmp_path: Path
 ) -> Iterator[Callable[[list[dict[str, Any]], str], Training]]:
     """Starts the documents of an example on the cluster."""
     with ExitStack() as stack:
         yield lambda documents, example: stack.enter_context(
-            training(documents, example, node_cluster, team, tool, tmp_path)
+            training(documents, EXAMPLES / example, node_cluster, team, tool, tmp_path)
         )
 
 

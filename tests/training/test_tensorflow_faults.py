@@ -13,7 +13,7 @@ from installed import Installed
 from running import Running, status, workload_pid
 from training.examples import EXAMPLES, pods_of, shortened
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
 COLLECTIVE = """
 import tensorflow as tf

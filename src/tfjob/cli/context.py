@@ -116,7 +116,7 @@ def state(*, write: bool) -> Iterator[tuple[Home, Store]]:
             folder.create()
         except OSError as error:
             raise StoreError(
-                f"the state folder {folder.path} cannot be made: {error.strerror}; TFJOB_HOME can name another one"
+                f"the state folder {folder.path} cannot be written: {error.strerror}; TFJOB_HOME can name another one"
             ) from None
     store = open_store(folder.database, write=write)
     try:

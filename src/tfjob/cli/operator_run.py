@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,11 @@ from tfjob.cli.durations import time_span
 
 if TYPE_CHECKING:
     from tfjob.operator.options import Address
+
+
+def _port(number: int) -> Callable[[], str]:
+    """Where a port is served unless the command line says it: on a machine of somebody's, to that machine alone."""
+    return lambda: f"{'' if os.environ.get('KUBERNETES_SERVICE_HOST') else '127.0.0.1'}:{number}"
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
@@ -71,16 +78,16 @@ def _groups(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str
 )
 @click.option(
     "--metrics-bind-address",
-    default=":8080",
-    show_default=True,
+    default=_port(8080),
+    show_default="127.0.0.1:8080; in a pod :8080",
     metavar="ADDRESS",
     callback=_address,
     help="Where /metrics is served; 0 for nowhere.",
 )
 @click.option(
     "--health-probe-bind-address",
-    default=":8081",
-    show_default=True,
+    default=_port(8081),
+    show_default="127.0.0.1:8081; in a pod :8081",
     metavar="ADDRESS",
     callback=_address,
     help="Where /healthz and /readyz are served; 0 for nowhere.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence, Set
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -88,12 +89,17 @@ class KubeCluster:
             for kind, store in self.jobs.items()
         ]
         for kind, resource in watched.items():
-            self.reflectors.append(Reflector(client, resource, DECODERS[kind], self._stores[kind], namespace, OURS))
+            self.reflectors.append(self._following(kind, resource, namespace, OURS))
         if pod_groups is not None:
-            decode = DECODERS["PodGroup"]
-            self.reflectors.append(Reflector(client, pod_groups, decode, self._stores["PodGroup"], namespace))
+            self.reflectors.append(self._following("PodGroup", pod_groups, namespace))
         if watch_nodes:
             self.reflectors.append(Reflector(client, NODES, decode_node, self.nodes))
+
+    def _following(self, kind: str, resource: Resource, namespace: str, selector: str = "") -> Reflector[Any]:
+        listed = partial(self._listed, kind)
+        return Reflector(
+            self.client, resource, DECODERS[kind], self._stores[kind], namespace, selector, on_listed=listed
+        )
 
     async def follow(self) -> None:
         """Keeps the caches up to date until cancelled."""
@@ -299,16 +305,22 @@ class KubeCluster:
         if key not in self._soon and key not in self._changed:
             self._soon[key] = asyncio.get_running_loop().call_later(START_SECONDS, self._touch, key)
 
+    def _listed(self, kind: str, version: str) -> None:
+        """Looks again at jobs whose children went while nobody watched."""
+        self._touch_owners(set(self._writes.missed(kind, version)))
+
     async def _sweep(self) -> None:
         """Looks again at jobs whose children never showed."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            owners = set(self._writes.expired())
-            if owners:
-                for store in self.jobs.values():
-                    for job in store.all():
-                        if job.metadata.uid in owners:
-                            self._touch(job.key)
+            self._touch_owners(set(self._writes.expired()))
+
+    def _touch_owners(self, owners: Set[str]) -> None:
+        if owners:
+            for store in self.jobs.values():
+                for job in store.all():
+                    if job.metadata.uid in owners:
+                        self._touch(job.key)
 
     # --- by kind ------------------------------------------------------------------------------------------------
 

@@ -103,6 +103,11 @@ def _cluster(config: Kubeconfig, name: str, context: Context) -> Cluster:
     url = urlsplit(cluster.server)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(f"cluster {context.cluster}: server {cluster.server!r} is no http:// or https:// address")
+    if "@" in url.netloc:  # it would be in every message that names the server
+        raise ConfigError(
+            f"cluster {context.cluster}: server holds a user or a password, which no API server takes there",
+            "Write them as username and password of the kubeconfig's user.",
+        )
     return cluster
 
 

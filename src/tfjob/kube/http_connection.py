@@ -7,6 +7,8 @@ for: a library that knows all of HTTP costs a quarter of a second to import and 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncGenerator
 from typing import cast
 
@@ -14,6 +16,9 @@ from tfjob.kube.http_answer import Answer
 
 BUFFER_LIMIT = 2 * 1024 * 1024
 """Bytes of a stream that nobody has taken yet; beyond that the sender is made to wait."""
+
+
+_AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class Broken(ConnectionError):
@@ -121,6 +126,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
         self._transport = cast(asyncio.Transport, transport)
+        # When this process ends, what the kernel could not deliver yet ends too: an operator that is cut off loses its
+        # lease, and a write of it must not arrive when another one leads.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""

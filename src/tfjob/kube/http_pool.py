@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,9 @@ from tfjob.kube.http_connection import Broken, Connection
 CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 75.0
 """An API server closes a connection after 90 idle seconds; a request must not meet that."""
+DEAD_SECONDS = 30
+"""How long the other end may leave unanswered what the kernel sends it, be it a request or a probe on a quiet line."""
+PROBES = 3
 
 
 class Pool:
@@ -105,9 +109,10 @@ class Pool:
         async with asyncio.timeout(CONNECT_SECONDS):
             if self._proxy:
                 return await self._tunnel()
-            _, connection = await asyncio.get_running_loop().create_connection(
+            transport, connection = await asyncio.get_running_loop().create_connection(
                 Connection, self._host, self._port, ssl=self._context, server_hostname=self._server_name
             )
+            _probe(transport)
             return connection
 
     async def _tunnel(self) -> Connection:
@@ -118,6 +123,7 @@ class Pool:
         _, outer = await loop.create_connection(
             Connection, proxy.hostname or "", proxy.port or (443 if secure else 80), ssl=secure
         )
+        _probe(outer.transport)
         target = f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
         who = ""
         if proxy.username:
@@ -138,3 +144,14 @@ class Pool:
             outer.abort()
             raise
         return inner
+
+
+def _probe(transport: asyncio.BaseTransport) -> None:
+    """Has the kernel notice a machine or a network that is gone: a log that is quiet for hours may be read."""
+    connected = transport.get_extra_info("socket")
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    every = max(1, DEAD_SECONDS // (PROBES + 1))
+    settings = {"KEEPIDLE": every, "KEEPINTVL": every, "KEEPCNT": PROBES, "USER_TIMEOUT": 1000 * DEAD_SECONDS}
+    for name, value in settings.items():
+        if (option := getattr(socket, f"TCP_{name}", None)) is not None:  # Linux has them all, others some
+            connected.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -92,6 +92,17 @@ class OwnWrites:
             ]
         return shown
 
+    def missed(self, kind: str, version: str) -> Iterator[str]:
+        """A list of a kind was taken, and all that it shows was `seen`: what was made before it, and is not there, went
+        while nobody watched. Yields the jobs that must be looked at again."""
+        for owner in list(self._created):
+            made = [child.metadata for _, child in self._created[owner].values() if child.kind == kind]
+            gone = [one.uid for one in made if _precedes(one.resource_version, version)]
+            for uid in gone:
+                self._drop(owner, uid)
+            if gone:
+                yield owner
+
     def expired(self) -> Iterator[str]:
         """Gives up on echoes that never came; yields the jobs that must be looked at again."""
         limit = self._clock() - ECHO_SECONDS
@@ -117,6 +128,11 @@ class OwnWrites:
 
 
 def _is_older(one: CachedJob, other: CachedJob) -> bool:
-    """Whether a version of an object precedes another; versions grow with every write of it."""
-    first, second = one.metadata.resource_version, other.metadata.resource_version
-    return one.metadata.uid == other.metadata.uid and first.isdigit() and second.isdigit() and int(first) < int(second)
+    """Whether a version of an object precedes another."""
+    same = one.metadata.uid == other.metadata.uid
+    return same and _precedes(one.metadata.resource_version, other.metadata.resource_version)
+
+
+def _precedes(one: str, other: str) -> bool:
+    """Whether a version is known to come before another; they grow with every write of a kind."""
+    return one.isdigit() and other.isdigit() and int(one) < int(other)

@@ -34,6 +34,8 @@ SHORT_SECONDS = 1.0
 
 With events it is none: an API server under load closes watches that it cannot serve fast enough.
 """
+PACE_SECONDS = 0.25
+"""Between two watches, however much the first one told: to begin one costs an API server more than an event."""
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ class Reflector(Generic[T]):
 
     `decode` may keep no `msgspec.Raw` of what it is given: that would hold the whole answer in memory. An object that
     it cannot decode goes to `on_undecodable`, and the store keeps what it knew of it.
+    `on_listed` is told the version of each list when the store holds it.
     `restarts` counts the ends of watches by reason, `last_event_age` is the time since anything was heard, `idle` the
     time since anything was tried or heard.
     """
@@ -75,12 +78,14 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         on_undecodable: Callable[[bytes, Exception], None] | None = None,
+        on_listed: Callable[[str], None] | None = None,
     ) -> None:
         self.resource = resource
         self.store = store
         self.synced = asyncio.Event()
         self.restarts: dict[str, int] = {}
         self.on_undecodable = on_undecodable
+        self.on_listed = on_listed
         self._client = client
         self._decode = decode
         self._namespace = namespace
@@ -109,6 +114,7 @@ class Reflector(Generic[T]):
             self.restarts[reason] = self.restarts.get(reason, 0) + 1
             went_on = bool(self._version and self._events)
             if trouble is None and (went_on or time.monotonic() - began >= SHORT_SECONDS):
+                await asyncio.sleep(began + PACE_SECONDS - time.monotonic())
                 continue
             wait = max(backoff.delay(), trouble.retry_after if isinstance(trouble, ApiError) else 0.0)
             logger.log(
@@ -174,6 +180,8 @@ class Reflector(Generic[T]):
                 break
         self.store.replace(items, undecodable)
         self._version = page.metadata.resource_version
+        if self.on_listed is not None:
+            self.on_listed(self._version)
         self.synced.set()
 
     async def _watch(self) -> None:

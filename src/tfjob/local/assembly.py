@@ -46,7 +46,8 @@ class Machine:
 class Assembled:
     """A pod ready to be launched; `notes` are what its user should know, such as a claim made just now.
 
-    `spec` is kept on disk and holds nothing of a Secret; `shown_env` is what the manifest declares, without it too.
+    `spec` is kept on disk and holds nothing of a Secret, unless a folder is called by one (subPathExpr); `shown_env` is
+    what the manifest declares, without it too.
     """
 
     spec: pod_spec.PodSpec
@@ -80,7 +81,7 @@ def assemble(
     context = volume_context(pod, machine, folder)
     resolved = volumes.resolve(
         context,
-        {name: value.declared for name, value in variables.items()},
+        {name: _shown(value) if dry_run else value.declared for name, value in variables.items()},
         {name: runtime.folders for name, runtime in runtimes.items()},
     )
     fresh = [] if dry_run else volumes.prepare(resolved, context, now)

@@ -40,6 +40,7 @@ class Plan:
         uid: str,
         hostname: str,
         argv: list[str],
+        shown_argv: list[str],
         env: dict[str, str],
         cwd: str,
         namespaces: bool,
@@ -53,6 +54,7 @@ class Plan:
         self.uid = uid
         self.hostname = hostname
         self.argv = argv
+        self.shown_argv = shown_argv  # as people may see it: without what a Secret holds
         self.env = env
         self.cwd = cwd or "/"
         self.namespaces = namespaces
@@ -347,15 +349,15 @@ def _restore_signals() -> None:
 
 
 def _exec(plan: Plan) -> NoReturn:
-    program = plan.argv[0]
+    program, shown = plan.argv[0], plan.shown_argv[0]
     try:
         os.execvpe(program, plan.argv, {**plan.env, processes.MARK: plan.uid})  # noqa: S606 -- the product
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         if not missing:
-            raise _StartError(126, f'exec "{program}": {error.strerror}') from error
+            raise _StartError(126, f'exec "{shown}": {error.strerror}') from error
         if "/" not in program:
-            raise _StartError(127, f'exec "{program}": not found in PATH={plan.env.get("PATH", "")}') from error
+            raise _StartError(127, f'exec "{shown}": not found in PATH={plan.env.get("PATH", "")}') from error
         if os.path.exists(program):
-            raise _StartError(127, f'exec "{program}": its interpreter (first line) does not exist') from error
-        raise _StartError(127, f'exec "{program}": {error.strerror}') from error
+            raise _StartError(127, f'exec "{shown}": its interpreter (first line) does not exist') from error
+        raise _StartError(127, f'exec "{shown}": {error.strerror}') from error

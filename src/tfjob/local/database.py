@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from tfjob.local import addresses
 
 SCHEMA = 1
 BUSY_SECONDS = 10.0
+LEAST_BYTES = 64 * 1024
+"""What the journal and its shared memory need to begin with."""
 
 TABLES = """
 create table counter (version integer not null);
@@ -51,7 +54,7 @@ def connect(path: Path, *, write: bool) -> tuple[sqlite3.Connection, bool]:
         try:
             return _open_writable(path), True
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"{path}: {error}; TFJOB_HOME can name another folder") from None
+            raise StoreError(f"{path}: {_reason(path, error)}; TFJOB_HOME can name another folder") from None
     if not path.exists():
         return _open_empty(), False
     try:
@@ -73,6 +76,12 @@ def _open_writable(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _reason(path: Path, error: Exception) -> str:
+    """What is wrong; sqlite calls a full disk an I/O error where its journal finds no room."""
+    left = os.statvfs(path.parent)
+    return "the disk is full" if left.f_bavail * left.f_frsize < LEAST_BYTES else str(error)
+
+
 def _open_empty() -> sqlite3.Connection:
     """A state in which nothing ever happened: looking at it must leave nothing on the disk."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -86,7 +95,9 @@ def _open_readable(path: Path) -> sqlite3.Connection:
     for options in ("mode=ro", "mode=ro&immutable=1"):
         connection = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            _check_schema(connection, path)
+            if _check_schema(connection, path) == 0:
+                connection.close()
+                return _open_empty()  # whoever made it found no room for the tables
             connection.execute("select 1 from jobs limit 1")
         except sqlite3.Error as error:
             connection.close()

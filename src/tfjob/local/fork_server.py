@@ -36,11 +36,12 @@ def main() -> None:
     """Serve the folder in argv[1], under the lock argv[2]; argv[3] is the other end of its first standard output.
 
     Its standard output was born as a pipe, as a replica's is, so that Python's own files are the same; what is
-    written there from now on goes to a log.
+    written there from now on goes to a log. argv[4] is a connection with the tool that started it.
     """
-    folder, lock, spare = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    folder, lock, spare, starter = sys.argv[1], *map(int, sys.argv[2:5])
     settings = pod_files.read_json(f"{folder}/settings.json")
-    os.set_inheritable(lock, False)
+    for fd in (lock, starter):
+        os.set_inheritable(fd, False)
     if os.fork():
         os._exit(0)  # whoever started us has nobody to wait for
     log = os.open(f"{folder}/log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -52,7 +53,7 @@ def main() -> None:
         del sys.path[0]  # the place of a script's folder, which each fork fills itself
     try:
         imported = _import_tensorflow(settings)
-        server = _Server(folder, imported, settings["idle"])
+        server = _Server(folder, imported, settings["idle"], starter)
     except Unfit as error:
         pod_files.write_json(f"{folder}/state.json", {"unfit": str(error)})
         os._exit(1)
@@ -111,12 +112,13 @@ def _open_files() -> set[str]:
 class _Server:
     """Answers on a socket in its folder; every message is one packet of JSON."""
 
-    def __init__(self, folder: str, imported: warm_program.Imported, idle: float) -> None:
+    def __init__(self, folder: str, imported: warm_program.Imported, idle: float, starter: int) -> None:
         self._folder = folder
         self._imported = imported
         self._idle = idle
         self._socket = f"{folder}/socket"
-        self._clients: dict[int, socket.socket] = {}
+        self._starter = starter
+        self._clients = {starter: socket.socket(fileno=starter)}
         self._forked = 0
         self._quiet_since = time.monotonic()
         self._poll = select.poll()
@@ -128,6 +130,7 @@ class _Server:
         self._identity = identity(self._socket)
         self._listener.listen(64)
         self._poll.register(self._listener, select.POLLIN)
+        self._poll.register(starter, select.POLLIN)  # which hears of its death too, should it never ask
         self._tell()
 
     def serve(self) -> str:
@@ -190,6 +193,7 @@ class _Server:
     def _farewell(self, client: socket.socket, *, in_order: bool) -> None:
         self._poll.unregister(client)
         del self._clients[client.fileno()]
+        self._starter = -1 if client.fileno() == self._starter else self._starter
         client.close()
         self._quiet_since = time.monotonic()
         if not in_order and not self._clients:
@@ -209,7 +213,7 @@ class _Server:
             "python": sys.executable,
             "tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", "")),
             "forked": self._forked,
-            "users": len(self._clients),
+            "users": len(self._clients.keys() - {self._starter}),
             "idleSince": 0.0 if self._clients else time.time(),
             "idle": self._idle,
         }

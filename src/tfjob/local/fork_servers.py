@@ -67,6 +67,7 @@ class ForkServer:
         self._folders = home.fork_servers
         self.folder = self._folders / _key(program, env)
         self._connection: socket.socket | None = None
+        self._born_with: socket.socket | None = None  # by which one that we started knows that we live
         self._started = False
         self._deadline = 0.0  # when it must be up, once it was started or seen to start
 
@@ -74,6 +75,14 @@ class ForkServer:
         """Whether it can be asked now; starts it if there is none. Raises NotWarm if there will be none."""
         if self._connection is not None or self._connect():
             return True
+        try:
+            self._see_that_it_comes()
+        except NotWarm:
+            self.close()
+            raise
+        return False
+
+    def _see_that_it_comes(self) -> None:
         try:
             if not pod_files.is_locked(str(self.folder / "lock")):
                 if self._started:
@@ -84,7 +93,6 @@ class ForkServer:
         self._deadline = self._deadline or time.monotonic() + START_SECONDS
         if time.monotonic() > self._deadline:
             raise NotWarm(f"its fork server was not ready in {START_SECONDS:g} s")
-        return False
 
     def launch(self, pod_dir: Path, secrets: bytes) -> None:
         """As supervisor.launch, by a fork; raises NotWarm when nothing was started."""
@@ -123,13 +131,9 @@ class ForkServer:
 
     def close(self) -> None:
         """Let it go in order: it stays for a while, for the next run."""
-        if self._connection is not None:
-            try:
-                self._connection.send(b'{"bye": true}')
-            except OSError:
-                pass  # it has ended before us
-            self._connection.close()
-            self._connection = None
+        _part(self._connection)
+        _part(self._born_with)
+        self._connection = self._born_with = None
 
     def _connect(self) -> bool:
         try:
@@ -143,6 +147,8 @@ class ForkServer:
             self._connection = connection
             if "pid" in self._hear():
                 self._started, self._deadline = False, 0.0  # should it end, another one may be started
+                _part(self._born_with)
+                self._born_with = None
                 return True
         except OSError:
             pass
@@ -168,16 +174,18 @@ class ForkServer:
         pod_files.remove(str(self.folder / "state.json"))
         write_whole(self.folder / "settings.json", json.dumps(self._settings()).encode())
         spare, output = os.pipe()
+        self._born_with, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        inherited = [lock, spare, theirs.fileno()]
         try:
             started = subprocess.run(
-                [self._program, "-c", _text(), str(self.folder), str(lock), str(spare), process_title.ROOM],
+                [self._program, "-c", _text(), str(self.folder), *map(str, inherited), process_title.ROOM],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env={**self._env, processes.MARK: process_title.BLANK_MARK},
                 cwd="/",
                 start_new_session=True,
-                pass_fds=[lock, spare],
+                pass_fds=inherited,
                 timeout=START_SECONDS,
                 check=False,
             )
@@ -187,6 +195,7 @@ class ForkServer:
         except subprocess.TimeoutExpired:
             raise NotWarm(f"{self._program} did not start in {START_SECONDS:g} s") from None
         finally:
+            theirs.close()
             for fd in (lock, spare, output):
                 os.close(fd)
 
@@ -215,6 +224,16 @@ def running(folders: Path) -> list[State]:
     """What the fork servers say that are up: those that hold their lock."""
     found = sorted(folders.iterdir()) if folders.is_dir() else []
     return [_state(folder) for folder in found if pod_files.is_locked(str(folder / "lock"))]
+
+
+def _part(connection: socket.socket | None) -> None:
+    """Say that a connection ends in order, and end it."""
+    if connection is not None:
+        try:
+            connection.send(b'{"bye": true}')
+        except OSError:
+            pass  # it has ended before us
+        connection.close()
 
 
 def _text() -> str:

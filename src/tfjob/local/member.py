@@ -198,7 +198,8 @@ class Member:
             plan = container.Plan(
                 uid=pod.spec["uid"],
                 hostname=pod.spec["hostname"],
-                argv=spec["argv"],
+                argv=pod.words(spec),
+                shown_argv=spec["argv"],
                 env=pod.environment(self.name),
                 cwd=spec["cwd"],
                 namespaces=pod.full,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from .pod_spec import PodSpec, PodStatusFile, Secrets
+    from .pod_spec import ContainerSpec, PodSpec, PodStatusFile, Secrets
 
 _SHM = "/dev/shm"  # noqa: S108 -- not ours to write: we cover it
 _TICK = 0.25  # seconds between looks at the memory, and at the lifeline where nobody tells of its end
@@ -80,8 +80,6 @@ def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets, forked: bool) -> N
         os._exit(0)
     identity = _identity(int(os.readlink("/proc/self")) if spec["level"] == "full" else os.getpid())
     try:
-        for one in (*spec["initContainers"], *spec["containers"]):
-            one["argv"] = secrets.get("argv", {}).get(one["name"], one["argv"])
         pod = PodProcess(pod_dir, spec, secrets, forked=forked)
         pod.prepare()
         pod_files.write_json(f"{pod_dir}/supervisor.json", identity)  # from now on we may be told to stop
@@ -198,6 +196,10 @@ class PodProcess:
     def environment(self, container: str) -> dict[str, str]:
         """The complete environment of a container."""
         return self._secrets["env"].get(container, {})
+
+    def words(self, container: ContainerSpec) -> list[str]:
+        """The command of a container with what it names of a Secret."""
+        return self._secrets.get("argv", {}).get(container["name"], container["argv"])
 
     # The loop
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ from tfjob.local.home import Home, boot_id, write_whole
 from tfjob.local.images import chosen_interpreter
 from tfjob.local.network import Network
 from tfjob.local.options import Options
-from tfjob.local.provenance import provenance
+from tfjob.local.provenance import PROVENANCE_FILE, Provenance, provenance
 from tfjob.local.refusal import Refusal
 from tfjob.local.run_removal import end_leftovers, remove
 from tfjob.local.runs import is_expired
@@ -59,20 +61,36 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
         end_leftovers(store, last)
         store.retire(last.job.metadata.uid)
     keep_objects(home, store, submission.objects, job.metadata.namespace)
+    origin = _origin(submission.options)
+    made: list[Path] = []
     locks: list[int] = []
 
     def make_folder(number: int) -> Path:
-        # Before the row is there for others to see: a run without a driver would look cut off.
+        # Before the row is there for others to see: a run without a driver would look cut off, and one without this
+        # record, should we be killed now, could not be driven by anybody.
         folder = home.run_folder(key.namespace, key.name, number)
         folder.mkdir(mode=0o700, parents=True)
+        made.append(folder)
         lock = take_right(folder)
         if lock is not None:
             locks.append(lock)
+        write_whole(folder / "manifest.yaml", submission.manifest)
+        write_whole(folder / PROVENANCE_FILE, msgspec.json.format(msgspec.json.encode(origin)))
+        submission.options.save(folder)
         return folder
 
-    run = store.add_run(job, attached=attached, boot=boot_id(), folder=make_folder, above=_highest_number(home, key))
     try:
-        _write_record(run, submission)
+        run = store.add_run(
+            job, attached=attached, boot=boot_id(), folder=make_folder, above=_highest_number(home, key)
+        )
+    except BaseException:
+        for lock in locks:
+            os.close(lock)
+        for folder in made:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    try:
+        write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.job)))
         _reserve_addresses(store, run, submission.options)
     except BaseException:
         remove(store, run)
@@ -80,14 +98,10 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
     return Started(run, locks[0])
 
 
-def _write_record(run: Run, submission: Submission) -> None:
-    write_whole(run.folder / "manifest.yaml", submission.manifest)
-    write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.job)))
-    submission.options.save(run.folder)
-    project = Path(submission.options.project)
-    python = Path(submission.options.python) if submission.options.python else None
-    origin = provenance(project, chosen_interpreter(python, project))
-    write_whole(run.folder / "provenance.json", msgspec.json.format(msgspec.json.encode(origin)))
+def _origin(options: Options) -> Provenance:
+    project = Path(options.project)
+    python = Path(options.python) if options.python else None
+    return provenance(project, chosen_interpreter(python, project))
 
 
 def _highest_number(home: Home, key: Key) -> int:

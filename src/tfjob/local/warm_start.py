@@ -44,12 +44,12 @@ class WarmStart:
         Nothing was started if that is cold, or None because its fork server is not up yet.
         """
         container = ready.spec["containers"][0]
-        argv = ready.secrets.get("argv", {}).get(container["name"], container["argv"])
-        start = self._facts(ready, container, argv)
+        start = self._facts(ready, container)
         text = _text(start, container)
         if not self.asked and not text.imports_tensorflow:
             return ""
         try:
+            _refuse_hidden(start, ready.secrets.get("argv", {}).get(container["name"], start.argv))
             server = self._server(start, container, text)
             if server is None:
                 return None
@@ -98,8 +98,9 @@ class WarmStart:
             self._refused[key] = str(error)
             raise
 
-    def _facts(self, ready: Assembled, container: ContainerSpec, argv: list[str]) -> Start:
+    def _facts(self, ready: Assembled, container: ContainerSpec) -> Start:
         env = ready.secrets["env"][container["name"]]
+        argv = container["argv"]  # as people may see it: the reason for a cold start names words of it
         return Start(
             argv=argv,
             env=env,
@@ -118,6 +119,13 @@ class WarmStart:
 def how(pod: Pod) -> str:
     """How a pod was started, for people; empty if it is cold and nobody would ask."""
     return pod.metadata.annotations.get(HOW, "")
+
+
+def _refuse_hidden(start: Start, argv: list[str]) -> None:
+    """Raises NotWarm if what `argv` runs is not what people may see of it."""
+    named = warm.program(start)
+    if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
+        raise NotWarm("a Secret says what to run")
 
 
 def _text(start: Start, container: ContainerSpec) -> ProgramText:

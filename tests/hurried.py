@@ -1,0 +1,21 @@
+"""The tool with fast clocks, `python hurried.py operator run`: what it notices in minutes it notices in seconds."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tfjob.__main__ import main
+from tfjob.kube import client, http_pool, reflector
+from tfjob.kube.backoff import Backoff
+
+IDLE_SECONDS = 3.0
+DEAD_SECONDS = 2
+BOOKMARK_SECONDS = 1.0
+"""As often as a server must give a sign of life then."""
+
+if __name__ == "__main__":
+    reflector.IDLE_SECONDS = IDLE_SECONDS
+    client.REQUEST_SECONDS = IDLE_SECONDS
+    http_pool.DEAD_SECONDS = DEAD_SECONDS
+    reflector.Backoff = partial(Backoff, last=IDLE_SECONDS)  # type: ignore[attr-defined,assignment]
+    main()

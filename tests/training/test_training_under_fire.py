@@ -1,0 +1,246 @@
+"""Collective and parameter server trainings on this machine under every kind of incident; steps are counted.
+
+The short form has one case; the long form is the whole table:
+
+    pytest --long tests/training/test_training_under_fire.py -s --seed 1
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from installed import Installed
+from running import Running, processes_of, status, wait_until, workload_pid
+from training.fire import (
+    COLLECTIVE,
+    FROZEN,
+    JOB,
+    KILLED,
+    OUT_OF_MEMORY,
+    PAUSED,
+    SERVERS,
+    STEPS,
+    TASKS,
+    TERMINATED,
+    TOO_HUNGRY,
+    Fire,
+    Incident,
+    documents,
+)
+
+pytestmark = [pytest.mark.faults, pytest.mark.tensorflow, pytest.mark.timeout(400)]
+long = pytest.mark.long
+
+Object = dict[str, Any]
+Start = Callable[..., Fire]
+MEMORY = "1Gi"
+
+
+class Here:
+    """A training of this machine."""
+
+    def __init__(self, tool: Installed, home: Path, manifest: Path, *options: str) -> None:
+        self.tool = tool
+        self.home = home
+        self.run = Running(tool, home, str(manifest), *options)
+
+    def process(self, task: str) -> int:
+        return workload_pid(self.home, f"{JOB}-{task}")
+
+    def status(self) -> Object:
+        found: Object = status(self.tool, self.home, JOB)["status"]  # type: ignore[assignment]
+        return found
+
+    def shown(self) -> str:
+        return self.tool.tfjob(self.home, "status", JOB).stdout
+
+
+@pytest.fixture
+def start(tool: Installed, tmp_path: Path, seed: int, request: pytest.FixtureRequest) -> Iterator[Start]:
+    """Starts a training of a shape; the moment of its incident follows from the seed and the case."""
+    chance = random.Random(f"{seed} {request.node.name}")
+    home, folder = tmp_path / "home", tmp_path / "fire"
+
+    with ExitStack() as stack:
+
+        def begin(shape: str, *options: str, run: tuple[str, ...] = (), **more: Any) -> Fire:
+            manifest = tmp_path / "job.yaml"
+            manifest.write_text(yaml.safe_dump_all(documents(shape, folder, *options, **more)))
+            here = Here(tool, home, manifest, *run)
+            stack.callback(end, here.run)
+            return Fire(here, folder, chance)
+
+        yield begin
+    wait_until(lambda: processes_of(home) == [], 10, lambda: f"{processes_of(home)} still run")
+
+
+def end(run: Running) -> None:
+    """Ends a run that a failed test leaves."""
+    if run.process.poll() is None:
+        run.process.kill()
+        run.finish()
+
+
+INCIDENTS = {KILLED: (long,), TERMINATED: (long,), OUT_OF_MEMORY: (long, pytest.mark.root)}
+SHORT = (COLLECTIVE, "worker-0", TERMINATED)
+
+
+@pytest.mark.parametrize(
+    ("shape", "task", "incident"),
+    [
+        pytest.param(
+            *task, incident, marks=() if (*task, incident) == SHORT else marks, id=f"{task[0]}-{task[1]}-{incident}"
+        )
+        for task in TASKS
+        for incident, marks in INCIDENTS.items()
+    ],
+)
+def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
+    start: Start, shape: str, task: str, incident: Incident
+) -> None:
+    """It is one restart, and the task that was struck is its cause."""
+    fire = start(shape, memory=MEMORY if incident is OUT_OF_MEMORY else "")
+    fire.strike(incident, task)
+    status = fire.finish()
+    assert (status["state"], status["restarts"]) == ("Succeeded", 1)
+    cause = status["lastRestart"]["cause"]
+    assert (cause["replica"], cause["exitCode"]) == (task, incident.exit_code)
+    assert incident.reason in (cause["reason"], "")
+    # The coordinator hands a step out again if its worker is lost, also one whose update has just arrived.
+    assert fire.updates() in ((STEPS,) if shape == COLLECTIVE else (STEPS, STEPS + 1))
+
+
+@long
+@pytest.mark.parametrize(
+    ("shape", "task"), [(COLLECTIVE, "chief-0"), (COLLECTIVE, "worker-0"), (SERVERS, "worker-1"), (SERVERS, "ps-0")]
+)
+def test_a_task_that_is_paused_for_a_moment_costs_nothing_but_time(start: Start, shape: str, task: str) -> None:
+    fire = start(shape)
+    fire.strike(PAUSED, task)
+    status = fire.finish()
+    assert status.get("restarts", 0) == 0
+    assert len(fire.steps()) == STEPS
+
+
+@long
+def test_a_sigterm_that_tensorflow_swallows_changes_nothing(start: Start) -> None:
+    """Its own handler takes a note of it; the worker trains on, and so does the job."""
+    fire = start(COLLECTIVE, "--swallow-sigterm")
+    fire.strike(TERMINATED, "worker-0")
+    status = fire.finish()
+    assert status.get("restarts", 0) == 0
+    assert len(fire.steps()) == STEPS
+
+
+@long
+def test_peers_that_give_up_on_a_stopped_worker_by_a_signals_code_start_again_with_it(start: Start) -> None:
+    """A chief that exits with 128 or more asks for another try: the stopped worker is killed and everybody resumes."""
+    fire = start(COLLECTIVE, "--when-a-peer-is-lost", "138")
+    fire.strike(FROZEN, "worker-0")
+    status = fire.finish()
+    assert status["restarts"] == 1
+    assert status["lastRestart"]["cause"]["exitCode"] == 138
+
+
+@long
+def test_peers_that_give_up_on_a_stopped_worker_by_exit_1_fail_the_job(start: Start) -> None:
+    """The worker shows no sign of an end, so the chief's word counts: what it said of its peer is in the verdict."""
+    fire = start(COLLECTIVE)
+    fire.strike(FROZEN, "worker-0")
+    failure = fire.fail()
+    assert (failure["jobReason"], failure["replica"], failure["exitCode"]) == ("ReplicaFailed", "chief-0", 1)
+    assert "a peer is gone" in failure["lastLines"][-1]
+
+
+@long
+def test_a_stopped_worker_of_parameter_servers_is_waited_for_until_the_deadline(start: Start) -> None:
+    """TensorFlow's coordinator waits for ever for the step that it has handed out; activeDeadlineSeconds ends that."""
+    fire = start(SERVERS, run_policy={"activeDeadlineSeconds": 60})
+    fire.strike(FROZEN, "worker-1")
+    assert fire.place.run.finish() == 1
+    status = fire.place.status()
+    print(fire.place.shown())
+    assert (status["state"], status["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+@long
+@pytest.mark.root
+@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
+def test_a_task_that_takes_too_much_memory_each_time_fails_the_job(start: Start, shape: str, task: str) -> None:
+    """The verdict has its peak and the limit to raise."""
+    fire = start(shape, memory=MEMORY)
+    fire.strike(TOO_HUNGRY, task)
+    failure = fire.fail()
+    assert (failure["jobReason"], failure["replica"], failure["exitCode"]) == ("OOMKilled", task, 137)
+    assert "limit 1Gi" in failure["message"]
+
+
+@long
+@pytest.mark.root
+@pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
+def test_a_full_disk_fails_the_job_and_the_next_run_goes_on_from_the_last_whole_checkpoint(
+    start: Start, tmp_path: Path, shape: str
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        fire = start(shape, run=("--volume", f"tfjob-data={disk}"))
+        filler = disk / "filler"
+        fire.strike(Incident("finds the disk full", lambda *_: fill(filler)), "chief-0")
+        failure = fire.fail()
+        assert failure["exitCode"] == 1
+        assert any("No space left on device" in line for line in failure["lastLines"])
+        filler.unlink()
+        again = start(shape, run=("--volume", f"tfjob-data={disk}"))
+        again.incidents = fire.incidents
+        again.finish()
+
+
+@long
+@pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
+def test_a_port_that_another_program_has_is_replaced(start: Start, shape: str) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as other:
+        port = other.getsockname()[1]
+        fire = start(shape, port=port)
+        status = fire.finish()
+    assert status.get("restarts", 0) == 0
+    assert any(f"port {port} is taken" in line for line in fire.place.run.lines)
+    assert len(fire.steps()) == STEPS
+
+
+@long
+@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
+def test_a_port_that_a_replica_itself_has_in_use_fails_the_job(start: Start, shape: str, task: str) -> None:
+    """Its peers wait for it without a word; the verdict is TensorFlow's, of the replica that could not serve."""
+    fire = start(shape, "--occupy", task)
+    failure = fire.fail()
+    assert (failure["replica"], failure["exitCode"]) == (task, 1)
+    assert any("Could not start gRPC server" in line for line in failure["lastLines"])
+
+
+@contextmanager
+def small_disk(folder: Path, size: str = "2m") -> Iterator[Path]:
+    """A disk with room for a few checkpoints."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(file: Path) -> None:
+    """Takes all room that a disk has."""
+    with file.open("wb", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(bytes(65536))
+        except OSError:
+            pass
