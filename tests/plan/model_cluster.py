@@ -74,7 +74,7 @@ class ModelCluster:
         before, known = self.job.status, dict(self.refusals)
         self.again_at = outcome.again_at
         status = _through_json(outcome.status)
-        self.judge.write(self.job, status, seen.pods)
+        self.judge.write(self.job, status, seen.pods, self.lost_nodes)
         self.job = replace(self.job, status=status)
         wanted = {_name(action) for action in outcome.actions}
         self.refusals = {name: refusal for name, refusal in self.refusals.items() if name in wanted}
@@ -193,7 +193,7 @@ class ModelCluster:
     def _delete(self, name: str, uid: str) -> None:
         pod = self.pods.get(name)
         if pod is not None and pod.metadata.uid == uid:
-            self.judge.deletion(self.job, pod, self.lost_nodes)
+            self.judge.deletion(self.job, pod)
             self.someone_deletes(name)
 
     # --- the kubelets and the scheduler -------------------------------------------------------------------------
