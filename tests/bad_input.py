@@ -126,7 +126,7 @@ def huge(value: Any = None) -> bytes:
     """A manifest, a sound one unless another is given, with five megabytes of annotations."""
     value = copy.deepcopy(SOUND[0] if value is None else value)
     annotations = {f"example.com/a{n}": "x" * 1000 for n in range(BIG // 1020)}
-    value["metadata"] = {**(value.get("metadata") or {"name": "x"}), "annotations": annotations}
+    value["metadata"] = {"name": "x", "annotations": annotations}
     return json.dumps(value, indent=1).encode()
 
 

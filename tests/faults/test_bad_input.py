@@ -7,6 +7,7 @@ A case is a number: `pytest --seed 123 tests/faults/test_bad_input.py` begins at
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import random
@@ -26,11 +27,11 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from aiohttp.web import Application, Request
+from aiohttp.web import Application, Request, StreamResponse
 
 import bad_input
 from controller.memory_cluster import MemoryCluster
-from kube.api_server import ApiServer, chunks, event, pod, pods, reply, silence
+from kube.api_server import Answer, ApiServer, chunks, event, pod, pods, reply, silence
 from tfjob.api.manifest import load
 from tfjob.api.objects import Pod
 from tfjob.api.origin import TF_JOB
@@ -181,7 +182,7 @@ async def converted(client: Webhook, value: Any, version: str) -> None:
 
 async def asked(client: Webhook, path: str, review: dict[str, Any]) -> Any:
     """The answer to a review; None if it was none."""
-    async with client.post(path, data=bad_input.written(review)) as response:
+    async with client.post(path, data=io.BytesIO(bad_input.written(review))) as response:
         text = await response.read()
         if response.status == 400:
             assert text.startswith(b"no review: ")
@@ -289,8 +290,7 @@ def test_a_watch_with_anything_in_it_goes_on(cases: Cases, monkeypatch: pytest.M
     async def follow() -> None:
         async with ApiServer() as server, Client(server.access()) as client:
             server.lists.extend([reply(pods(5, pod("before", 1)))] * len(cases))
-            for number in cases:
-                server.watches.append(chunks(line_of(number)))
+            server.watches.extend(odd_watch(number) for number in cases)
             server.watches.append(chunks(event("ADDED", pod("after", 10**6)), silence))
             store = Store[Pod]()
             following = asyncio.create_task(Reflector(client, PODS, decode_pod, store, "team").run())
@@ -304,6 +304,15 @@ def test_a_watch_with_anything_in_it_goes_on(cases: Cases, monkeypatch: pytest.M
                 await asyncio.wait((following,))
 
     asyncio.run(follow())
+
+
+def odd_watch(number: int) -> Answer:
+    """A watch that sends one such line, which is made when it is asked for: all together they would fill the memory."""
+
+    async def answer(request: Request) -> StreamResponse:
+        return await chunks(line_of(number))(request)
+
+    return answer
 
 
 def line_of(number: int) -> bytes:

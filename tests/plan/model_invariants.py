@@ -65,6 +65,8 @@ class Judge:
     scalings: Counter[Task] = field(default_factory=Counter)
     resumes: int = 0
     incidents: set[tuple[str, datetime]] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    """Pods that were given up while nobody knew whether they ran."""
 
     def must(self, invariant: str, holds: object, detail: str = "") -> None:
         """Checks one of the invariants, unless another one alone is looked for."""
@@ -81,7 +83,7 @@ class Judge:
 
     # --- what is judged -----------------------------------------------------------------------------------------
 
-    def write(self, job: TFJob, new: TFJobStatus, seen: Iterable[Pod]) -> None:
+    def write(self, job: TFJob, new: TFJobStatus, seen: Collection[Pod], lost_nodes: Collection[str]) -> None:
         """A status is written by a pass that has seen these pods."""
         old = job.status
         self.must("hands off", new == old or not job.metadata.deletion_timestamp, "a status is written")
@@ -91,6 +93,7 @@ class Judge:
         self.must("one end", len(ends) < 2)
         self.must("final", new == old or not is_finished(old))
         self._note_completions(job, seen)
+        self._note_losses(job, new, seen, lost_nodes)
         if _is_suspended(old) and not _is_suspended(new) and not is_finished(new):
             self.resumes += 1
         self._note_incident(job, new)
@@ -108,16 +111,15 @@ class Judge:
             self.must("one generation", same or not together, f"{task.name} beside {pod.metadata.name}")
         return birth
 
-    def deletion(self, job: TFJob, pod: Pod, lost_nodes: Collection[str]) -> None:
-        """A plan removes a pod; whether one runs on a lost node is not known."""
+    def deletion(self, job: TFJob, pod: Pod) -> None:
+        """A plan removes a pod."""
         birth, main = self.births[pod.metadata.uid], main_container(pod)
         task, wanted = birth.task, birth.task in set(desired(job))
         goes_on = wanted and not (is_finished(job.status) or job.spec.run_policy.suspend)
         if goes_on and main and main.state.terminated and main.state.terminated.exit_code:
             self.must("record first", attempt_due(job, job.status, task) > made_for(pod), task.name)
         if goes_on and birth == self.birth(job, task) and task.type not in gang_types(job):
-            runs = is_alive(pod) and pod.spec["nodeName"] not in lost_nodes
-            self.must("bystanders", not runs, task.name)
+            self.must("bystanders", not is_alive(pod) or pod.metadata.uid in self.lost, task.name)
 
     def start(self, pod: Pod, present: Iterable[Pod]) -> None:
         """The program of a pod starts."""
@@ -160,6 +162,11 @@ class Judge:
         if limit is not None and status.state != "Suspended" and not is_finished(status):
             counted = sum(uid == job.metadata.uid for uid, _ in self.incidents)
             self.must("limit", counted <= limit and status.retries <= limit)
+
+    def _note_losses(self, job: TFJob, new: TFJobStatus, seen: Iterable[Pod], lost_nodes: Collection[str]) -> None:
+        for pod in seen:
+            if pod.spec.get("nodeName") in lost_nodes and attempt_due(job, new, self.task(pod)) > made_for(pod):
+                self.lost.add(pod.metadata.uid)
 
     def _note_completions(self, job: TFJob, seen: Iterable[Pod]) -> None:
         """What a pass has seen to be done is done, for as long as that attempt lasts."""

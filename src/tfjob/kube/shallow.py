@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 LEVELS = 100
 """No field of a job, a pod or a review of them lies so deep."""
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
@@ -30,13 +30,14 @@ def shallow(data: bytes) -> bytes:
     """The same JSON with null for what is nested too deeply; it takes no stack."""
     kept, begin, depth = [], 0, 0
     for token in _TOKEN.finditer(data):
-        if token[0] in b"[{":
-            depth += 1
-            if depth == LEVELS + 1:
-                kept.append(data[begin : token.start()])
-        elif token[0] in b"]}":
-            if depth == LEVELS + 1:
+        first, count = token[0][:1], len(token[0])
+        if first in b"[{":
+            if depth <= LEVELS < depth + count:
+                kept.append(data[begin : token.start() + LEVELS - depth])
+            depth += count
+        elif first in b"]}":
+            if depth - count <= LEVELS < depth:
                 kept.append(b"null")
-                begin = token.end()
-            depth -= 1
+                begin = token.start() + depth - LEVELS
+            depth -= count
     return b"".join((*kept, data[begin:] if depth <= LEVELS else b"null"))

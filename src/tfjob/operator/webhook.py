@@ -71,7 +71,7 @@ async def _answered(request: web.Request, answer: Answer, answer_to_cut: Answer,
         try:
             review = _reviews.decode(body)
         except RecursionError:
-            review, answer = _reviews.decode(shallow(body)), answer_to_cut
+            review, answer = _reviews.decode(await asyncio.to_thread(shallow, body)), answer_to_cut
     except msgspec.DecodeError as error:
         return web.Response(status=400, text=f"no review: {error}\n")
     found = await asyncio.to_thread(answer, review) if in_thread else answer(review)
