@@ -6,8 +6,8 @@ import gc
 import sys
 
 OBJECTS = 20_000
-"""How many more there may be before rubbish is looked for: most commands read, print and end. With Python's own 700 that
-search is a fifth of a `ps` of a thousand runs."""
+"""How many more there may be before rubbish is looked for: most commands read, print and end. With Python's own 700
+that search is a fifth of a `ps` of a thousand runs."""
 
 
 def main() -> None:
