@@ -99,7 +99,7 @@ def test_pods_of_different_nodes_reach_each_other_by_the_name_of_a_service(
             asking = f"asks-{name}-{number}"
             ask = f"for i in $(seq 50); do nc -w 1 {name} 2222 </dev/null && exit 0; sleep 0.2; done; exit 1"
             run("apply", "-f", "-", stdin=_json(pod(asking, "sh", "-c", ask, nodeName=f"node-{number}")))
-            assert finished(run, asking) == "reached\n"
+            assert finished(run, asking).splitlines()[-1] == "reached"  # it may have tried before
 
 
 @pytest.mark.root
