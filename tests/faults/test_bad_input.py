@@ -286,6 +286,7 @@ def test_a_watch_with_anything_in_it_goes_on(cases: Cases, monkeypatch: pytest.M
     """Lines that are no events, objects that are no pods: the pods before and after them are seen."""
     monkeypatch.setattr(reflector_module, "Backoff", lambda: Backoff(0.01, 0.02))
     monkeypatch.setattr(reflector_module, "SHORT_SECONDS", 0.01)
+    monkeypatch.setattr(reflector_module, "PACE_SECONDS", 0.0)
 
     async def follow() -> None:
         async with ApiServer() as server, Client(server.access()) as client:
