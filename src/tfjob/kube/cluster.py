@@ -15,15 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.names import (
-    FIRST_LABEL,
-    JOB_NAME_LABEL,
     OPERATOR_NAME,
     OPERATOR_NAME_LABEL,
-    TF_JOB_NAME_LABEL,
     child_name,
     name_label,
 )
-from tfjob.api.objects import AnyChild, Deployment, Job, Pod, PodGroup
+from tfjob.api.objects import AnyChild, Job, Pod, PodGroup
 from tfjob.api.older_status import v1alpha1_status
 from tfjob.api.origin import TF_JOB, origin
 from tfjob.api.served_v1beta import DETAILS
@@ -31,6 +28,7 @@ from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.kube import errors, tf_jobs
 from tfjob.kube.cached import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, decode_pod, job_of
+from tfjob.kube.children import differ, has_just_started, is_of_tf_job, job_key, owner_uid
 from tfjob.kube.client import Client
 from tfjob.kube.event_log import EventLog
 from tfjob.kube.own_writes import OwnWrites
@@ -78,10 +76,10 @@ class KubeCluster:
         self._wake = asyncio.Event()
         self._lost_nodes: frozenset[str] = frozenset()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(on_change=self._job_changed) for kind in kinds}
-        self.pods: Store[Pod] = Store(index=_owner, on_change=self._child_changed)
+        self.pods: Store[Pod] = Store(index=owner_uid, on_change=self._child_changed)
         self.nodes: Store[Node] = Store(on_change=self._node_changed)
         self._stores: dict[str, Store[Any]] = {
-            kind: Store(index=_owner, on_change=self._child_changed) for kind in (*watched, "PodGroup")
+            kind: Store(index=owner_uid, on_change=self._child_changed) for kind in (*watched, "PodGroup")
         }
         self._stores["Pod"] = self.pods
         self.reflectors: list[Reflector[Any]] = [
@@ -153,7 +151,7 @@ class KubeCluster:
     async def create(self, child: AnyChild) -> None:
         """Makes a child and remembers it until its cache shows it."""
         try:
-            if isinstance(child, Pod) and _is_of_tf_job(child):
+            if isinstance(child, Pod) and is_of_tf_job(child):
                 # What refuses the pod would refuse it to the Job controller, which tells nobody but its events.
                 await self.client.create(PODS, child.metadata.namespace, child, {"dryRun": "All"})
                 child = wrapper(child)
@@ -166,7 +164,7 @@ class KubeCluster:
             raise refused(error) or error from None
         made = DECODERS[child.kind](answer)
         if self._shown(made) is None:
-            self._writes.created(_owner(made) or "", made)
+            self._writes.created(owner_uid(made) or "", made)
 
     async def update(self, child: PodGroup) -> None:
         """Writes a group's spec over the version that was read."""
@@ -257,7 +255,7 @@ class KubeCluster:
         listing = await self.client.list(resource, job.metadata.namespace, label_selector=selector, type=msgspec.Raw)
         found = []
         for child in map(DECODERS[kind], listing.items):
-            if _owner(child) == job.metadata.uid and child.metadata.name in missing:
+            if owner_uid(child) == job.metadata.uid and child.metadata.name in missing:
                 self._writes.created(job.metadata.uid, child)
                 found.append(child)
         return found
@@ -273,12 +271,12 @@ class KubeCluster:
     def _child_changed(self, before: AnyChild | None, after: AnyChild | None) -> None:
         known = after or before
         assert known is not None
-        self._writes.seen(_owner(known) or "", before, after)
+        self._writes.seen(owner_uid(known) or "", before, after)
         # By name and not by owner: the end of an earlier job's child is what the next of that name waits for.
-        key = _job_key(known)
-        if key is None or (before is not None and after is not None and not _differ(before, after)):
+        key = job_key(known)
+        if key is None or (before is not None and after is not None and not differ(before, after)):
             return
-        if _has_just_started(before, after):
+        if has_just_started(before, after):
             self._touch_soon(key)
         else:
             self._touch(key)
@@ -292,7 +290,7 @@ class KubeCluster:
         lost = self._lost_nodes - {name}
         self._lost_nodes = lost | {name} if after is not None and not after.ready else lost
         for pod in self.pods.all():
-            if pod.spec.get("nodeName") == name and (key := _job_key(pod)):
+            if pod.spec.get("nodeName") == name and (key := job_key(pod)):
                 self._touch(key)
 
     def _touch(self, key: Key) -> None:
@@ -332,9 +330,9 @@ class KubeCluster:
         except errors.NotFound:
             return True  # gone again: the next pass makes it
         found = DECODERS[child.kind](answer)
-        ours = _owner(found) == _owner(child)
+        ours = owner_uid(found) == owner_uid(child)
         if ours and self._shown(found) is None:
-            self._writes.created(_owner(found) or "", found)
+            self._writes.created(owner_uid(found) or "", found)
         return ours
 
     def _cached(self, key: Key) -> CachedJob | None:
@@ -359,48 +357,3 @@ def _missing(job: TFJob, shown: Sequence[AnyChild]) -> Set[str]:
     expected = members(job.status.started) - members(job.status.completed_indexes)
     names = {child_name(job, task.type, task.index) for task in expected}
     return names - {child.metadata.name for child in shown}
-
-
-def _has_just_started(before: AnyChild | None, after: AnyChild | None) -> bool:
-    """Whether all that happened to a pod is that it runs now."""
-    return (
-        isinstance(before, Pod)
-        and isinstance(after, Pod)
-        and (before.status.phase, after.status.phase) == ("Pending", "Running")
-        and after.metadata.deletion_timestamp is None
-    )
-
-
-def _owner(child: AnyChild) -> str | None:
-    """The uid of the job that a child belongs to."""
-    return next((owner.uid for owner in child.metadata.owner_references if owner.controller), None)
-
-
-def _job_key(child: AnyChild) -> Key | None:
-    """The job that a child, or the pod of a child, belongs to by its labels, else by its owner."""
-    namespace, labels = child.metadata.namespace, child.metadata.labels
-    if name := labels.get(JOB_NAME_LABEL):
-        return Key(namespace, name)
-    if FIRST_LABEL in labels and (name := labels.get(TF_JOB_NAME_LABEL)):
-        return Key(namespace, name, TF_JOB)
-    owners = (owner for owner in child.metadata.owner_references if owner.kind in JOB_KINDS)
-    return next((Key(namespace, owner.name, owner.kind) for owner in owners), None)
-
-
-def _is_of_tf_job(child: AnyChild) -> bool:
-    return any(owner.kind == TF_JOB for owner in child.metadata.owner_references)
-
-
-def _differ(before: AnyChild, after: AnyChild) -> bool:
-    """Whether a change can matter; a pod's labels and versions change without its state."""
-    if isinstance(before, Pod) and isinstance(after, Pod) and before.status != after.status:
-        return True
-    if isinstance(before, PodGroup) and isinstance(after, PodGroup):
-        if (before.status, before.spec) != (after.status, after.spec):
-            return True
-    elif isinstance(before, Deployment | Job) and isinstance(after, Deployment | Job) and before.status != after.status:
-        return True
-    return (before.metadata.uid, before.metadata.deletion_timestamp) != (
-        after.metadata.uid,
-        after.metadata.deletion_timestamp,
-    )
