@@ -25,7 +25,6 @@ from training.examples import pods_of
 from training.fire import (
     CLAIM,
     COLLECTIVE,
-    FROZEN,
     JOB,
     KILLED,
     OUT_OF_MEMORY,
@@ -35,18 +34,16 @@ from training.fire import (
     STEPS,
     TASKS,
     TERMINATED,
-    TOO_HUNGRY,
     Fire,
     Incident,
     documents,
 )
+from training.fire_anywhere import MEMORY, Anywhere, Start
 from training.pods import Training, training
 
 pytestmark = [pytest.mark.faults, pytest.mark.long, pytest.mark.root, pytest.mark.tensorflow, pytest.mark.timeout(600)]
 
 Object = dict[str, Any]
-Start = Callable[..., Fire]
-MEMORY = "1Gi"
 
 
 @pytest.fixture
@@ -156,34 +153,6 @@ def test_what_ends_no_task_costs_nothing_but_time(start: Start, shape: str, task
     assert len(fire.steps()) == STEPS
 
 
-def test_peers_that_give_up_on_a_stopped_worker_by_a_signals_code_start_again_with_it(start: Start) -> None:
-    """A chief that exits with 128 or more asks for another try: the stopped worker is killed and everybody resumes."""
-    fire = start(COLLECTIVE, "--when-a-peer-is-lost", "138")
-    fire.strike(FROZEN, "worker-0")
-    status = fire.finish()
-    assert status["restarts"] == 1
-    assert status["lastRestart"]["cause"]["exitCode"] == 138
-
-
-def test_peers_that_give_up_on_a_stopped_worker_by_exit_1_fail_the_job(start: Start) -> None:
-    """The worker shows no sign of an end, so the chief's word counts: what it said of its peer is in the verdict."""
-    fire = start(COLLECTIVE)
-    fire.strike(FROZEN, "worker-0")
-    failure = fire.fail()
-    assert (failure["jobReason"], failure["replica"], failure["exitCode"]) == ("ReplicaFailed", "chief-0", 1)
-    assert "a peer is gone" in failure["lastLines"][-1]
-
-
-@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
-def test_a_task_that_takes_too_much_memory_each_time_fails_the_job(start: Start, shape: str, task: str) -> None:
-    """The verdict has the limit to raise."""
-    fire = start(shape, memory=MEMORY)
-    fire.strike(TOO_HUNGRY, task)
-    failure = fire.fail()
-    assert (failure["jobReason"], failure["replica"], failure["exitCode"]) == ("OOMKilled", task, 137)
-    assert "limit 1Gi" in failure["message"]
-
-
 @pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
 def test_a_disk_that_is_full_fails_the_job_with_what_the_program_said(start: Start, shape: str) -> None:
     """The disk of each pod has room for no checkpoint."""
@@ -199,9 +168,5 @@ def test_a_disk_that_is_full_fails_the_job_with_what_the_program_said(start: Sta
     assert any("No space left on device" in line for line in failure["lastLines"])
 
 
-@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
-def test_a_port_that_is_in_use_fails_the_job(start: Start, shape: str, task: str) -> None:
-    """Its peers wait for it without a word; the verdict is TensorFlow's, of the replica that could not serve."""
-    failure = start(shape, "--occupy", task).fail()
-    assert (failure["replica"], failure["exitCode"]) == (task, 1)
-    assert any("Could not start gRPC server" in line for line in failure["lastLines"])
+class TestInPods(Anywhere):
+    """What is the same there."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,18 +31,16 @@ from training.fire import (
     STEPS,
     TASKS,
     TERMINATED,
-    TOO_HUNGRY,
     Fire,
     Incident,
     documents,
 )
+from training.fire_anywhere import MEMORY, Anywhere, Start
 
 pytestmark = [pytest.mark.faults, pytest.mark.tensorflow, pytest.mark.timeout(400)]
 long = pytest.mark.long
 
 Object = dict[str, Any]
-Start = Callable[..., Fire]
-MEMORY = "1Gi"
 
 
 class Here:
@@ -142,26 +140,6 @@ def test_a_sigterm_that_tensorflow_swallows_changes_nothing(start: Start) -> Non
 
 
 @long
-def test_peers_that_give_up_on_a_stopped_worker_by_a_signals_code_start_again_with_it(start: Start) -> None:
-    """A chief that exits with 128 or more asks for another try: the stopped worker is killed and everybody resumes."""
-    fire = start(COLLECTIVE, "--when-a-peer-is-lost", "138")
-    fire.strike(FROZEN, "worker-0")
-    status = fire.finish()
-    assert status["restarts"] == 1
-    assert status["lastRestart"]["cause"]["exitCode"] == 138
-
-
-@long
-def test_peers_that_give_up_on_a_stopped_worker_by_exit_1_fail_the_job(start: Start) -> None:
-    """The worker shows no sign of an end, so the chief's word counts: what it said of its peer is in the verdict."""
-    fire = start(COLLECTIVE)
-    fire.strike(FROZEN, "worker-0")
-    failure = fire.fail()
-    assert (failure["jobReason"], failure["replica"], failure["exitCode"]) == ("ReplicaFailed", "chief-0", 1)
-    assert "a peer is gone" in failure["lastLines"][-1]
-
-
-@long
 def test_a_stopped_worker_of_parameter_servers_is_waited_for_until_the_deadline(start: Start) -> None:
     """TensorFlow's coordinator waits for ever for the step that it has handed out; activeDeadlineSeconds ends that."""
     fire = start(SERVERS, run_policy={"activeDeadlineSeconds": 60})
@@ -170,18 +148,6 @@ def test_a_stopped_worker_of_parameter_servers_is_waited_for_until_the_deadline(
     status = fire.place.status()
     print(fire.place.shown())
     assert (status["state"], status["reason"]) == ("Failed", "DeadlineExceeded")
-
-
-@long
-@pytest.mark.root
-@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
-def test_a_task_that_takes_too_much_memory_each_time_fails_the_job(start: Start, shape: str, task: str) -> None:
-    """The verdict has its peak and the limit to raise."""
-    fire = start(shape, memory=MEMORY)
-    fire.strike(TOO_HUNGRY, task)
-    failure = fire.fail()
-    assert (failure["jobReason"], failure["replica"], failure["exitCode"]) == ("OOMKilled", task, 137)
-    assert "limit 1Gi" in failure["message"]
 
 
 @long
@@ -215,16 +181,6 @@ def test_a_port_that_another_program_has_is_replaced(start: Start, shape: str) -
     assert len(fire.steps()) == STEPS
 
 
-@long
-@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
-def test_a_port_that_a_replica_itself_has_in_use_fails_the_job(start: Start, shape: str, task: str) -> None:
-    """Its peers wait for it without a word; the verdict is TensorFlow's, of the replica that could not serve."""
-    fire = start(shape, "--occupy", task)
-    failure = fire.fail()
-    assert (failure["replica"], failure["exitCode"]) == (task, 1)
-    assert any("Could not start gRPC server" in line for line in failure["lastLines"])
-
-
 @contextmanager
 def small_disk(folder: Path, size: str = "2m") -> Iterator[Path]:
     """A disk with room for a few checkpoints."""
@@ -244,3 +200,8 @@ def fill(file: Path) -> None:
                 filler.write(bytes(65536))
         except OSError:
             pass
+
+
+@long
+class TestHere(Anywhere):
+    """What is the same there."""
