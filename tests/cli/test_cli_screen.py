@@ -73,7 +73,7 @@ def test_a_fault_of_the_view_loses_no_line_and_leaves_the_terminal(
     in_view(Live(Terminal(pty.stream), "", colour=True), nothing, "first", "second")
     shown = pty.shown()
     assert pty.echoes
-    assert shown.endswith("first\r\n\x1b[?2026l\x1b[?25hsecond\r\n")
+    assert shown.endswith("first\r\n\x1b[?25h\x1b[?2026lsecond\r\n")
     assert capsys.readouterr().err == "the live view failed (AssertionError: a fault); lines follow\n"
 
 
@@ -146,7 +146,7 @@ def test_a_view_is_shown_where_it_can_be_unless_lines_are_wanted(
     assert type(chosen) is kind
     if isinstance(chosen, Live) and no_color:
         in_view(chosen, lambda: nothing(), "\x1b[31mred\x1b[0m")
-        assert "red\r\n" in pty.shown().replace("\x1b[?2026h", "\n").splitlines(keepends=True)
+        assert "red\r\n" in pty.shown().replace("\x1b[?25l", "\n").splitlines(keepends=True)
 
 
 def test_an_output_in_another_encoding_gets_lines(monkeypatch: pytest.MonkeyPatch, pty: Pty) -> None:

@@ -1,6 +1,7 @@
 """A terminal with lines that scroll away and a panel that stays below them; the cursor rests at the panel's end.
 
-Nothing but the panel is ever drawn again: lines go where the terminal keeps them, to be scrolled back to.
+Nothing but the panel is ever drawn again: lines go where the terminal keeps them, to be scrolled back to. The cursor
+is hidden only within a painting, so that a process that is killed leaves it.
 """
 
 from __future__ import annotations
@@ -68,14 +69,13 @@ class Terminal:
         return self._modes is not None
 
     def open(self) -> None:
-        """Hides the cursor and what is typed: both would tear the panel."""
+        """Hides what is typed, which would tear the panel."""
         if self._modes is not None or not self.is_ours:
             return
         modes = termios.tcgetattr(self._descriptor)
         self._modes = [*modes]
         modes[3] &= ~termios.ECHO
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, modes)
-        self._write(HIDE_CURSOR)
 
     def close(self) -> None:
         """Removes the panel and leaves the terminal as it was found."""
@@ -83,7 +83,7 @@ class Terminal:
             return
         modes, self._modes = self._modes, None
         try:
-            self._write(f"{self._erasure()}{SHOW_CURSOR}")
+            self._write(self._erasure())
         finally:
             self._drawn = ()
             with suppress(termios.error):  # the terminal is gone
@@ -94,7 +94,7 @@ class Terminal:
         above = "".join(f"{line}\n" for line in lines)
         drawn = panel if self.is_open else ()
         below = f"{NO_WRAP}{_joined(drawn)}{WRAP}" if drawn else ""
-        self._write(f"{BEGIN_FRAME}{self._erasure()}{above}{below}{END_FRAME}")
+        self._write(f"{BEGIN_FRAME}{HIDE_CURSOR}{self._erasure()}{above}{below}{SHOW_CURSOR}{END_FRAME}")
         self._drawn = drawn
 
     def _erasure(self) -> str:
