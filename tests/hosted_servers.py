@@ -1,7 +1,7 @@
-"""Default parameter servers on a cluster without a registry: this machine's Python instead of an image with TensorFlow.
+"""Pods that tfjob makes, on a cluster without a registry: this machine's Python instead of an image with TensorFlow.
 
-The operator makes their pods, so nothing can be written into a template. An admission webhook adds what the image would
-hold while the test runs; command, program, environment and policies stay what the operator made them.
+Of default parameter servers and of scripts nothing can be written into a template. An admission webhook adds what the
+image would hold while the test runs; command, program, environment and policies stay what tfjob made them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 
 from devcluster.client import Client
 from devcluster.mounts import HostPython
+from tfjob.api.script_job import SCRIPT_FOLDER
 from tfjob.operator import certificates
 
 Object = dict[str, Any]
-FOLDER = "/ps-server"
+SERVER_FOLDER = "/ps-server"
 
 
 Patch = Callable[[Object], list[Object]]
@@ -33,6 +34,13 @@ Patch = Callable[[Object], list[Object]]
 def hosted_servers(client: Client, namespace: str, host: HostPython, folder: Path) -> Iterator[None]:
     """While it is open, the default parameter servers of a namespace find this machine's interpreter as `python`."""
     with changed_pods(client, namespace, folder, lambda spec: server_patch(spec, host)):
+        yield
+
+
+@contextmanager
+def hosted_scripts(client: Client, namespace: str, host: HostPython, folder: Path) -> Iterator[None]:
+    """The same for pods that run a script which was sent to the cluster."""
+    with changed_pods(client, namespace, folder, lambda spec: _python_patch(spec, host, SCRIPT_FOLDER)):
         yield
 
 
@@ -102,9 +110,14 @@ def _handler(patch: Patch) -> type[BaseHTTPRequestHandler]:
 
 def server_patch(spec: Object, host: HostPython) -> list[Object]:
     """What a pod with a default parameter server lacks."""
+    return _python_patch(spec, host, SERVER_FOLDER)
+
+
+def _python_patch(spec: Object, host: HostPython, program: str) -> list[Object]:
+    """What the containers lack that have their program in a folder of that name."""
     changes: list[Object] = []
     for index, container in enumerate(spec["containers"]):
-        if FOLDER not in [mount["mountPath"] for mount in container.get("volumeMounts", ())]:
+        if program not in [mount["mountPath"] for mount in container.get("volumeMounts", ())]:
             continue
         at = f"/spec/containers/{index}"
         path = {"name": "PATH", "value": f"{Path(host.python).parent}:/usr/bin:/bin"}

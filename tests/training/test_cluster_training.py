@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
 from devcluster.mounts import host_python
-from hosted_servers import hosted_servers
+from hosted_servers import hosted_scripts, hosted_servers
 from installed import Installed
 from room import JOB_NAME, Room, job, template
+from running import Running
 from training.examples import EXAMPLES, accuracy, documents_of, shortened
 from training.pods import Training, training
 
@@ -116,6 +118,23 @@ def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
     status = at_work.status()
     assert status["taskRestarts"] == {"chief-0": 1, "evaluator-0": 1, "ps-0": 1, "worker-1": 1}
     assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 3, 2)
+
+
+@pytest.mark.tensorflow
+def test_a_script_without_a_manifest_trains_in_pods(
+    tool: Installed, node_cluster: Client, team: Room, tmp_path: Path
+) -> None:
+    """Two workers train one model; the file is all that travels, and the folder that it comes in cannot be written."""
+    there = dataclasses.replace(tool, env={**tool.env, "KUBECONFIG": str(node_cluster.kubeconfig)})
+    assert tool.tfjob(tmp_path / "home", "init", "multi-worker", str(tmp_path / "work")).returncode == 0
+    script = str(tmp_path / "work" / "train.py")
+    where = ("--on", "k8s", "-n", team.namespace, "--image", BUSYBOX)
+    with hosted_scripts(node_cluster, team.namespace, host_python(), tmp_path):
+        run = Running(there, tmp_path / "home", script, "--workers", "2", *where, "--", "--steps", "100")
+        assert run.finish(PATIENCE) == 0
+    for worker in ("worker-0", "worker-1"):
+        assert any(line.startswith("step 100/100 loss") for line in run.lines_of(worker)), run.lines
+    assert run.lines[-1].startswith("train succeeded in ")
 
 
 def test_a_replica_that_needs_more_memory_than_its_limit_is_tried_twice(team: Room) -> None:

@@ -33,10 +33,9 @@ import tensorflow as tf  # noqa: E402
 
 tf.get_logger().setLevel("ERROR")
 
-HERE = Path(__file__).resolve().parent
-# tfjob sets these where the volume tfjob-data is mounted; without it everything lies beside this script.
-CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or HERE / "checkpoints")
-OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or HERE / "output")
+# tfjob sets these where the volume tfjob-data is mounted; without it everything goes to the current folder.
+CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or "checkpoints")
+OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or "output")
 CLASSES = 3
 
 
@@ -79,7 +78,7 @@ def train(args, cluster, task):
         checkpoint.restore(latest).assert_consumed()
         print(f"resumed from step {int(step)}", flush=True)
     # Every process must save, since saving may talk to the others; only the first one's files are kept.
-    own = Path(os.environ.get("TFJOB_SCRATCH_DIR") or HERE / "scratch" / f"{task['type']}-{task['index']}")
+    own = Path(os.environ.get("TFJOB_SCRATCH_DIR") or f"scratch/{task['type']}-{task['index']}")
     manager = tf.train.CheckpointManager(checkpoint, CHECKPOINTS if is_first else own / "checkpoints", max_to_keep=3)
 
     points, arms = spiral(3000)

@@ -35,10 +35,9 @@ import tensorflow as tf  # noqa: E402
 
 tf.get_logger().setLevel("ERROR")
 
-HERE = Path(__file__).resolve().parent
-# tfjob sets these where the volume tfjob-data is mounted; without it everything lies beside this script.
-CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or HERE / "checkpoints")
-OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or HERE / "output")
+# tfjob sets these where the volume tfjob-data is mounted; without it everything goes to the current folder.
+CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or "checkpoints")
+OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or "output")
 CLASSES = 3
 
 

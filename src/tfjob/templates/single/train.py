@@ -15,10 +15,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is impor
 import numpy as np
 import tensorflow as tf
 
-HERE = Path(__file__).resolve().parent
-# tfjob sets these where the volume tfjob-data is mounted; without it everything lies beside this script.
-CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or HERE / "checkpoints")
-OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or HERE / "output")
+# tfjob sets these where the volume tfjob-data is mounted; without it everything goes to the current folder.
+CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or "checkpoints")
+OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or "output")
 CLASSES = 3
 
 
