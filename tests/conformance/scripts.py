@@ -49,7 +49,7 @@ def end_when_restarts_are_told(count: int) -> Callable[[LiveJob], None]:
     """Restarts in place are told by the machine they happen on; the job's end elsewhere must not come before that."""
 
     def script(job: LiveJob) -> None:
-        job.until(restarts=count)
+        job.until_it(lambda found: found.get("restarts") == count and "chief-0" in running(found))
         let_chief_end(job, f"/shared/{job.name}-told")
 
     return script

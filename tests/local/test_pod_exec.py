@@ -112,4 +112,4 @@ def test_it_ends_with_its_container_even_if_the_container_starts_again(pods: Pod
     pod.until_running()
     assert run(pods, pod, "sh", "-c", f"touch {entered}; exec sleep 600")[0] == 137
     pod.until(lambda: pod.find(pod.status(), "main")["restartCount"] > 0)
-    assert f"tfjob-{pod.uid}-main-0" not in groups_of(pod.uid)
+    pod.until(lambda: f"tfjob-{pod.uid}-main-0" not in groups_of(pod.uid))
