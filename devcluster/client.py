@@ -73,7 +73,8 @@ class Client:
 
     def writes(self) -> Iterator[dict[str, Any]]:
         """The audit log: every request that wrote something, oldest first."""
-        for line in (self._own() / "audit.log").read_text().splitlines():
+        # What follows the last line end is still being written.
+        for line in (self._own() / "audit.log").read_text().split("\n")[:-1]:
             yield json.loads(line)
 
     def load_image(self, archive: Path) -> None:

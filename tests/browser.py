@@ -14,7 +14,7 @@ import pytest
 from running import wait_until
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 60
+PATIENCE = 90
 SETTLING = 10_000
 """Milliseconds of the page's own clock, which runs ahead while the page waits for nothing."""
 
@@ -50,10 +50,13 @@ class Browser:
 
 def until_scalar(browser: Browser, url: str, tag: str) -> None:
     """Waits until the page of a TensorBoard has the card of a scalar; the first look may come before its data."""
-    pages: list[str] = []
+    pages = [""]
 
     def look() -> bool:
-        pages.append(browser.page(url))
+        try:
+            pages.append(browser.page(url))
+        except subprocess.TimeoutExpired:
+            return False
         return _shows_scalar(pages[-1], tag)
 
     wait_until(look, PATIENCE, lambda: f"no {tag} on the page: {re.sub('<[^>]*>', ' ', pages[-1])[-2000:]}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from installed import Installed
@@ -61,7 +63,7 @@ class CommandLine:
     def end(self) -> None:
         """Fails if a process of this state folder is left."""
         # A background driver needs a moment to notice that it has nothing to do.
-        wait_until(lambda: not processes_of(self.home), 15, lambda: f"left behind: {self._left()}")
+        wait_until(lambda: not processes_of(self.home), 60, lambda: f"left behind: {self._left()}")
 
     def _left(self) -> list[str]:
         return [
@@ -83,6 +85,18 @@ class CommandLine:
         if UPDATE:
             file.write_text(shown)
         assert shown == file.read_text(), f"{file.name} differs; TFJOB_UPDATE_GOLDEN=1 accepts the new text"
+
+    def until_golden(self, name: str, look: Callable[[], str]) -> None:
+        """Looks until it is exactly as golden/NAME.txt: a picture may be looked at while it is drawn."""
+        seen = [""]
+
+        def agrees() -> bool:
+            seen[0] = look()
+            return UPDATE or self.normal(seen[0], exact=True) == (GOLDEN / f"{name}.txt").read_text()
+
+        with suppress(AssertionError):  # told below, with what was seen
+            wait_until(agrees, 30)
+        self.golden(name, seen[0], exact=True)
 
 
 def by_replica(output: str) -> str:

@@ -33,6 +33,8 @@ class Running:
             timeout,
             lambda: f"no {text!r} in:\n" + "\n".join(self.lines),
         )
+        if self.process.poll() is not None:
+            self._reader.join(5)  # its last lines may still be in the pipe
         assert sum(text in line for line in self.lines) >= count, "\n".join(self.lines)
 
     def finish(self, timeout: float = 90) -> int:
@@ -85,19 +87,21 @@ def pod_folders(home: Path, pod: str) -> list[Path]:
     return sorted(found, key=lambda folder: folder.stat().st_mtime_ns)
 
 
-def workload_pid(home: Path, pod: str, timeout: float = 20) -> int:
+def workload_pid(home: Path, pod: str, timeout: float = 60) -> int:
     """The process that is the newest pod of that name, as the host numbers it."""
+    seen = [0]
 
-    def found() -> int:
+    def is_found() -> bool:
         folders = pod_folders(home, pod)
         try:
             pids = json.loads((folders[-1] / "status.json").read_text())["pids"]
-            return int(pids.get("tensorflow", 0))
         except (IndexError, FileNotFoundError):
-            return 0
+            return False
+        seen[0] = int(pids.get("tensorflow", 0))
+        return seen[0] > 0
 
-    wait_until(lambda: found() > 0, timeout, lambda: f"{pod} has no process")
-    return found()
+    wait_until(is_found, timeout, lambda: f"{pod} has no process")
+    return seen[0]
 
 
 def is_alive(pid: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -17,7 +17,7 @@ from tfjob.plan.tensorboard import USER_ID
 
 
 def call(url: str, data: bytes | None = None, method: str = "GET", kind: str = "application/json") -> bytes:
-    with urlopen(Request(url, data, {"Content-Type": kind}, method=method), timeout=5) as answer:
+    with urlopen(Request(url, data, {"Content-Type": kind}, method=method), timeout=20) as answer:
         content: bytes = answer.read()
         return content
 
@@ -36,11 +36,11 @@ def running(command: list[str], ready: str, env: dict[str, str] | None = None) -
         return True
 
     try:
-        wait_until(answers, 30, lambda: f"{command[0]} does not answer")
+        wait_until(answers, 90, lambda: f"{command[0]} does not answer")
         yield process
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 @contextmanager
@@ -69,8 +69,9 @@ def scalars(url: str) -> dict[str, dict[str, object]]:
     tags: dict[str, dict[str, object]] = {}
 
     def loaded() -> bool:
-        tags.update(json.loads(call(f"{url}/data/plugin/scalars/tags")))
+        with suppress(URLError, ConnectionError, TimeoutError):
+            tags.update(json.loads(call(f"{url}/data/plugin/scalars/tags")))
         return any(tags.values())
 
-    wait_until(loaded, 20, lambda: f"{url}: no scalars")
+    wait_until(loaded, 90, lambda: f"{url}: no scalars")
     return tags

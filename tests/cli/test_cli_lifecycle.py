@@ -14,6 +14,7 @@ from running import wait_until
 def test_a_job_is_stopped_resumed_scaled_and_deleted(cli: CommandLine) -> None:
     cli("submit", "sleeper.yaml", "--no-limits")
     assert cli("wait", "sleeper", "--for", "running", "--timeout", "30s") == "sleeper is Running\n"
+    wait_until(lambda: "up" in cli("logs", "sleeper"), 60)
     cli.golden("stop", cli("stop", "sleeper"), exact=True)
     assert cli("logs", "sleeper") == "worker-0 | up\nworker-0 | stopped\n"
     assert "Suspended" in cli("ps")

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from importlib.metadata import requires
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -21,7 +22,7 @@ from tfjob.plan.suspension import STOPPED, suspended
 
 MOST_DISTRIBUTIONS = 10
 MOST_SECONDS = 0.100
-TRIES = 40
+TRYING_SECONDS, PAUSE = 90.0, 0.2
 DRIVING = {"asyncio", "psutil", "aiohttp", "tfjob.local.driver", "tfjob.local.kubelet", "tfjob.kube.client"}
 """What only a process that drives a job, or talks to a cluster, needs; it would double the cost of a command."""
 LOOKING = ("ps", "status sleeper", "logs sleeper", "events sleeper", "wait sleeper --for suspended", "check hello.yaml")
@@ -32,10 +33,13 @@ def test_the_base_install_is_at_most_10_distributions() -> None:
     assert len(found) <= MOST_DISTRIBUTIONS, sorted(found)
 
 
+@pytest.mark.alone
 def test_help_takes_at_most_100_ms_of_cpu() -> None:
     """The least of several tries: what else the machine does is not the tool's cost."""
     took: list[float] = []
-    while not took or (min(took) > MOST_SECONDS and len(took) < TRIES):
+    deadline = time.monotonic() + TRYING_SECONDS
+    while not took or (min(took) > MOST_SECONDS and time.monotonic() < deadline):
+        time.sleep(PAUSE if took else 0)
         took.append(cpu_seconds(sys.executable, "-m", "tfjob", "--help"))
     assert min(took) <= MOST_SECONDS
 

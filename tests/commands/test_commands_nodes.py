@@ -71,6 +71,27 @@ def start(on_nodes: CommandLine, *words: str, stdin: str = "") -> subprocess.Pop
     return process
 
 
+def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
+    """The next lines of a command that goes on, up to the first one with this text."""
+    assert process.stdout is not None
+    found = []
+    for line in process.stdout:
+        found.append(line.rstrip("\n"))
+        if text in line:
+            return found
+    pytest.fail(f"ended without {text!r}: {found}")
+
+
+def interrupted(process: subprocess.Popen[str]) -> list[str]:
+    """The last lines of a command that was told Ctrl-C, which it says by its exit code."""
+    assert process.stdout is not None
+    process.send_signal(signal.SIGINT)
+    with process.stdout as output:
+        found = output.read().splitlines()
+    assert process.wait(60) == 130, found
+    return found
+
+
 @pytest.fixture(scope="module")
 def ticking(on_nodes: CommandLine) -> str:
     """A job that runs, with a sidecar, restarted in place when it fails."""
@@ -82,7 +103,9 @@ def ticking(on_nodes: CommandLine) -> str:
 
 
 def test_an_attached_run_shows_the_lines_of_all_replicas_and_ends_with_the_job(on_nodes: CommandLine) -> None:
-    shown = on_nodes("run", "-", stdin=manifest("hello", chief="echo chief; sleep 3; echo bye", worker="echo worker"))
+    chief = "echo chief; until nc -w 1 hello-worker-0 2222 2>/dev/null; do sleep 0.2; done; sleep 2; echo bye"
+    worker = "echo worker; nc -l -p 2222"
+    shown = on_nodes("run", "-", stdin=manifest("hello", chief=chief, worker=worker))
     lines = shown.splitlines()
     assert lines[0].endswith("(1 chief, 1 worker)")
     assert {"chief-0  | chief", "chief-0  | bye", "worker-0 | worker"} <= set(lines)
@@ -118,15 +141,14 @@ def test_a_follower_goes_on_through_a_restart_in_place_and_the_previous_run_can_
     on_nodes: CommandLine, ticking: str
 ) -> None:
     follower = start(on_nodes, "logs", ticking, "worker-0/tensorflow", "-f", "--tail", "1")
+    lines = lines_until(follower, "tick")
     on_nodes("exec", ticking, "worker-0", "--", "touch", "/tmp/die")
     wait_until(lambda: json.loads(on_nodes("status", ticking, "-o", "json"))["restarts"] == 1, 60)
     previous = on_nodes("logs", ticking, "worker-0/tensorflow", "--previous").splitlines()
     assert previous[-1] == "dying"
-    wait_until(lambda: "tick 3" in on_nodes("logs", ticking, "worker-0/tensorflow").splitlines(), 60)
-    follower.send_signal(signal.SIGINT)
-    shown, _ = follower.communicate(timeout=60)
-    assert follower.returncode == 130
-    lines = shown.splitlines()
+    lines += lines_until(follower, "dying")
+    lines += lines_until(follower, "tick 3")
+    lines += interrupted(follower)
     first = lines[lines.index("dying") + 1 :]
     assert first[:3] == ["tick 1", "tick 2", "tick 3"]
     before = [line for line in lines[: lines.index("dying")] if line.startswith("tick")]
@@ -236,11 +258,8 @@ def test_a_detached_job_runs_on_and_its_lines_so_far_are_kept(
     on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str
 ) -> None:
     attached = start(on_nodes, "run", "-", stdin=manifest("left", worker=TICKS))
-    wait_until(lambda: "tick 2" in on_nodes.run("logs", "left").stdout, 90)
-    attached.send_signal(signal.SIGINT)
-    shown, _ = attached.communicate(timeout=60)
-    assert attached.returncode == 130
-    assert "left goes on; stop it with: tfjob stop left --on k8s" in shown
+    shown = lines_until(attached, "tick 2") + interrupted(attached)
+    assert any("left goes on; stop it with: tfjob stop left --on k8s" in line for line in shown)
     assert "worker-0 | tick 1" in shown
     assert on_nodes("wait", "left", "--for", "running", "--timeout", "30s") == "left is Running\n"
     on_nodes("stop", "left")

@@ -29,8 +29,6 @@ from conformance.manifests import (
     tfjob,
 )
 
-TIME_TO_TELL = ("sleep", "4")
-"""Restarts in place are told by the machine they happen on; a job's end elsewhere must not come before that."""
 FULL = ("full",)
 """For cases in which it does not matter how far replicas are separated."""
 
@@ -134,7 +132,8 @@ CASES = [
                 "places",
                 {
                     "Chief": remembering(
-                        *("until", "/shared/killed", "until", "/shared/starved"), *TIME_TO_TELL, policy="OnFailure"
+                        *("until", "/shared/killed", "until", "/shared/starved", "until", "/shared/places-told"),
+                        policy="OnFailure",
                     ),
                     "PS": remembering(
                         *("first", "/shared/kill", "kill", "SIGKILL"),
@@ -152,6 +151,7 @@ CASES = [
         ],
         both(succeeded("chief-0 exited 0", restarts=2), task_restarts(ps_0=1, worker_0=1)),
         levels=FULL,
+        script=scripts.end_when_restarts_are_told(2),
     ),
     Case(
         "under Always a replica restarts in place whatever its exit code, 0 too",
@@ -160,7 +160,8 @@ CASES = [
                 "always",
                 {
                     "Chief": remembering(
-                        *("until", "/shared/zero", "until", "/shared/one", "until", "/shared/signal"), *TIME_TO_TELL
+                        *("until", "/shared/zero", "until", "/shared/one", "until", "/shared/signal"),
+                        *("until", "/shared/always-told"),
                     ),
                     "PS": remembering(
                         *("first", "/shared/exits-0", "exit", "0", "make", "/shared/zero", "sleep", "300"),
@@ -182,6 +183,7 @@ CASES = [
             task_restarts(ps_0=1, evaluator_0=1, worker_0=1),
         ),
         levels=FULL,
+        script=scripts.end_when_restarts_are_told(3),
     ),
     Case(
         "a killed member takes the whole gang with it, and all start again",

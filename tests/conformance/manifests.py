@@ -108,10 +108,12 @@ def files_job() -> list[Document]:
 
 def several_containers() -> list[Document]:
     """A job whose pod has an init container and one that would go on beside the main one."""
-    spec = replica("sleep", "0.3", "say", "main done")
+    spec = remembering("until", "/shared/beside", "sleep", "1", "say", "main done")
     pod = spec["template"]["spec"]
     pod["initContainers"] = [container("say", "prepared", name="prepare")]
-    pod["containers"].append(container("say", "beside", "sleep", "60", name="beside"))
+    pod["containers"].append(
+        container("say", "beside", "make", "/shared/beside", "sleep", "300", name="beside", **MOUNT)
+    )
     return [tfjob("several", {"Worker": spec})]
 
 

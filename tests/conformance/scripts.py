@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from conformance.live_job import PATIENCE, LiveJob, running
 from running import wait_until
 
@@ -40,8 +42,23 @@ def scale_beside_servers(job: LiveJob) -> None:
     job.until(state="Running", ready="4/4")
     job("scale", "worker=1")
     job.until(state="Running", ready="3/3")
+    let_chief_end(job, "/shared/enough")
+
+
+def end_when_restarts_are_told(count: int) -> Callable[[LiveJob], None]:
+    """Restarts in place are told by the machine they happen on; the job's end elsewhere must not come before that."""
+
+    def script(job: LiveJob) -> None:
+        job.until_it(lambda found: found.get("restarts") == count and "chief-0" in running(found))
+        let_chief_end(job, f"/shared/{job.name}-told")
+
+    return script
+
+
+def let_chief_end(job: LiveJob, file: str) -> None:
+    """Makes the file that the chief waits for."""
     # Whether it succeeds is open: the replica ends with the file, and whatever runs in it ends with the replica.
-    job.tool("exec", "flock", "chief-0", "--", "python", "standin.py", "make", "/shared/enough")
+    job.tool("exec", job.name, "chief-0", "--", "python", "standin.py", "make", file)
 
 
 def see_the_server_go(job: LiveJob) -> None:

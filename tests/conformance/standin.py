@@ -7,6 +7,7 @@ config            print TF_CONFIG
 sleep SECONDS     wait
 serve             listen on the port that TF_CONFIG gives this task, on every address, as TensorFlow does
 meet              connect to every peer in TF_CONFIG until all answered
+hosted            wait until every peer has connected to what `serve` began
 until FILE        wait until FILE exists
 make FILE         make FILE
 once FILE         exit 0 if FILE exists, else make it and go on: tells the first attempt from the next
@@ -30,7 +31,7 @@ import time
 
 MEETING_SECONDS = 90
 """How long peers may take to come up, on a machine that does much else."""
-WORDS_OF_A_STEP = {"serve": 1, "meet": 1, "config": 1, "deaf": 1, "follow": 1}
+WORDS_OF_A_STEP = {"serve": 1, "meet": 1, "hosted": 1, "config": 1, "deaf": 1, "follow": 1}
 
 
 def main(words: list[str]) -> None:
@@ -42,6 +43,7 @@ def main(words: list[str]) -> None:
         for index, address in enumerate(addresses)
     ]
     connections: list[socket.socket] = []
+    guests: list[socket.socket] = []
     eaten = []
     while words:
         step, *words = words
@@ -53,12 +55,15 @@ def main(words: list[str]) -> None:
             time.sleep(float(words.pop(0)))
         elif step == "serve":
             own = next(port for kind, index, _, port in peers if (kind, index) == (task["type"], task["index"]))
-            serve(int(own))
+            guests = serve(int(own))
         elif step == "meet":
             for kind, index, host, port in peers:
                 if (kind, index) != (task["type"], task["index"]):
                     connections.append(meet(host, int(port), (f"{kind}-", f"-{index}")))
             print(f"met {len(connections)}", flush=True)
+        elif step == "hosted":
+            while len(guests) < len(peers) - 1:
+                time.sleep(0.05)
         elif step == "until":
             while not os.path.exists(words[0]):
                 time.sleep(0.05)
@@ -99,7 +104,7 @@ def make(path: str) -> None:
         pass
 
 
-def serve(port: int) -> None:
+def serve(port: int) -> list[socket.socket]:
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.bind(("0.0.0.0", port))
@@ -113,6 +118,7 @@ def serve(port: int) -> None:
             held.append(connection)
 
     threading.Thread(target=accept, daemon=True).start()
+    return held
 
 
 def meet(host: str, port: int, name: tuple[str, str]) -> socket.socket:

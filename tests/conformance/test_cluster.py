@@ -15,7 +15,8 @@ from conformance import standin_image
 from conformance.case import Case
 from conformance.case_runner import CaseRunner, Place, lines_of
 from conformance.cases import CASES
-from conformance.manifests import remembering, replica, tfjob
+from conformance.live_job import LiveJob
+from conformance.manifests import Document, remembering, replica, tfjob
 from devcluster import state
 from devcluster.client import Client
 from installed import Installed
@@ -140,21 +141,30 @@ def test_what_is_left_of_a_job(there: CaseRunner, history: PodHistory, job: str,
     wait_until(lambda: history.present(job) == left, 60, lambda: str(history.present(job)))
 
 
+def logs_of_all(place: Place, name: str, documents: list[Document]) -> str:
+    """What all replicas of a job that keeps its pods said until its end; then it is deleted."""
+    live = LiveJob(place.tool_of(name), name)
+    submitted = live.tool("submit", str(place.write(name, documents)), *place.starting)
+    assert submitted.returncode == 0, submitted
+    live("wait", "--for", "succeeded")
+    logs = live("logs")
+    live("delete", "--yes")
+    return logs
+
+
 def test_tf_config_is_the_same_in_a_pod_and_in_a_local_process(
     there: CaseRunner, namespace: str, tool: Installed, tmp_path: Path
 ) -> None:
     """Byte by byte, in every replica of the same manifest in a namespace of the same name."""
     replicas = {
-        "Chief": remembering("config", "serve", "meet", "until", "/shared/evaluator", "sleep", "3"),
+        "Chief": remembering("config", "serve", "meet", "until", "/shared/evaluator"),
         "Worker": replica("config", "serve", "sleep", "300", count=2),
         "PS": replica("config", "serve", "sleep", "300", count=2),
         "Evaluator": remembering("config", "make", "/shared/evaluator", "sleep", "300"),
     }
-    manifest = [tfjob("bytes", replicas)]
+    manifest = [tfjob("bytes", replicas, runPolicy={"cleanPodPolicy": "None"})]
     here = Place(tool, tmp_path, everywhere=("-n", namespace), starting=("--level", "full"))
-    runs = [place.run("bytes", manifest)[0] for place in (here, there.place)]
-    assert [run.returncode for run in runs] == [0, 0], runs
-    in_process, in_pod = (lines_of(run.stdout) for run in runs)
+    in_process, in_pod = (lines_of(logs_of_all(place, "bytes", manifest)) for place in (here, there.place))
     assert in_process == in_pod
     assert len(in_pod) == sum(spec["replicas"] for spec in replicas.values())
     assert f".{namespace}.svc:2222" in in_pod["worker-1"][0]

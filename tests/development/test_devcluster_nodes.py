@@ -22,6 +22,7 @@ from devcluster.client import Client, KubectlFailed
 from devcluster.images import BUSYBOX
 from devcluster.mounts import host_python, outermost
 from devcluster.state import Folder
+from running import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,7 +79,7 @@ def test_a_pod_runs_and_its_log_exit_code_and_shell_are_there(
     start: Callable[..., None], run: Callable[..., str]
 ) -> None:
     start(pod("talker", "sh", "-c", "echo hello; trap 'exit 7' USR1; while :; do sleep 0.1; done"))
-    assert run("logs", "talker") == "hello\n"
+    wait_until(lambda: run("logs", "talker") == "hello\n", 60)
     assert run("exec", "talker", "--", "hostname") == "talker\n"
     run("exec", "talker", "--", "kill", "-USR1", "1")
     finished(run, "talker", "Failed")

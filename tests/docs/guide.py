@@ -26,6 +26,7 @@ FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```
 END = "\x1f"
 RUNNING = "tfjob ps | awk '/ (Running|Pending|Restarting) / { print $1 }'"
 END_JOBS = f"for job in $({RUNNING}); do tfjob delete --yes $job; done"
+PATIENT_TIMEOUT = Path(__file__).parent / "patient_timeout.py"
 PATIENCE = 120.0
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
@@ -129,6 +130,7 @@ class Session:
             text=True,
             start_new_session=True,
         )
+        self.run(f'timeout() {{ {sys.executable} {PATIENT_TIMEOUT} "$@"; }}')
 
     def run(self, command: str) -> str:
         """Runs a command and returns what it prints; `$?` is there for the next one."""

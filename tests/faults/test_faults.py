@@ -40,9 +40,12 @@ def test_replicas_die_with_an_attached_tool_that_is_killed(tool: Installed, tmp_
     run.finish()
     wait_until(lambda: not any(is_alive(pid) for pid in pids), 10)
     wait_until(lambda: status(tool, tmp_path / "home", "cut")["state"] == "Suspended", 10)
-    shown = status(tool, tmp_path / "home", "cut")
-    assert shown["reason"] == "Interrupted"
-    assert [one["exitCode"] for one in shown["replicas"]] == [143, 143]  # type: ignore[attr-defined]
+    assert status(tool, tmp_path / "home", "cut")["reason"] == "Interrupted"
+
+    def codes() -> list[int]:
+        return [one["exitCode"] for one in status(tool, tmp_path / "home", "cut")["replicas"]]  # type: ignore[attr-defined]
+
+    wait_until(lambda: codes() == [143, 143], 60, lambda: str(codes()))
     wait_until(lambda: processes_of(tmp_path / "home") == [], 10)
 
 
@@ -107,12 +110,12 @@ def test_a_supervisor_that_is_killed_takes_its_pod_with_it(tool: Installed, tmp_
 def test_a_deaf_replica_is_killed_after_its_grace(tool: Installed, tmp_path: Path) -> None:
     """A program that swallows SIGTERM, as collectives do, ends by SIGKILL when its grace is over."""
     home = tmp_path / "home"
-    file = write(tmp_path / "job", tfjob("deaf", {"Worker": replica("deaf", "say", "ready", "sleep", "60", grace=1)}))
+    file = write(tmp_path / "job", tfjob("deaf", {"Worker": replica("deaf", "say", "ready", "sleep", "600", grace=1)}))
     run = Running(tool, home, file)
     run.wait_for("ready")
     begun = time.monotonic()
     assert tool.tfjob(home, "stop", "deaf").returncode == 0
-    assert 0.9 < time.monotonic() - begun < 8
+    assert 0.9 < time.monotonic() - begun < 60
     assert run.finish() == 130
     assert status(tool, home, "deaf")["replicas"][0]["exitCode"] == 137  # type: ignore[index]
 
@@ -124,7 +127,7 @@ def test_a_port_taken_on_the_host_is_replaced(tool: Installed, tmp_path: Path) -
         server.bind(("0.0.0.0", 0))
         server.listen()
         port = server.getsockname()[1]
-        spec = replica("serve", "meet", "sleep", "0.5", count=2, ports=[{"name": "tfjob-port", "containerPort": port}])
+        spec = replica("serve", "meet", "hosted", count=2, ports=[{"name": "tfjob-port", "containerPort": port}])
         file = write(tmp_path / "job", tfjob("taken", {"Worker": spec}, successPolicy="AllWorkers"))
         done = tool.tfjob(home, "run", file)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -151,7 +154,7 @@ def test_a_name_in_use_is_refused_and_a_finished_one_is_used_again(tool: Install
 def test_two_runs_at_once_do_not_disturb_each_other(tool: Installed, tmp_path: Path) -> None:
     """Both jobs listen on port 2222 of their own addresses at the same time."""
     home = tmp_path / "home"
-    replicas = {"Worker": replica("serve", "meet", "sleep", "1", count=2)}
+    replicas = {"Worker": replica("serve", "meet", "hosted", count=2)}
     runs = [
         Running(tool, home, write(tmp_path / name, tfjob(name, replicas, successPolicy="AllWorkers")))
         for name in ("one", "two")

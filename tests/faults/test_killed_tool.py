@@ -46,7 +46,7 @@ IMPORT_SECONDS = 0.3
 """What the stand-in for TensorFlow takes to import: long enough to be killed meanwhile."""
 LATEST_KILL = 2.5
 """Seconds after the start; by then the job is over, on a machine that does nothing else."""
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 LONGEST_WAIT = 0.6
 """Seconds for which a part is let alone once it is there: about as long as a replica runs."""

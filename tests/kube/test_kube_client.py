@@ -145,7 +145,7 @@ def test_a_write_waits_as_long_as_the_server_asks(code: int, after: dict[str, st
         server.answers += [refuse(code, "Later", **after), reply({})]
         started = time.monotonic()
         await client.create(PODS, "team", {})
-        assert 1.0 <= time.monotonic() - started < 2.0
+        assert 1.0 <= time.monotonic() - started < 20.0
         assert len(server.seen) == 2
 
     with_server(test)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -259,12 +260,12 @@ def test_a_renewal_that_hangs_ends_with_the_deadline() -> None:
     async def run() -> None:
         shelf = Shelf()
         async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
-            lease = Lease(client, "team", "leader", "me", duration=2.0, renew_deadline=0.6, retry=0.1)
+            lease = Lease(client, "team", "leader", "me", duration=40.0, renew_deadline=0.6, retry=0.1)
+            begun = time.monotonic()
             await lease.acquire()
             server.otherwise = silence
-            begun = asyncio.get_running_loop().time()
             await ended(lease)
-            assert 0.4 < asyncio.get_running_loop().time() - begun < 1.5
+            assert 0.6 <= time.monotonic() - begun < 20
 
     asyncio.run(run())
 
@@ -292,7 +293,7 @@ def test_of_two_processes_one_leads_and_the_other_follows_at_once_when_it_ends()
         shelf = Shelf()
         async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
             first, second = (
-                Lease(client, "team", "leader", name, duration=2.0, renew_deadline=1.0, retry=0.2) for name in "ab"
+                Lease(client, "team", "leader", name, duration=40.0, renew_deadline=30.0, retry=0.2) for name in "ab"
             )
             await first.acquire()
             holding = asyncio.create_task(first.hold())
@@ -301,7 +302,7 @@ def test_of_two_processes_one_leads_and_the_other_follows_at_once_when_it_ends()
             assert (first.held, second.held, waiting.done()) == (True, False, False)
             holding.cancel()
             await first.release()
-            await asyncio.wait_for(waiting, 1.0)
+            await asyncio.wait_for(waiting, 20.0)
             assert (first.held, second.held, shelf.holder) == (False, True, "b")
 
     asyncio.run(run())

@@ -189,7 +189,7 @@ def test_a_store_follows_what_happens(access: Access) -> None:
 def test_the_lease_is_one_that_the_api_server_accepts(access: Access) -> None:
     async def test(client: Client, namespace: str) -> None:
         first, second = (
-            Lease(client, namespace, "leader", name, duration=4.0, renew_deadline=3.0, retry=0.5) for name in "ab"
+            Lease(client, namespace, "leader", name, duration=40.0, renew_deadline=30.0, retry=0.5) for name in "ab"
         )
         await first.acquire()
         client.before_write = first.check
@@ -199,7 +199,7 @@ def test_the_lease_is_one_that_the_api_server_accepts(access: Access) -> None:
         assert (first.held, second.held) == (True, False)
         holding.cancel()
         await first.release()
-        await asyncio.wait_for(waiting, 2.0)
+        await asyncio.wait_for(waiting, 25.0)
         spec = (await client.get(LEASES, namespace, "leader"))["spec"]
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
 

@@ -19,6 +19,8 @@ from tfjob.local import processes, rootfs, supervisor
 SRC = Path(supervisor.__file__).parents[2]
 USER = 54321  # nobody's: no line in passwd, no groups
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
+PATIENCE = 60.0
+"""Seconds that a pod may take to come to where a test wants it, on a machine that does much else."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
 NETWORK = f"127.{80 + os.getpid() // 256 % 40}.{os.getpid() % 256}"
 """The addresses of this process's pods: tests in other processes have others, and jobs have 127.77."""
@@ -53,6 +55,11 @@ def at(places: list[Place]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("place", [place_param(place) for place in places])
 
 
+def groups_of(uid: str) -> set[str]:
+    """The names of a pod's control groups that are there; others come and go meanwhile."""
+    return {name for _, below, _ in os.walk("/sys/fs/cgroup") for name in below if name.startswith(f"tfjob-{uid}-")}
+
+
 class PodRun:
     """One pod that was launched."""
 
@@ -76,14 +83,14 @@ class PodRun:
             return {}
         return found
 
-    def wait(self, timeout: float = 20.0) -> dict[str, Any]:
+    def wait(self, timeout: float = PATIENCE) -> dict[str, Any]:
         """The last status, once the supervisor has gone."""
         self.until(lambda: not supervisor.alive(self.folder), timeout)
         status = self.status()
         assert status.get("done"), f"died without a word: {status} {self.errors()}"
         return status
 
-    def ended(self, container: str = "main", timeout: float = 20.0) -> dict[str, Any]:
+    def ended(self, container: str = "main", timeout: float = PATIENCE) -> dict[str, Any]:
         """The terminated state of a container, once the pod is over."""
         terminated: dict[str, Any] = self.find(self.wait(timeout), container)["state"]["terminated"]
         return terminated
@@ -92,13 +99,13 @@ class PodRun:
         both = [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
         return next((one for one in both if one["name"] == container), {"state": {}})
 
-    def until_logged(self, text: str, container: str = "main", timeout: float = 10.0) -> None:
+    def until_logged(self, text: str, container: str = "main", timeout: float = PATIENCE) -> None:
         self.until(lambda: text in self.log(container), timeout)
 
     def until_running(self, container: str = "main") -> None:
         self.until(lambda: "running" in self.find(self.status(), container)["state"])
 
-    def until(self, condition: Callable[[], object], timeout: float = 10.0) -> None:
+    def until(self, condition: Callable[[], object], timeout: float = PATIENCE) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline, f"not in {timeout} s: {self.status()} {self.errors()}"

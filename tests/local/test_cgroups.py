@@ -8,21 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from local.pod_harness import PYTHON, Place, Pods, at
+from local.pod_harness import PYTHON, Place, Pods, at, groups_of
 from tfjob.local import cgroups
 
 AS_ROOT = [Place(level, "root") for level in ("full", "addresses", "ports")]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making a control group needs root")
 
 
-def groups_of(uid: str) -> set[str]:
-    """The names of a pod's groups that are there."""
-    return {path.name for path in Path("/sys/fs/cgroup").rglob(f"tfjob-{uid}-*")}
-
-
 def all_gone(uid: str) -> bool:
     """Whether a pod's groups go within seconds: a supervisor removes one after it has told the container's end."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while groups_of(uid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not groups_of(uid)
@@ -78,7 +73,7 @@ def test_a_group_is_removed_once_it_is_empty_and_not_before() -> None:
         time.sleep(60)
         os._exit(0)
     try:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while str(child) not in Path(group.join_files[0]).read_text().split():
             assert time.monotonic() < deadline
         assert group.remove(patience=0.05) is False

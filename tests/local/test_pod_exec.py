@@ -6,12 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
-from local.pod_harness import EACH_LEVEL, FULL, PYTHON, Place, PodRun, Pods, at
+from local.pod_harness import EACH_LEVEL, FULL, PYTHON, Place, PodRun, Pods, at, groups_of
 from tfjob.local import pod_exec
 
 
@@ -78,18 +76,19 @@ def test_a_container_that_does_not_run_cannot_be_entered(pods: Pods, pod: PodRun
 
 @at([Place("full", "user"), Place("addresses", "root"), Place("ports", "root")])
 def test_it_ends_with_the_pod(pods: Pods, pod: PodRun) -> None:
-    command = pod_exec.enter_command(pod.folder, "main", ["sleep", "60"])
-    inside = subprocess.Popen([sys.executable, *command[1:]], start_new_session=True)
+    command = pod_exec.enter_command(pod.folder, "main", ["sh", "-c", "echo in; exec sleep 60"])
+    inside = subprocess.Popen([sys.executable, *command[1:]], stdout=subprocess.PIPE, start_new_session=True)
+    assert inside.stdout is not None
     try:
-        time.sleep(0.3)
-        assert inside.poll() is None
+        assert inside.stdout.readline() == b"in\n"
         pod.stop()
         pod.wait()
-        assert inside.wait(5) == 137
+        assert inside.wait(60) == 137
     finally:
         if inside.poll() is None:
             os.killpg(inside.pid, signal.SIGKILL)
             inside.wait()
+        inside.stdout.close()
 
 
 @at([Place(level, "root") for level in ("full", "addresses", "ports")])
@@ -106,11 +105,11 @@ def test_it_is_held_to_the_limits_of_the_container(pods: Pods) -> None:
 @at([Place("addresses", "root"), Place("ports", "root")])
 def test_it_ends_with_its_container_even_if_the_container_starts_again(pods: Pods) -> None:
     """As on a cluster; a command that lived on would keep the control group of the container's first run."""
-    container = pods.container("sh", "-c", "sleep 1; exit 1", memory=64 << 20, limits="cgroup")
+    entered = pods.folder / "entered"
+    script = f"while [ ! -e {entered} ]; do sleep 0.05; done; rm {entered}; exit 1"
+    container = pods.container("sh", "-c", script, memory=64 << 20, limits="cgroup")
     pod = pods.launch(container, restartPolicy="OnFailure")
     pod.until_running()
-    began = time.monotonic()
-    assert run(pods, pod, "sleep", "60")[0] == 137
-    assert time.monotonic() - began < 30
+    assert run(pods, pod, "sh", "-c", f"touch {entered}; exec sleep 600")[0] == 137
     pod.until(lambda: pod.find(pod.status(), "main")["restartCount"] > 0)
-    assert not list(Path("/sys/fs/cgroup").rglob(f"tfjob-{pod.uid}-main-0"))
+    pod.until(lambda: f"tfjob-{pod.uid}-main-0" not in groups_of(pod.uid))

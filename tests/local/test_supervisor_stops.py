@@ -17,47 +17,47 @@ DEAF = 'trap "" TERM; echo up; while :; do sleep 0.05; done'
 
 
 def test_sigterm_reaches_the_workload_whose_exit_code_is_recorded(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sh", "-c", POLITE), grace=20.0)
+    pod = pods.launch(pods.container("sh", "-c", POLITE), grace=120.0)
     pod.until_logged("up")
     assert pod.stop()
-    assert pod.ended(timeout=5)["exitCode"] == 7
+    assert pod.ended()["exitCode"] == 7
     assert pod.log().endswith("bye\n")
     assert (pod.status()["forced"], pod.status()["stopped"]) == (False, True)
 
 
 def test_what_has_ended_by_itself_was_not_stopped(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sh", "-c", "exit 3"), grace=20.0)
-    assert pod.ended(timeout=5)["exitCode"] == 3
+    pod = pods.launch(pods.container("sh", "-c", "exit 3"), grace=120.0)
+    assert pod.ended()["exitCode"] == 3
     assert pod.status()["stopped"] is False
 
 
 def test_a_workload_that_ignores_sigterm_is_killed_after_the_grace(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sh", "-c", DEAF), grace=0.5)
+    pod = pods.launch(pods.container("sh", "-c", DEAF), grace=2.0)
     pod.until_logged("up")
     began = time.monotonic()
     pod.stop()
     ended = pod.ended()
     assert (ended["exitCode"], ended["reason"], pod.status()["forced"]) == (137, "Error", True)
-    assert 0.4 < time.monotonic() - began < 3
+    assert 2 <= time.monotonic() - began < 20
 
 
 @at(EACH_LEVEL)
 def test_sigterm_by_default_ends_the_workload_at_once(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sleep", "60"), grace=20.0)
+    pod = pods.launch(pods.container("sleep", "600"), grace=120.0)
     pod.until_running()
     pod.stop()
-    assert pod.ended(timeout=5)["exitCode"] == 143
+    assert pod.ended()["exitCode"] == 143
 
 
 @at(EACH_LEVEL)
 def test_a_second_stop_shortens_the_grace(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sh", "-c", DEAF), grace=60.0)
+    pod = pods.launch(pods.container("sh", "-c", DEAF), grace=900.0)
     pod.until_logged("up")
-    pod.stop(30)
+    pod.stop(600)
     time.sleep(0.2)
     assert supervisor.alive(pod.folder)
     pod.stop(0)
-    assert pod.ended(timeout=5)["exitCode"] == 137
+    assert pod.ended()["exitCode"] == 137
 
 
 @at(EACH_LEVEL)
@@ -79,9 +79,8 @@ def test_stopping_a_pod_that_is_over_does_nothing(pods: Pods) -> None:
 
 def test_nothing_survives_a_killed_supervisor(pods: Pods) -> None:
     """With a pid namespace the kernel sees to it, without one the sweep by the mark does."""
-    code = (
-        "import subprocess, time; subprocess.Popen(['setsid', 'sleep', '79']); print('up', flush=True); time.sleep(60)"
-    )
+    fled = "subprocess.Popen(['setsid', 'sleep', '790'])"
+    code = f"import subprocess, time; {fled}; print('up', flush=True); time.sleep(600)"
     pod = pods.launch(pods.container(PYTHON, "-c", code))
     pod.until_logged("up")
     os.kill(pod.identity()["pid"], signal.SIGKILL)
@@ -89,7 +88,7 @@ def test_nothing_survives_a_killed_supervisor(pods: Pods) -> None:
     if not pods.full:
         time.sleep(0.1)
         supervisor.sweep(pod.uid)
-    pod.until(lambda: processes.marked(pod.uid) == [], timeout=3)
+    pod.until(lambda: processes.marked(pod.uid) == [])
     assert pod.status()["done"] is False
 
 
@@ -102,13 +101,13 @@ def test_a_pod_ends_when_the_holder_of_its_lifeline_is_gone(pods: Pods) -> None:
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert holder.stdout
     holder.stdout.readline()
-    pod = pods.launch(pods.container("sleep", "60"), lifeline=str(lifeline))
+    pod = pods.launch(pods.container("sleep", "600"), lifeline=str(lifeline))
     pod.until_running()
     time.sleep(0.6)
     assert supervisor.alive(pod.folder)
     holder.kill()
     holder.communicate()
-    assert pod.ended(timeout=5)["exitCode"] == 143
+    assert pod.ended()["exitCode"] == 143
     assert (pod.status()["phase"], pod.status()["reason"]) == ("Failed", "ControllerGone")
 
 
@@ -117,9 +116,9 @@ def test_looking_at_the_lifeline_does_not_keep_a_new_holder_out_for_long(pods: P
     lifeline = pods.folder / "lifeline"
     with lifeline.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        pod = pods.launch(pods.container("sleep", "60"), lifeline=str(lifeline))
+        pod = pods.launch(pods.container("sleep", "600"), lifeline=str(lifeline))
         pod.until_running()
-    assert pod.ended(timeout=5)["exitCode"] == 143
+    assert pod.ended()["exitCode"] == 143
     with lifeline.open("w") as again:
         fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.client import Client
+from devcluster.client import Client, KubectlFailed
 from docs.guide import CLUSTER, FIRST_VERSION, play, with_image_of_nodes
 from helm_line import RELEASE, Helm
 from operating import operating
@@ -155,13 +155,16 @@ def runs(client: Client, job_type: str) -> bool:
 
 
 def versions(client: Client) -> set[str]:
-    """What the CRD and each pod of the operator say that they are."""
+    """What the CRD and each pod of the operator say that they are; nothing while a pod comes or goes."""
     pods = client.get("pods", "-l", f"name={NAME}")["items"]
-    said = {
-        client.kubectl("exec", one["metadata"]["name"], "--", "/usr/local/bin/python", "-m", "tfjob", "--version")
-        for one in pods
-        if "deletionTimestamp" not in one["metadata"]
-    }
+    try:
+        said = {
+            client.kubectl("exec", one["metadata"]["name"], "--", "/usr/local/bin/python", "-m", "tfjob", "--version")
+            for one in pods
+            if "deletionTimestamp" not in one["metadata"]
+        }
+    except KubectlFailed:
+        return set()
     release_of_crd: str = client.get("crd", CRD_NAME)["metadata"]["annotations"][CRD_RELEASE]
     return {one.split()[1] for one in said} | {release_of_crd}
 

@@ -27,6 +27,8 @@ from tfjob.api.tf_job_crd import NAME as TF_JOB_CRD_NAME
 from tfjob.operator.certificates import make
 from tfjob.operator.names import NAME
 
+pytestmark = pytest.mark.timeout(400)
+
 IMAGE = "registry.example/tf-job-operator:1"
 CONFIG = "tf-job-operator-config"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "helm.md"

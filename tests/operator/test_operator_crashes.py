@@ -19,6 +19,7 @@ from operating import READY, OperatorProcess, known_as, operating
 from pod_history import pod_history
 from room import PATIENCE, Room, job
 from standin_kubelet import assert_every_pod_is_recorded, end_due, kubelet
+from tfjob.kube.resources import TFJOBS
 
 pytestmark = pytest.mark.faults
 
@@ -39,12 +40,15 @@ STARTING = 0.15
 """The part of them that is killed while it starts."""
 
 
-def live(operator: OperatorProcess, chance: random.Random) -> None:
-    """The time until an operator is killed."""
+def live(operator: OperatorProcess, known: str, place: Room, chance: random.Random) -> None:
+    """The time until an operator is killed; one that is to be killed at work has begun with it."""
     if chance.random() < STARTING:
         time.sleep(chance.uniform(0, STARTING_SECONDS))
     else:
         operator.wait_for(READY)
+        place.create(job(known, run_policy={"suspend": True}, worker=1))
+        place.until(known, "Suspended")
+        place.delete(TFJOBS, known)
         time.sleep(chance.uniform(0, WORKING_SECONDS))
 
 
@@ -74,7 +78,7 @@ def test_an_operator_killed_at_any_moment_loses_nothing_and_doubles_no_pod(
         for node.hour, known in enumerate(killed):
             operator = OperatorProcess(known_as(known, control_plane.kubeconfig, tmp_path), f"--namespace={place}")
             try:
-                live(operator, chance)
+                live(operator, known, quiet_room, chance)
             finally:
                 assert operator.end(SIGKILL) == -SIGKILL
         under_fire = time.monotonic() - begun

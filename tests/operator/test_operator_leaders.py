@@ -157,8 +157,9 @@ def test_one_leads_and_the_other_takes_over_at_once_on_sigterm(control_plane: Cl
         second.wait_for(READY)
         assert first.said(f"lease released: {place.namespace}/tf-operator")
         assert second.said(f"{LEADS}: {place.namespace}/tf-operator")
-        assert moment(second, LEADS) - asked < 3
-        assert ended - asked < 3
+        # A lease that was not released would be nobody else's before it had run out.
+        assert moment(second, LEADS) - asked < RETRY_SECONDS + SLOW < LEASE_SECONDS - RETRY_SECONDS
+        assert ended - asked < SLOW
         assert two.holder != led_by
         assert leading(second) == 1
         place.ends("before-worker-0")

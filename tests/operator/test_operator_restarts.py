@@ -196,7 +196,7 @@ def test_the_next_job_of_a_name_waits_for_the_pods_of_the_one_before(team: Room)
     status = team.until_status("heir", lambda status: bool(status.get("reason")) and status["reason"] != "Starting")
     assert status["state"] == "Pending"
     assert team.uids("heir") == before
-    wait_until(lambda: "deletionTimestamp" in team.pods("heir")["worker-0"]["metadata"], 60)
+    wait_until(lambda: "deletionTimestamp" in team.pods("heir")["worker-0"]["metadata"], 180)  # the garbage collector's
     team.release("heir-worker-0")
     remade(team, "heir", before)
     team.all_run("heir", "worker-0")

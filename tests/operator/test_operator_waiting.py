@@ -17,7 +17,7 @@ from tfjob.kube.resources import PODS, RESOURCE_QUOTAS
 Object = dict[str, Any]
 GPU = "example.com/gpu"
 PRIVILEGED = template(container={"securityContext": {"privileged": True}})
-GRACE = 2
+GRACE = 6
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ from tfjob.operator.names import NAME, NAMESPACE
 
 Object = dict[str, Any]
 
+pytestmark = pytest.mark.timeout(400)
+
 IMAGE = "registry.example/tf-job-operator:1"
 THEIRS = "validator.training-operator.kubeflow.org"
 JOB: Object = {
@@ -104,9 +106,12 @@ def test_installing_again_is_the_upgrade_and_keeps_the_certificate(cluster: Clus
 
 
 def test_an_operator_that_does_not_come_up_says_why(cluster: Cluster) -> None:
-    printed = cluster.operator("install", "--image", IMAGE, "--timeout", "3s", code=2)
-    assert f"the Deployment {NAME} is not ready after 3 s" in printed
-    assert "no nodes available" in printed
+    def says_why() -> bool:
+        printed = cluster.operator("install", "--image", IMAGE, "--timeout", "3s", code=2)
+        assert f"the Deployment {NAME} is not ready after 3 s" in printed
+        return "no nodes available" in printed
+
+    wait_until(says_why, 60)  # the scheduler may look at its pod later
 
 
 def test_uninstall_keeps_the_jobs_and_purge_names_them_first(cluster: Cluster) -> None:

@@ -25,6 +25,8 @@ from tfjob.operator.manifests import Settings, crds, own_namespace, service_acco
 from tfjob.operator.names import NAME, NAMESPACE
 
 Object = dict[str, Any]
+pytestmark = pytest.mark.timeout(400)
+
 VERSIONS = ("v1", *NAMES)
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "python:3"}], "fieldOfTomorrow": 1}}
 BY_TYPE = {"Master": {"replicas": 1, "template": TEMPLATE}, "Worker": {"replicas": 2, "template": TEMPLATE}}

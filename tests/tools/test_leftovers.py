@@ -46,15 +46,17 @@ def test_a_killed_run_is_found_by_where_its_processes_stand_and_by_the_mark_of_i
     orphans = (
         'echo \'{"uid": "pod-1"}\' > $TMPDIR/spec.json; '
         "(cd / && env -i TFJOB_POD=pod-1 setsid sleep 76.541 &); (cd $TMPDIR && env -i setsid sleep 76.542 &); "
-        "(cd / && env -i TFJOB_POD=pod-11 setsid sleep 3.543 &); echo begun; sleep 60"
+        "(cd / && env -i TFJOB_POD=pod-11 setsid sleep 76.943 &); echo begun; sleep 60"
     )
     running = start_guard(tmp_path, orphans)
     running.send_signal(signal.SIGKILL)
     running.wait()
     sweep(tmp_path)
-    said = every_command_line()
-    assert b"76.54" not in said
-    assert b"3.543" in said, "another run's pod is left alone"
+    assert b"76.54" not in every_command_line()
+    others = processes_with(b"76.943")
+    for pid in others:
+        os.kill(pid, signal.SIGKILL)
+    assert len(others) == 1, "another run's pod is left alone"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -132,10 +134,18 @@ def guard(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
 
 
 def every_command_line() -> bytes:
-    found = b""
+    return b"".join(command_lines().values())
+
+
+def processes_with(word: bytes) -> list[int]:
+    return [pid for pid, line in command_lines().items() if word in line.split(b"\0")]
+
+
+def command_lines() -> dict[int, bytes]:
+    found = {}
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found += file.read_bytes()
+            found[int(file.parent.name)] = file.read_bytes()
         except OSError:
             continue
     return found

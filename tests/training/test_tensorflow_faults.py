@@ -13,7 +13,10 @@ from installed import Installed
 from running import Running, status, workload_pid
 from training.examples import EXAMPLES, pods_of, shortened
 
-pytestmark = [pytest.mark.faults, pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.tensorflow, pytest.mark.timeout(600)]
+
+PATIENCE = 240.0
+"""Seconds that three TensorFlows may take to start, or to come to the next step, on a machine that does much else."""
 
 COLLECTIVE = """
 import tensorflow as tf
@@ -44,15 +47,15 @@ def test_a_killed_worker_and_a_killed_chief_restart_the_whole_gang(tool: Install
     well, the evaluator undisturbed."""
     home = tmp_path / "home"
     run = Running(tool, home, briefly("mnist", 100, tmp_path / "job"))
-    run.wait_for("step 20/", timeout=90)
+    run.wait_for("step 20/", timeout=PATIENCE)
     evaluator = workload_pid(home, "mnist-evaluator-0")
     os.kill(workload_pid(home, "mnist-worker-0"), signal.SIGKILL)
-    run.wait_for("chief-0     | resumed from step", timeout=90)
-    run.wait_for("step 60/", timeout=90)
+    run.wait_for("chief-0     | resumed from step", timeout=PATIENCE)
+    run.wait_for("step 60/", timeout=PATIENCE)
     os.kill(workload_pid(home, "mnist-chief-0"), signal.SIGKILL)
-    run.wait_for("chief-0     | resumed from step", timeout=120, count=2)
+    run.wait_for("chief-0     | resumed from step", timeout=PATIENCE, count=2)
     assert workload_pid(home, "mnist-evaluator-0") == evaluator
-    assert run.finish(120) == 0
+    assert run.finish(PATIENCE) == 0
     shown = status(tool, home, "mnist")
     assert shown["restarts"] == 2
     assert shown["attempt"] == 3
@@ -63,16 +66,16 @@ def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, tm
     too and resumes. The evaluator is not in the chief's cluster, so nothing hangs."""
     home = tmp_path / "home"
     run = Running(tool, home, briefly("mnist-ps", 120, tmp_path / "job"))
-    run.wait_for("step 20/", timeout=90)
+    run.wait_for("step 20/", timeout=PATIENCE)
     chief, first_worker = workload_pid(home, "mnist-ps-chief-0"), workload_pid(home, "mnist-ps-worker-0")
     os.kill(workload_pid(home, "mnist-ps-evaluator-0"), signal.SIGKILL)
     os.kill(workload_pid(home, "mnist-ps-worker-1"), signal.SIGKILL)
-    run.wait_for("step 60/", timeout=120)
+    run.wait_for("step 60/", timeout=PATIENCE)
     assert workload_pid(home, "mnist-ps-chief-0") == chief
     os.kill(workload_pid(home, "mnist-ps-ps-0"), signal.SIGKILL)
-    run.wait_for("resumed from step", timeout=120)
+    run.wait_for("resumed from step", timeout=PATIENCE)
     assert workload_pid(home, "mnist-ps-worker-0") == first_worker
-    assert run.finish(150) == 0
+    assert run.finish(PATIENCE) == 0
     restarted = status(tool, home, "mnist-ps")["status"]["taskRestarts"]  # type: ignore[index]
     assert {"evaluator-0", "ps-0", "worker-1"} <= restarted.keys()
     assert "worker-0" not in restarted
@@ -92,7 +95,7 @@ def test_a_collective_that_swallows_sigterm_ends_after_its_grace(tool: Installed
     folder.mkdir()
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
     run = Running(tool, home, str(folder / "job.yaml"))
-    run.wait_for("trains", timeout=60, count=2)
+    run.wait_for("trains", timeout=PATIENCE, count=2)
     assert tool.tfjob(home, "stop", "swallow").returncode == 0
-    run.finish(30)
+    run.finish(PATIENCE)
     assert [one["exitCode"] for one in status(tool, home, "swallow")["replicas"]] == [137, 137]  # type: ignore[attr-defined]
