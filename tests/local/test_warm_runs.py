@@ -23,7 +23,7 @@ spec:
   tfReplicaSpecs:
     Worker:
       replicas: 2
-      restartPolicy: OnFailure
+      restartPolicy: POLICY
       template: {spec: POD}
 """
 
@@ -38,13 +38,21 @@ class Project:
         self.python = standin_python(folder / "venv")
         self.printed = ""
 
-    def run(self, name: str, command: list[str], *options: str, pod: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(
+        self,
+        name: str,
+        command: list[str],
+        *options: str,
+        pod: dict[str, Any] | None = None,
+        policy: str = "OnFailure",
+    ) -> dict[str, Any]:
         """Runs a job to its end and returns its status; `pod` is what its pods have beside the command."""
         manifest = self.folder / f"{name}.yaml"
         container: dict[str, Any] = {"name": "tensorflow", "image": "standin:1", "command": command}
         whole = {"containers": [container], **(pod or {})}
         container["volumeMounts"] = [{"name": one["name"], "mountPath": "/code"} for one in whole.get("volumes", ())]
-        manifest.write_text(MANIFEST.replace("NAME", name).replace("POD", json.dumps(whole)))
+        text = MANIFEST.replace("NAME", name).replace("POLICY", policy)
+        manifest.write_text(text.replace("POD", json.dumps(whole)))
         done = self._tool.tfjob(self.home, "run", str(manifest), "--python", str(self.python), *options)
         assert done.returncode == 0, done.stdout + done.stderr
         self.printed = done.stdout + done.stderr
@@ -148,3 +156,23 @@ def test_a_replica_that_crashes_right_after_a_fork_starts_cold_the_next_time(pro
     status = project.run("crash", ["python", "train.py"], "--warm")
     assert starts(status) == {"cold: it crashed (134) within 5 s of a warm start"}
     assert project.told_cold("crash")
+
+
+def test_after_such_a_crash_new_pods_start_cold_too(project: Project) -> None:
+    """ExitCode makes another pod in place of a failed one; the run remembers."""
+    program = "import os, pathlib, socket\nmark = pathlib.Path(socket.gethostname())\n"
+    (project.folder / "train.py").write_text(program + "if not mark.exists():\n    mark.touch()\n    os.abort()")
+    status = project.run("anew", ["python", "train.py"], "--warm", policy="ExitCode")
+    assert starts(status) == {"cold: of another replica: it crashed (134) within 5 s of a warm start"}
+    assert status["restarts"] >= 1
+
+
+def test_a_program_that_sets_what_the_import_reads_runs_once_and_cold(project: Project) -> None:
+    """Its text says so beforehand; starting over at that line would do again what stands above it."""
+    program = "import os, socket\nos.mkdir(socket.gethostname())\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\n"
+    (project.folder / "train.py").write_text(program + "import tensorflow\nprint('trained')")
+    status = project.run("once", ["python", "train.py"])
+    assert starts(status) == {"cold: it sets TF_USE_LEGACY_KERAS, which TensorFlow reads when it is imported"}
+    assert status["restarts"] == 0
+    (told,) = project.told_cold("once")
+    assert told["type"] == "Normal"
