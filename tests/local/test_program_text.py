@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tfjob.local.program_text import MOST_FILES, read_program
+from tfjob.plan.warm import refuse_setting
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,16 @@ def test_the_variables_that_a_program_sets_are_seen(
     (tmp_path / "settings.py").write_text("import os\nos.environ['TF_BESIDE'] = '1'\n")
     (tmp_path / "train.py").write_text(f"import os\n{line}\nimport tensorflow as tf\n")
     assert read_program(tmp_path / "train.py").variables(env) == names
+
+
+SHIPPED = [*REPOSITORY.glob("examples/*/train.py"), *REPOSITORY.glob("src/tfjob/templates/*/train.py")]
+
+
+@pytest.mark.parametrize("program", SHIPPED, ids=[str(one.relative_to(REPOSITORY)) for one in SHIPPED])
+def test_the_examples_and_templates_have_no_line_that_makes_them_start_cold(program: Path) -> None:
+    text = read_program(program)
+    assert text.imports_tensorflow
+    assert refuse_setting(text.variables({})) is None
 
 
 def test_what_cannot_be_read_imports_nothing(tmp_path: Path) -> None:
