@@ -13,6 +13,8 @@ from installed import Installed
 from local.warm_pods import end_fork_servers, gone, standin_python
 from tfjob.local import fork_servers
 from tfjob.local.home import Home
+from tfjob.local.warm_prospect import prospect
+from tfjob.plan.warm import TURNED_OFF
 
 MANIFEST = """
 apiVersion: kubeflow.org/v1
@@ -63,6 +65,9 @@ class Project:
         """The events about cold starts."""
         return [event for event in self.asked("events", name)["items"] if event["reason"] == "ColdStart"]
 
+    def shown(self, *words: str) -> str:
+        return self._tool.tfjob(self.home, *words).stdout
+
     def asked(self, *words: str) -> Any:
         return json.loads(self._tool.tfjob(self.home, *words, "-o", "json").stdout)
 
@@ -97,19 +102,36 @@ def test_a_job_that_waits_for_its_fork_server_says_so(project: Project) -> None:
     assert "Pending 0/2 (ForkServerStarting): worker-0: TensorFlow is being imported, once for all" in project.printed
 
 
+def test_doctor_says_whether_the_programs_of_a_folder_can_start_warm(project: Project, tmp_path: Path) -> None:
+    def warm() -> str:
+        return str(prospect(tmp_path, {"HOME": str(tmp_path)}).problem)
+
+    (tmp_path / "venv").rename(tmp_path / ".venv")
+    assert warm() == ""
+    (tensorflow,) = tmp_path.glob(".venv/lib/python3.*/site-packages/tensorflow.py")
+    tensorflow.unlink()
+    assert warm() == f"{tmp_path}/.venv/bin/python has no TensorFlow"
+    (tmp_path / "tfjob.toml").write_text("[local]\nwarm = false\n")
+    assert warm() == "warm = false in the configuration"
+    assert project.asked("doctor")["warmStart"].keys() == {"title", "ok", "problem", "fix"}
+
+
 @pytest.mark.parametrize("command", [["python", "train.py"], ["python", "-m", "team.train"]])
 def test_where_nobody_says_anything_only_a_program_that_imports_tensorflow_starts_warm(
     project: Project, command: list[str]
 ) -> None:
-    """Of the others nothing is said; with --cold there is no fork at all."""
+    """Of the others nothing is said but in JSON; with --cold there is no fork at all."""
     file = project.folder / (command[1] if len(command) == 2 else "team/train.py")
     file.parent.mkdir(exist_ok=True)
     file.write_text("print('trained')")
-    assert starts(project.run("plain", command)) == {""}
-    assert starts(project.run("shell", ["sh", "-c", " ".join(command)])) == {""}
+    not_seen = {"cold: no import of TensorFlow was seen in its program"}
+    assert starts(project.run("plain", command)) == not_seen
+    assert starts(project.run("shell", ["sh", "-c", " ".join(command)])) == not_seen
+    assert "  start " not in project.shown("status", "shell")
     file.write_text("import tensorflow\nprint('trained')")
     assert starts(project.run("default", command)) == {"warm"}
-    assert starts(project.run("refused", command, "--cold")) == {""}
+    assert starts(project.run("refused", command, "--cold")) == {f"cold: {TURNED_OFF}"}
+    assert f"  start      cold: worker-0, worker-1, because {TURNED_OFF}\n" in project.shown("status", "refused")
     assert [project.told_cold(name) for name in ("plain", "shell", "refused")] == [[], [], []]
 
 
@@ -137,7 +159,7 @@ def test_the_configuration_asks_for_warm_starts_and_the_command_line_for_cold_on
     assert starts(project.run("first", ["python", "train.py"])) == {"warm"}
     for state in fork_servers.running(Home(project.home).fork_servers):
         assert gone(state.pid)  # it was not to wait
-    assert starts(project.run("second", ["python", "train.py"], "--cold")) == {""}
+    assert starts(project.run("second", ["python", "train.py"], "--cold")) == {f"cold: {TURNED_OFF}"}
 
 
 def test_a_start_that_is_not_warm_has_an_event_that_says_why(project: Project) -> None:

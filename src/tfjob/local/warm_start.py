@@ -24,8 +24,11 @@ from tfjob.plan import warm
 from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import, refuse_setting
 
 HOW = "tfjob/start"
-"""Annotation of a pod: `warm`, or `cold: ` and the reason; none where it is cold and nobody would ask."""
+"""Annotation of a pod: `warm`, or `cold: ` and the reason."""
 WARM, COLD = "warm", "cold: "
+TURNED_OFF = f"{COLD}{warm.TURNED_OFF}"
+EXPECTED = {TURNED_OFF, f"{COLD}{warm.NOT_SEEN}"}
+"""Cold starts about which nobody needs to be told."""
 
 
 class WarmStart:
@@ -47,7 +50,7 @@ class WarmStart:
         start = self._facts(ready, container)
         text = _text(start, container)
         if not self.asked and not text.imports_tensorflow:
-            return ""
+            return f"{COLD}{warm.NOT_SEEN}"
         try:
             _refuse_hidden(start, ready.secrets.get("argv", {}).get(container["name"], start.argv))
             server = self._server(start, container, text)
@@ -117,7 +120,7 @@ class WarmStart:
 
 
 def how(pod: Pod) -> str:
-    """How a pod was started, for people; empty if it is cold and nobody would ask."""
+    """How a pod was started, for people; empty if it was not yet."""
     return pod.metadata.annotations.get(HOW, "")
 
 

@@ -38,6 +38,10 @@ KNOWN_PYTHON_VARIABLES = frozenset(
         *("PYTHONUTF8", "PYTHONWARNINGS", "PYTHONFAULTHANDLER", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX"),
     }
 )
+NOT_SEEN = "no import of TensorFlow was seen in its program"
+"""Why a program starts cold for which nobody has asked for anything else."""
+ONLY_LINUX = "forking a process that has loaded TensorFlow is only safe on Linux"
+TURNED_OFF = "it was turned off, by --cold or warm = false"
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
@@ -102,7 +106,7 @@ def _is_read_at_import(name: str) -> bool:
 
 def _surroundings(start: Start) -> str:
     if not start.linux:
-        return "forking a process that has loaded TensorFlow is only safe on Linux"
+        return ONLY_LINUX
     if start.containers > 1:
         return "its pod has several containers"
     if start.memory_limit:
