@@ -12,6 +12,7 @@ import pytest
 
 from installed import Installed
 from running import status
+from tfjob.plan.warm import TURNED_OFF
 from training.examples import EXAMPLES, accuracy, run_example, run_to_the_end
 
 pytestmark = pytest.mark.timeout(240)
@@ -28,7 +29,7 @@ def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
     replicas: list[dict[str, Any]] = status(tool, tmp_path, "mnist")["replicas"]  # type: ignore[assignment]
     assert {one["name"] for one in replicas} == {"chief-0", "worker-0", "evaluator-0"}
     assert {one["exitCode"] for one in replicas} <= {0, 143}, replicas
-    assert {one["start"] for one in replicas} == {"warm"}
+    assert [one["start"] for one in replicas if one["name"] == "chief-0"] == ["warm"]  # the others' pods may be gone
     data = tmp_path / "claims" / "default" / "mnist-data"
     assert list(data.glob("checkpoints/*.index"))
     assert list(data.glob("output/logs/chief-0/events*"))
@@ -42,7 +43,7 @@ def test_mnist_trains_with_cold_replicas(tool: Installed, tmp_path: Path) -> Non
     """The same with --cold: each replica imports TensorFlow by itself, and what they come to is the same."""
     lines = run_to_the_end(tool, tmp_path, EXAMPLES / "mnist" / "tfjob.yaml", "--cold")
     replicas: list[dict[str, Any]] = status(tool, tmp_path, "mnist")["replicas"]  # type: ignore[assignment]
-    assert {one["start"] for one in replicas} == {"cold: it was turned off, by --cold or warm = false"}
+    assert [one["start"] for one in replicas if one["name"] == "chief-0"] == [f"cold: {TURNED_OFF}"]
     assert accuracy(lines) >= 0.95
     assert digits_right(tmp_path / "claims" / "default" / "mnist-data" / "output" / "model" / "1") >= 0.95
 

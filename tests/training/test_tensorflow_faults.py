@@ -66,6 +66,8 @@ def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, tm
     home = tmp_path / "home"
     run = Running(tool, home, briefly("mnist-ps", 120, tmp_path / "job"))
     run.wait_for("step 20/", timeout=90)
+    replicas: list[dict[str, Any]] = status(tool, home, "mnist-ps")["replicas"]  # type: ignore[assignment]
+    assert {replica["start"] for replica in replicas} == {"warm"}, replicas
     chief, first_worker = workload_pid(home, "mnist-ps-chief-0"), workload_pid(home, "mnist-ps-worker-0")
     os.kill(workload_pid(home, "mnist-ps-evaluator-0"), signal.SIGKILL)
     os.kill(workload_pid(home, "mnist-ps-worker-1"), signal.SIGKILL)
@@ -75,9 +77,7 @@ def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, tm
     run.wait_for("resumed from step", timeout=120)
     assert workload_pid(home, "mnist-ps-worker-0") == first_worker
     assert run.finish(150) == 0
-    shown: dict[str, Any] = status(tool, home, "mnist-ps")
-    assert {replica["name"]: replica["start"] for replica in shown["replicas"] if replica["start"] != "warm"} == {}
-    restarted = shown["status"]["taskRestarts"]
+    restarted = status(tool, home, "mnist-ps")["status"]["taskRestarts"]  # type: ignore[index]
     assert {"evaluator-0", "ps-0", "worker-1"} <= restarted.keys()
     assert "worker-0" not in restarted
 
