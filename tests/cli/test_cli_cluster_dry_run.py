@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from command_line import CommandLine
@@ -81,3 +82,10 @@ def test_a_job_of_today_is_printed_with_its_tensorboard_and_without_asking_anybo
         ("Deployment", "dry-tensorboard"),
         ("Service", "dry-tensorboard"),
     ]
+
+
+@pytest.mark.parametrize("option", ["--warm", "--cold", "--cpu"])
+def test_an_option_about_this_machine_is_refused(cli: CommandLine, tmp_path: Path, option: str) -> None:
+    done = cli.run("run", "--dry-run", "--on", "k8s", option, "-", stdin=json.dumps(TF_JOB), env=nowhere(tmp_path))
+    assert done.returncode == 2
+    assert f"{option} is about this machine, and the job is for a cluster" in done.stderr

@@ -131,6 +131,63 @@ def test_another_one_is_started_when_something_that_was_imported_has_changed(war
 
 
 @HERE
+def test_one_that_a_run_still_uses_forks_no_old_import(warm: WarmPods, tmp_path: Path) -> None:
+    """TensorFlow may be installed anew while a run goes on; a look within the last second counts."""
+    server = warm.server()
+    until_ready(server)
+    (old,) = warm.states()
+    warm.have("__version__ = 'newer'")
+    time.sleep(1.1)
+    with pytest.raises(NotWarm, match="has changed"):
+        server.launch(tmp_path, b"{}")
+    until_ready(server)
+    assert gone(old.pid)
+    assert [state.tensorflow for state in warm.states()] == ["newer"]
+    server.close()
+
+
+@HERE
+def test_one_that_hangs_keeps_no_run_waiting(warm: WarmPods) -> None:
+    """It was up once, so it is not still coming."""
+    server = warm.server()
+    until_ready(server)
+    (state,) = warm.states()
+    os.kill(state.pid, signal.SIGSTOP)
+    try:
+        assert why_not(warm.server()) == f"its fork server does not answer; `kill -9 {state.pid}` ends it"
+    finally:
+        os.kill(state.pid, signal.SIGKILL)
+    assert gone(state.pid)
+    server.close()
+
+
+DIRTY_AFTER_THE_FIRST = """
+import os, threading, time
+server, forks = os.getpid(), []
+def after():
+    forks.append(1)
+    if os.getpid() == server and len(forks) == 2:
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+os.register_at_fork(after_in_parent=after)
+"""
+
+
+@HERE
+def test_one_that_has_a_thread_by_now_forks_no_more(warm: WarmPods, tmp_path: Path) -> None:
+    """What it does before each fork is not only what it does at its start."""
+    warm.have(DIRTY_AFTER_THE_FIRST)
+    (tmp_path / "train.py").write_text("print('trained')")
+    server = warm.server()
+    until_ready(server)
+    (state,) = warm.states()
+    assert warm.launch("train.py", cwd=tmp_path).ended()["exitCode"] == 0
+    with pytest.raises(NotWarm, match="left 1 threads running"):
+        server.launch(tmp_path, b"{}")
+    assert gone(state.pid)
+    server.close()
+
+
+@HERE
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tfjob.local.program_text import MOST_FILES, read_program
+from tfjob.plan.warm import refuse_setting
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,11 @@ from tfjob.local.program_text import MOST_FILES, read_program
         ("import tensorflow_datasets as tfds\n", True),
         ("def main():\n    import tensorflow as tf\n", True),
         ("import tensorflow as tf\r\n", True),
+        ("import os, tensorflow as tf\n", True),
+        ("import os; import tensorflow as tf\n", True),
+        ("import os as keras\n", False),
+        ("from os import keras\n", False),
+        ("from . import keras\n", False),
         ("# import tensorflow\n", False),
         ("print('import tensorflow')\n", False),
         ("import json, os\n", False),
@@ -42,6 +50,60 @@ def test_a_module_beside_the_program_tells_too(tmp_path: Path, module: str) -> N
     (tmp_path / module).parent.mkdir(exist_ok=True)
     (tmp_path / module).write_text("import tensorflow as tf\n")
     assert read_program(tmp_path / "train.py").imports_tensorflow
+
+
+@pytest.mark.parametrize(
+    "line", ["import pkg.model", "import os, pkg.model", "from pkg import os, model", "from . import (\n    model,\n)"]
+)
+def test_a_module_of_a_package_is_read_with_its_packages(tmp_path: Path, line: str) -> None:
+    """`python -m pkg.train` looks for modules in the working folder, not in the program's."""
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "train.py").write_text(f"{line}\n")
+    (package / "model.py").touch()
+    assert not read_program(package / "train.py", tmp_path).imports_tensorflow
+    (package / "model.py").write_text("import tensorflow as tf\n")
+    assert read_program(package / "train.py", tmp_path).imports_tensorflow
+    (package / "model.py").touch()
+    (package / "__init__.py").write_text("import tensorflow as tf\n")
+    assert read_program(package / "train.py", tmp_path).imports_tensorflow
+
+
+@pytest.mark.parametrize(
+    ("line", "env", "names"),
+    [
+        ("os.environ['TF_A'] = '1'", {}, ["TF_A"]),
+        ('environ["TF_A"]=value', {"TF_A": "1"}, ["TF_A"]),
+        ("os.putenv('TF_A', '1')", {}, ["TF_A"]),
+        ("os.environ.setdefault('TF_A', '1')", {}, ["TF_A"]),
+        ("os.environ.setdefault('TF_A', '1')", {"TF_A": "0"}, []),
+        ("os.environ.pop('TF_A', None)", {}, []),
+        ("os.environ.pop('TF_A')", {"TF_A": "0"}, ["TF_A"]),
+        ("del os.environ['TF_A']", {"TF_A": "0"}, ["TF_A"]),
+        ("os.environ.update(\n    {'TF_A': '1', 'B': '2'}\n)", {}, ["TF_A", "B"]),
+        ("os.environ.update(TF_A='1')", {}, ["TF_A"]),
+        ("if True:\n    os.environ['TF_A'] = '1'", {}, ["TF_A"]),
+        ("# os.environ['TF_A'] = '1'", {}, []),
+        ("print(os.environ['TF_A'], os.environ['TF_A'] == '1')", {}, []),
+        ("import settings", {}, ["TF_BESIDE"]),
+    ],
+)
+def test_the_variables_that_a_program_sets_are_seen(
+    tmp_path: Path, line: str, env: dict[str, str], names: list[str]
+) -> None:
+    (tmp_path / "settings.py").write_text("import os\nos.environ['TF_BESIDE'] = '1'\n")
+    (tmp_path / "train.py").write_text(f"import os\n{line}\nimport tensorflow as tf\n")
+    assert read_program(tmp_path / "train.py").variables(env) == names
+
+
+SHIPPED = [*REPOSITORY.glob("examples/*/train.py"), *REPOSITORY.glob("src/tfjob/templates/*/train.py")]
+
+
+@pytest.mark.parametrize("program", SHIPPED, ids=[str(one.relative_to(REPOSITORY)) for one in SHIPPED])
+def test_the_examples_and_templates_have_no_line_that_makes_them_start_cold(program: Path) -> None:
+    text = read_program(program)
+    assert text.imports_tensorflow
+    assert refuse_setting(text.variables({})) is None
 
 
 def test_what_cannot_be_read_imports_nothing(tmp_path: Path) -> None:

@@ -159,6 +159,73 @@ def test_a_program_that_sets_what_the_import_has_read_starts_over_cold(warm: War
 
 
 @at(EACH_LEVEL[:1])
+def test_what_tensorflow_itself_sets_is_no_reason_to_start_over(warm: WarmPods, project: Path) -> None:
+    """Its lines run after its import in a cold start too; ParameterServerStrategy's constructor sets such variables."""
+    warm.have(
+        "import os\ndef strategy():\n    os.environ['TF_ENQUEUE'] = 'False'\n    os.environ.update(TF_GLOBALLY='1')"
+    )
+    (project / "strategy.py").write_text(
+        "import os, tensorflow; print('once'); tensorflow.strategy(); print(os.environ['TF_ENQUEUE'])"
+    )
+    run = warm.launch("strategy.py", cwd=project)
+    assert run.ended()["exitCode"] == 0, run.log()
+    assert run.log() == "once\nFalse\n"
+    assert run.status()["cold"] == {}
+
+
+@at(EACH_LEVEL[:1])
+def test_what_the_import_sets_is_set_in_a_fork_too(warm: WarmPods, project: Path) -> None:
+    warm.have("import os\nos.environ['TF2_BEHAVIOR'] = '1'\nos.environ.setdefault('LANG', 'none')")
+    (project / "asks.py").write_text("import os, tensorflow; os.system('echo $TF2_BEHAVIOR $LANG')")
+    runs = [warm.launch("asks.py", cwd=project), warm.launch_cold("asks.py", cwd=project)]
+    assert [(run.ended()["exitCode"], run.log()) for run in runs] == [(0, "1 C.UTF-8\n")] * 2
+    assert runs[0].status()["cold"] == {}
+
+
+ELSEWHERE = """
+import os, signal, sys, threading
+print(os.getcwd(), os.umask(0o77), signal.getsignal(signal.SIGTERM))
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.chdir('/')
+def settle():
+    os.environ['OMP_NUM_THREADS'] = '1'
+if sys.argv[1] == 'thread':
+    thread = threading.Thread(target=settle)
+    thread.start()
+    thread.join()
+else:
+    settle()
+print('end')
+"""
+
+
+@at(EACH_LEVEL[:1])
+@pytest.mark.parametrize("where", ["main", "thread"])
+def test_a_program_that_starts_over_finds_what_it_found_at_first(warm: WarmPods, project: Path, where: str) -> None:
+    """Its working folder, its mask for new files and its signals; also when another thread sets the variable."""
+    (project / "moves.py").write_text(ELSEWHERE)
+    run = warm.launch("moves.py", where, cwd=project)
+    assert run.ended()["exitCode"] == 0, run.log()
+    first, second, end = run.log().splitlines()
+    assert (first, end) == (second, "end")
+    assert "OMP_NUM_THREADS" in run.status()["cold"]["main"]
+
+
+@at([Place("full", "root" if os.geteuid() == 0 else "user")])
+def test_a_volume_over_what_was_imported_makes_the_start_cold(warm: WarmPods, project: Path) -> None:
+    """The container has another TensorFlow there."""
+    other = project / "packages"
+    other.mkdir()
+    (other / "tensorflow.py").write_text("__version__ = 'of the volume'")
+    (project / "version.py").write_text("import tensorflow; print(tensorflow.__version__)")
+    mount = {"source": str(other), "target": str(warm.packages), "readOnly": True}
+    run = warm.launch("version.py", cwd=project, mounts=[mount])
+    assert run.ended()["exitCode"] == 0, run.log()
+    assert run.log() == "of the volume\n"
+    assert run.status()["cold"]["main"].startswith("in its container ")
+
+
+@at(EACH_LEVEL[:1])
 def test_a_file_that_hides_a_module_of_tensorflow_makes_the_start_cold(warm: WarmPods, project: Path) -> None:
     """A cold start would import that file instead."""
     (project / "hidden").mkdir()

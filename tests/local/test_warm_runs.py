@@ -13,6 +13,8 @@ from installed import Installed
 from local.warm_pods import end_fork_servers, gone, standin_python
 from tfjob.local import fork_servers
 from tfjob.local.home import Home
+from tfjob.local.warm_prospect import prospect
+from tfjob.plan.warm import TURNED_OFF
 
 MANIFEST = """
 apiVersion: kubeflow.org/v1
@@ -23,7 +25,7 @@ spec:
   tfReplicaSpecs:
     Worker:
       replicas: 2
-      restartPolicy: OnFailure
+      restartPolicy: POLICY
       template: {spec: POD}
 """
 
@@ -38,13 +40,21 @@ class Project:
         self.python = standin_python(folder / "venv")
         self.printed = ""
 
-    def run(self, name: str, command: list[str], *options: str, pod: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(
+        self,
+        name: str,
+        command: list[str],
+        *options: str,
+        pod: dict[str, Any] | None = None,
+        policy: str = "OnFailure",
+    ) -> dict[str, Any]:
         """Runs a job to its end and returns its status; `pod` is what its pods have beside the command."""
         manifest = self.folder / f"{name}.yaml"
         container: dict[str, Any] = {"name": "tensorflow", "image": "standin:1", "command": command}
         whole = {"containers": [container], **(pod or {})}
         container["volumeMounts"] = [{"name": one["name"], "mountPath": "/code"} for one in whole.get("volumes", ())]
-        manifest.write_text(MANIFEST.replace("NAME", name).replace("POD", json.dumps(whole)))
+        text = MANIFEST.replace("NAME", name).replace("POLICY", policy)
+        manifest.write_text(text.replace("POD", json.dumps(whole)))
         done = self._tool.tfjob(self.home, "run", str(manifest), "--python", str(self.python), *options)
         assert done.returncode == 0, done.stdout + done.stderr
         self.printed = done.stdout + done.stderr
@@ -54,6 +64,9 @@ class Project:
     def told_cold(self, name: str) -> list[dict[str, Any]]:
         """The events about cold starts."""
         return [event for event in self.asked("events", name)["items"] if event["reason"] == "ColdStart"]
+
+    def shown(self, *words: str) -> str:
+        return self._tool.tfjob(self.home, *words).stdout
 
     def asked(self, *words: str) -> Any:
         return json.loads(self._tool.tfjob(self.home, *words, "-o", "json").stdout)
@@ -89,19 +102,36 @@ def test_a_job_that_waits_for_its_fork_server_says_so(project: Project) -> None:
     assert "Pending 0/2 (ForkServerStarting): worker-0: TensorFlow is being imported, once for all" in project.printed
 
 
+def test_doctor_says_whether_the_programs_of_a_folder_can_start_warm(project: Project, tmp_path: Path) -> None:
+    def warm() -> str:
+        return str(prospect(tmp_path, {"HOME": str(tmp_path)}).problem)
+
+    (tmp_path / "venv").rename(tmp_path / ".venv")
+    assert warm() == ""
+    (tensorflow,) = tmp_path.glob(".venv/lib/python3.*/site-packages/tensorflow.py")
+    tensorflow.unlink()
+    assert warm() == f"{tmp_path}/.venv/bin/python has no TensorFlow"
+    (tmp_path / "tfjob.toml").write_text("[local]\nwarm = false\n")
+    assert warm() == "warm = false in the configuration"
+    assert project.asked("doctor")["warmStart"].keys() == {"title", "ok", "problem", "fix"}
+
+
 @pytest.mark.parametrize("command", [["python", "train.py"], ["python", "-m", "team.train"]])
 def test_where_nobody_says_anything_only_a_program_that_imports_tensorflow_starts_warm(
     project: Project, command: list[str]
 ) -> None:
-    """Of the others nothing is said; with --cold there is no fork at all."""
+    """Of the others nothing is said but in JSON; with --cold there is no fork at all."""
     file = project.folder / (command[1] if len(command) == 2 else "team/train.py")
     file.parent.mkdir(exist_ok=True)
     file.write_text("print('trained')")
-    assert starts(project.run("plain", command)) == {""}
-    assert starts(project.run("shell", ["sh", "-c", " ".join(command)])) == {""}
+    not_seen = {"cold: no import of TensorFlow was seen in its program"}
+    assert starts(project.run("plain", command)) == not_seen
+    assert starts(project.run("shell", ["sh", "-c", " ".join(command)])) == not_seen
+    assert "  start " not in project.shown("status", "shell")
     file.write_text("import tensorflow\nprint('trained')")
     assert starts(project.run("default", command)) == {"warm"}
-    assert starts(project.run("refused", command, "--cold")) == {""}
+    assert starts(project.run("refused", command, "--cold")) == {f"cold: {TURNED_OFF}"}
+    assert f"  start      cold: worker-0, worker-1, because {TURNED_OFF}\n" in project.shown("status", "refused")
     assert [project.told_cold(name) for name in ("plain", "shell", "refused")] == [[], [], []]
 
 
@@ -129,7 +159,7 @@ def test_the_configuration_asks_for_warm_starts_and_the_command_line_for_cold_on
     assert starts(project.run("first", ["python", "train.py"])) == {"warm"}
     for state in fork_servers.running(Home(project.home).fork_servers):
         assert gone(state.pid)  # it was not to wait
-    assert starts(project.run("second", ["python", "train.py"], "--cold")) == {""}
+    assert starts(project.run("second", ["python", "train.py"], "--cold")) == {f"cold: {TURNED_OFF}"}
 
 
 def test_a_start_that_is_not_warm_has_an_event_that_says_why(project: Project) -> None:
@@ -148,3 +178,23 @@ def test_a_replica_that_crashes_right_after_a_fork_starts_cold_the_next_time(pro
     status = project.run("crash", ["python", "train.py"], "--warm")
     assert starts(status) == {"cold: it crashed (134) within 5 s of a warm start"}
     assert project.told_cold("crash")
+
+
+def test_after_such_a_crash_new_pods_start_cold_too(project: Project) -> None:
+    """ExitCode makes another pod in place of a failed one; the run remembers."""
+    program = "import os, pathlib, socket\nmark = pathlib.Path(socket.gethostname())\n"
+    (project.folder / "train.py").write_text(program + "if not mark.exists():\n    mark.touch()\n    os.abort()")
+    status = project.run("anew", ["python", "train.py"], "--warm", policy="ExitCode")
+    assert starts(status) == {"cold: of another replica: it crashed (134) within 5 s of a warm start"}
+    assert status["restarts"] >= 1
+
+
+def test_a_program_that_sets_what_the_import_reads_runs_once_and_cold(project: Project) -> None:
+    """Its text says so beforehand; starting over at that line would do again what stands above it."""
+    program = "import os, socket\nos.mkdir(socket.gethostname())\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\n"
+    (project.folder / "train.py").write_text(program + "import tensorflow\nprint('trained')")
+    status = project.run("once", ["python", "train.py"])
+    assert starts(status) == {"cold: it sets TF_USE_LEGACY_KERAS, which TensorFlow reads when it is imported"}
+    assert status["restarts"] == 0
+    (told,) = project.told_cold("once")
+    assert told["type"] == "Normal"

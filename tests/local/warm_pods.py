@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,15 @@ class WarmPods:
     def server(self, idle: float = 60.0) -> ForkServer:
         return ForkServer(self.home, str(self.python), VARIABLES, idle)
 
-    def launch(self, program: str, *words: str, cwd: Path, **changes: Any) -> PodRun:
+    def launch(
+        self, program: str, *words: str, cwd: Path, mounts: Sequence[dict[str, Any]] = (), **changes: Any
+    ) -> PodRun:
         """A pod of one container that starts warm; `program` is a script, or a module after `-m `."""
         module = program.startswith("-m ")
         argv = [str(self.python), *(["-m"] if module else []), program.removeprefix("-m "), *words]
         warm = {"at": 2 if module else 1, "module": module}
-        pod = self.pods.prepare(self.pods.container(*argv, cwd=str(cwd), warm=warm), **changes)
+        container = self.pods.container(*argv, cwd=str(cwd), warm=warm, mounts=list(mounts))
+        pod = self.pods.prepare(container, **changes)
         secrets = json.dumps({"env": {"main": {"PATH": PATH, **VARIABLES}}, "files": {}}).encode()
         assert self.pods.as_user(lambda: self.ask(pod, secrets)), pod.errors()
         return pod

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import
+from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import, refuse_setting
 
 PYTHON = "/venv/bin/python"
 
@@ -87,3 +87,17 @@ def test_what_is_not_known_to_be_the_same_starts_cold(asked: Start, reason: str)
 )
 def test_a_fork_needs_a_process_born_with_the_variables_that_an_import_reads(name: str, matters: bool) -> None:
     assert read_at_import({name: "1"}) == ({name: "1"} if matters else {})
+
+
+@pytest.mark.parametrize(
+    ("names", "late"),
+    [
+        (["BATCH_SIZE", "TF_USE_LEGACY_KERAS", "OMP_NUM_THREADS"], "TF_USE_LEGACY_KERAS"),
+        (["OMP_NUM_THREADS"], "OMP_NUM_THREADS"),
+        (["TF_CONFIG", "CUDA_VISIBLE_DEVICES", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR"], ""),
+        ([], ""),
+    ],
+)
+def test_a_program_that_sets_what_an_import_reads_starts_cold(names: list[str], late: str) -> None:
+    reason = f"it sets {late}, which TensorFlow reads when it is imported"
+    assert refuse_setting(names) == (Cold(reason) if late else None)

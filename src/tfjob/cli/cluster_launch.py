@@ -25,20 +25,21 @@ ONLY_HERE = {
     "level": "--level",
     "no_limits": "--no-limits",
     "cpu": "--cpu",
-    "warm": "--warm",
 }
-"""What a request may say of this machine alone."""
+"""What a request may say of this machine alone; and whether replicas start warm."""
 
 
 class ClusterLaunch:
     """The jobs of a manifest for a cluster."""
 
     def __init__(self, on: On, request: Request) -> None:
-        for name, option in ONLY_HERE.items():
-            if getattr(request, name):
-                raise outcome.Stop(
-                    outcome.BAD_INPUT, f"{option} is about this machine, and the job is for a cluster", "Leave it out."
-                )
+        given = [option for name, option in ONLY_HERE.items() if getattr(request, name)]
+        if request.warm is not None:
+            given.append("--warm" if request.warm else "--cold")
+        if given:
+            raise outcome.Stop(
+                outcome.BAD_INPUT, f"{given[0]} is about this machine, and the job is for a cluster", "Leave it out."
+            )
         data, manifest = jobs_of(request, cluster=True)
         tell(manifest.problems)
         self.written = partial(written, request, data, manifest)

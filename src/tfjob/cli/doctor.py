@@ -36,24 +36,28 @@ def doctor(on: On, namespace: str, output: str) -> int:
 
 def _examine_machine(output: str) -> int:
     import dataclasses
+    import os
+    from pathlib import Path
 
     from tfjob.cli import outcome
     from tfjob.cli.shapes import print_object
     from tfjob.local import fork_servers, probe
     from tfjob.local.machine import node
+    from tfjob.local.warm_prospect import prospect
 
     found = probe.probe()
     level = probe.level(found)
     machine = node()
+    warm = prospect(Path.cwd(), os.environ)
     servers = fork_servers.running(home().fork_servers)
     if output != "text":
         shape = {name: vars(capability) for name, capability in vars(found).items()}
         content = {"level": level, "capabilities": shape, "home": str(home().path), "node": dataclasses.asdict(machine)}
         shapes = [_server_shape(server) for server in servers]
-        print_object("Doctor", {**content, "forkServers": shapes}, output)
+        print_object("Doctor", {**content, "warmStart": vars(warm), "forkServers": shapes}, output)
         return outcome.SUCCEEDED
     click.echo(f"level {click.style(level, bold=True)}: {LEVELS[level]}\n")
-    for capability in found.all():
+    for capability in (*found.all(), warm):
         mark = click.style("ok", fg="green") if capability.ok else click.style("no", fg="yellow")
         click.echo(f"  {mark}  {capability.title}" + ("" if capability.ok else f": {capability.problem}"))
         if not capability.ok and capability.fix:

@@ -54,7 +54,7 @@ KINDS = {
             **JOB,
             "storage": "Where its own storage is: a folder with files in it or, on a cluster, a claim.",
             "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources,"
-            " start (`warm`, or `cold: ` and why; empty where no program of TensorFlow was seen, or with --cold).",
+            " start (`warm`, or `cold: ` and why; empty on a cluster, and while there is no pod of it).",
             "status": "The status object as a cluster would keep it.",
         },
     ),
@@ -148,6 +148,8 @@ KINDS = {
             "capabilities": "By name: title, ok, problem, fix.",
             "home": "The state folder.",
             "node": "The machine: name, cpus, memory in bytes.",
+            "warmStart": "Whether programs that import TensorFlow can start warm, with the interpreter that jobs of"
+            " this folder get: title, ok, problem, fix.",
             "forkServers": "The processes that warm replicas are forked from: pid, python, tensorflow, forked (how many"
             " replicas), users (how many runs), endsIn (seconds, null while it is used).",
         },

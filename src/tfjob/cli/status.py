@@ -83,10 +83,12 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Ev
 
 
 def _starts(replicas: list[Replica]) -> list[str]:
-    """How replicas were started, and why not warm, where warm starts were asked for."""
+    """How replicas were started, and why not warm; nothing of programs that have nothing to do with TensorFlow."""
+    from tfjob.plan.warm import NOT_SEEN
+
     names: dict[str, list[str]] = {}
     for replica in replicas:
-        if replica.start:
+        if replica.start and not replica.start.endswith(NOT_SEEN):
             names.setdefault(replica.start, []).append(replica.name)
     return [
         f"  start      {how.partition(': ')[0]}: {', '.join(who)}"

@@ -154,14 +154,16 @@ class Become(BaseException):
         self._errors = -1
 
     def start_cold(self, reason: str) -> NoReturn:
-        """Run the command itself after all; what the program has done so far is done again."""
+        """Run the command itself after all, in any thread; what the program has done so far is done again."""
         _send(self._channel, {"cold": reason})
-        _restore_signals()
         try:
+            _prepare_exec(self.plan)
             _exec(self.plan)
         except _StartError as error:
             if self._errors >= 0:
                 os.write(self._errors, f"{error.code} {error}".encode(errors="replace")[:4096])
+            else:  # nobody listens there once the program has begun
+                os.write(2, f"{error}\n".encode(errors="replace"))
             os._exit(error.code)
 
 
@@ -306,9 +308,7 @@ def _workload(plan: Plan, channel: socket.socket, output: int, cgroups: list[int
         os.dup2(output, 1)
         os.dup2(output, 2)
         _announce(plan, channel)
-        _chdir(plan.cwd)
-        os.umask(0o022)
-        _restore_signals()
+        _prepare_exec(plan)
         if plan.warm is not None:
             raise Become(plan, channel, errors)
         _exec(plan)
@@ -334,6 +334,13 @@ def _announce(plan: Plan, channel: socket.socket) -> None:
     os.close(listener)
 
 
+def _prepare_exec(plan: Plan) -> None:
+    """Set what exec leaves as it is."""
+    _chdir(plan.cwd)
+    os.umask(0o022)
+    _restore_signals()
+
+
 def _chdir(path: str) -> None:
     try:
         os.chdir(path)
@@ -344,7 +351,10 @@ def _chdir(path: str) -> None:
 def _restore_signals() -> None:
     """Undo what Python and the init changed; ignored and blocked signals would survive exec."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except ValueError:  # Python allows that in the main thread alone; the kernel does not mind
+            syscalls.reset_signal(number)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
 

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_LOOK = 1.0  # seconds between looks at the clock and at its folder
+_LOOK = 1.0  # seconds between looks at the clock, at its folder and at what it has imported
 _CONTEXT = "tensorflow.python.eager.context"
 
 
@@ -71,7 +71,7 @@ def main() -> None:
 def _import_tensorflow(settings: dict[str, Any]) -> warm_program.Imported:
     if sys.executable != settings["program"]:
         raise Unfit(f"{settings['program']} is a wrapper of {sys.executable}")
-    before = _open_files()
+    before, born_with = _open_files(), dict(os.environ)
     try:
         importlib.import_module("tensorflow")
     except ImportError as error:
@@ -92,7 +92,7 @@ def _import_tensorflow(settings: dict[str, Any]) -> warm_program.Imported:
         raise Unfit(reason)
     gc.collect()
     gc.freeze()  # a collector that looks at every object would copy every page into every fork
-    return warm_program.Imported(settings)
+    return warm_program.Imported(settings, born_with)
 
 
 def _danger() -> str:
@@ -121,6 +121,7 @@ class _Server:
         self._clients = {starter: socket.socket(fileno=starter)}
         self._forked = 0
         self._quiet_since = time.monotonic()
+        self._looked_at = 0.0  # when its files were last seen to be as they were
         self._poll = select.poll()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pod_files.remove(self._socket)
@@ -150,7 +151,8 @@ class _Server:
         client, _ = self._listener.accept()
         self._clients[client.fileno()] = client
         self._poll.register(client, select.POLLIN)
-        stale = self._imported.changed()
+        self._looked_at = 0.0
+        stale = self._stale()
         self._tell()
         self._say(client, {"unfit": stale} if stale else {"pid": os.getpid()})
         if stale:
@@ -167,7 +169,7 @@ class _Server:
         if "launch" not in request:
             self._farewell(client, in_order="bye" in request)
             return ""
-        if reason := _danger():
+        if reason := _danger() or self._stale():
             self._say(client, {"unfit": reason})
             self._end()
         pid = os.fork()
@@ -184,6 +186,13 @@ class _Server:
         self._say(client, {"pid": pid})
         self._tell()
         return ""
+
+    def _stale(self) -> str:
+        """What an import would find different by now, looked at now and then: a run may outlast what it began with."""
+        if time.monotonic() - self._looked_at < _LOOK:
+            return ""
+        self._looked_at = time.monotonic()
+        return self._imported.changed()
 
     def _forget(self) -> None:
         """Let go of what only the server needs, without closing what has a new meaning by now."""

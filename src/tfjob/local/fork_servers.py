@@ -31,6 +31,7 @@ MOST = 4
 """How many of a user may be up: each holds some 200 MB."""
 START_SECONDS = 60.0
 ANSWER_SECONDS = 5.0
+GREETING_SECONDS = 1.0
 READY_SECONDS = 10.0
 OLDEST_PYTHON = (3, 11)
 
@@ -73,9 +74,9 @@ class ForkServer:
 
     def ready(self) -> bool:
         """Whether it can be asked now; starts it if there is none. Raises NotWarm if there will be none."""
-        if self._connection is not None or self._connect():
-            return True
         try:
+            if self._connection is not None or self._connect():
+                return True
             self._see_that_it_comes()
         except NotWarm:
             self.close()
@@ -141,20 +142,24 @@ class ForkServer:
         except OSError:
             return False
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.settimeout(ANSWER_SECONDS)
+        connection.settimeout(GREETING_SECONDS)
+        self._connection = connection
         try:
             connection.connect(f"/proc/self/fd/{folder}/socket")  # a path of any depth fits
-            self._connection = connection
             if "pid" in self._hear():
                 self._started, self._deadline = False, 0.0  # should it end, another one may be started
                 _part(self._born_with)
                 self._born_with = None
+                connection.settimeout(ANSWER_SECONDS)
                 return True
+        except TimeoutError:
+            if pid := _state(self.folder).pid:  # it was up once: no more time will help
+                raise NotWarm(f"its fork server does not answer; `kill -9 {pid}` ends it") from None
         except OSError:
             pass
         finally:
             os.close(folder)
-        connection.close()  # none there, or one that has seen its files change and ends
+        _part(connection)  # none there, or one that has seen its files change and ends
         self._connection = None
         return False
 

@@ -34,7 +34,7 @@ from tfjob.local.references import MissingReference
 from tfjob.local.refusal import Refusal
 from tfjob.local.store import Run, Store
 from tfjob.local.volumes import VolumeError
-from tfjob.local.warm_start import COLD, HOW, WARM, WarmStart
+from tfjob.local.warm_start import COLD, EXPECTED, HOW, TURNED_OFF, WARM, WarmStart
 from tfjob.plan.actions import News
 from tfjob.plan.conditions import is_finished
 from tfjob.plan.verdict import PEAK_MEMORY
@@ -153,7 +153,7 @@ class Kubelet:
         for note in ready.notes:
             self._tell(watched, News("Note", note))
         try:
-            how = self.warm.launch(folder, ready) if self.warm is not None else ""
+            how = self.warm.launch(folder, ready) if self.warm is not None else TURNED_OFF
             if how is None:
                 watched.next_try = 0.0
                 self._wait(pod, "ForkServerStarting", "TensorFlow is being imported, once for all replicas")
@@ -188,7 +188,7 @@ class Kubelet:
             return pod
         pod = replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, HOW: how}))
         self.store.update_child(pod)
-        if how.startswith(COLD) and how not in self._told_cold:
+        if how.startswith(COLD) and how not in EXPECTED | self._told_cold:
             self._told_cold.add(how)
             message = f"{pod.metadata.name} starts cold, because {how.removeprefix(COLD)}"
             asked = self.warm is not None and self.warm.asked

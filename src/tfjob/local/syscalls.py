@@ -153,6 +153,12 @@ def become_subreaper() -> None:
     _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
 
 
+def reset_signal(number: int) -> None:
+    """Let a signal do what it does by default, whatever Python thinks of it; any thread may."""
+    _libc.signal.restype = ctypes.c_void_p
+    _libc.signal(ctypes.c_int(number), None)
+
+
 def set_process_name(name: str) -> None:
     """Set the short name that `ps` and `top` show (15 bytes)."""
     _prctl("PR_SET_NAME", _PR_SET_NAME, name.encode()[:15])

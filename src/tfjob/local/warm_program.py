@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 class Imported:
-    """What the import of TensorFlow saw and left, to be compared with what a fork sees."""
+    """What the import of TensorFlow saw and left, to be compared with what a fork sees; `born_with` was before it."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], born_with: dict[str, str]) -> None:
+        self.variables = {name: value for name, value in os.environ.items() if born_with.get(name) != value}
         self.modules = {name.partition(".")[0] for name in sys.modules} - {"__main__", "tfjob"}
         self._settings = settings
         tensorflow = getattr(sys.modules["tensorflow"], "__file__", None) or ""
@@ -61,6 +62,7 @@ def run(become: container.Become, imported: Imported) -> None:
     if reason := _doubt(script, imported):
         become.start_cold(reason)
     _renew_interpreter(plan, script)
+    os.environ.update(imported.variables)  # the program's own import will not set them again
     _watch_variables(become, imported)
     body = _of_module(module) if module else _of_script(script)
     sys.argv = ["-m" if module else script, *args]
@@ -154,7 +156,8 @@ def _of_script(script: str) -> Callable[[], None]:
 def _watch_variables(become: container.Become, imported: Imported) -> None:
     """Start cold if the program sets a variable that TensorFlow has read, before it uses TensorFlow at all.
 
-    Such lines stand above `import tensorflow`, which comes too late here; later ones change nothing anywhere.
+    Such lines stand above `import tensorflow`, which comes too late here; later ones change nothing anywhere. Nor do
+    those of TensorFlow itself, which run after its import in a cold start too.
     """
     put, unset, process = os.putenv, os.unsetenv, os.getpid()
     first = dict(become.plan.env)
@@ -164,7 +167,7 @@ def _watch_variables(become: container.Become, imported: Imported) -> None:
             os.putenv, os.unsetenv = put, unset
         elif os.getpid() == process and imported.reads(os.fsdecode(name)):
             new = None if value is None else os.fsdecode(value)
-            if new != first.get(os.fsdecode(name)):
+            if new != first.get(os.fsdecode(name)) and not _set_by_tensorflow(sys._getframe(2)):
                 become.start_cold(f"it sets {os.fsdecode(name)}, which TensorFlow reads when it is imported")
 
     def putenv(name: Any, value: Any, /) -> None:
@@ -176,6 +179,14 @@ def _watch_variables(become: container.Become, imported: Imported) -> None:
         unset(name)
 
     os.putenv, os.unsetenv = putenv, unsetenv
+
+
+def _set_by_tensorflow(frame: types.FrameType | None) -> bool:
+    """Whether a line of TensorFlow has set a variable; `frame` called `os.putenv`, mostly by way of `os.environ`."""
+    while frame is not None and frame.f_globals.get("__name__") in ("os", "collections.abc"):
+        frame = frame.f_back
+    module = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return str(module).partition(".")[0] in ("tensorflow", "keras", "tf_keras")
 
 
 def runtime_started() -> bool:

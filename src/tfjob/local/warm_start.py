@@ -21,11 +21,14 @@ from tfjob.local.home import Home, write_whole
 from tfjob.local.pod_spec import ContainerSpec
 from tfjob.local.program_text import ProgramText, read_program
 from tfjob.plan import warm
-from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import
+from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import, refuse_setting
 
 HOW = "tfjob/start"
-"""Annotation of a pod: `warm`, or `cold: ` and the reason; none where it is cold and nobody would ask."""
+"""Annotation of a pod: `warm`, or `cold: ` and the reason."""
 WARM, COLD = "warm", "cold: "
+TURNED_OFF = f"{COLD}{warm.TURNED_OFF}"
+EXPECTED = {TURNED_OFF, f"{COLD}{warm.NOT_SEEN}"}
+"""Cold starts about which nobody needs to be told."""
 
 
 class WarmStart:
@@ -47,7 +50,7 @@ class WarmStart:
         start = self._facts(ready, container)
         text = _text(start, container)
         if not self.asked and not text.imports_tensorflow:
-            return ""
+            return f"{COLD}{warm.NOT_SEEN}"
         try:
             _refuse_hidden(start, ready.secrets.get("argv", {}).get(container["name"], start.argv))
             server = self._server(start, container, text)
@@ -82,7 +85,7 @@ class WarmStart:
         """The fork server for a pod once it can be asked; notes in the pod's spec what its fork becomes."""
         if self._distrust:
             raise NotWarm(f"of another replica: {self._distrust}")
-        judged = judge(start)
+        judged = refuse_setting(text.variables(start.env)) or judge(start)
         if isinstance(judged, Cold):
             raise NotWarm(judged.reason)
         container["warm"] = {"at": judged.at, "module": judged.module}
@@ -117,7 +120,7 @@ class WarmStart:
 
 
 def how(pod: Pod) -> str:
-    """How a pod was started, for people; empty if it is cold and nobody would ask."""
+    """How a pod was started, for people; empty if it was not yet."""
     return pod.metadata.annotations.get(HOW, "")
 
 
@@ -131,22 +134,22 @@ def _refuse_hidden(start: Start, argv: list[str]) -> None:
 def _text(start: Start, container: ContainerSpec) -> ProgramText:
     """What the program says, where its text lies on this machine."""
     named = warm.program(start)
-    found = map(read_program, _files(named, start, container)) if isinstance(named, Program) else ()
-    return next((text for text in found if text.imports_tensorflow), ProgramText())
-
-
-def _files(named: Program, start: Start, container: ContainerSpec) -> list[Path]:
-    """The files, as this machine has them, in which the program may be."""
+    if not isinstance(named, Program):
+        return ProgramText()
     word = start.argv[named.at]
-    files = [word]
-    if named.module:
-        path = word.replace(".", "/")
-        files = [f"{path}.py", f"{path}/__main__.py"]
-    return [_on_host(os.path.normpath(PurePosixPath(container["cwd"], file)), container) for file in files]
+    if not named.module:
+        return read_program(_on_host(word, container))
+    depth = word.count(".")  # of the module's file below the folder where modules are looked for
+    for name, above in ((".py", depth), ("/__main__.py", depth + 1)):
+        file = _on_host(word.replace(".", "/") + name, container)
+        if file.is_file():
+            return read_program(file, file.parents[min(above, len(file.parents) - 1)])
+    return ProgramText()
 
 
 def _on_host(path: str, container: ContainerSpec) -> Path:
     """Where a path of the container lies."""
+    path = os.path.normpath(PurePosixPath(container["cwd"], path))
     inner = PurePosixPath(path)
     for mount in sorted(container["mounts"], key=lambda mount: len(mount["target"]), reverse=True):
         if inner.is_relative_to(mount["target"]):

@@ -6,7 +6,7 @@ A fork skips the import; it must not change what the program does. Whatever this
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 SET_AFTER_THE_FORK = frozenset(
@@ -38,6 +38,10 @@ KNOWN_PYTHON_VARIABLES = frozenset(
         *("PYTHONUTF8", "PYTHONWARNINGS", "PYTHONFAULTHANDLER", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX"),
     }
 )
+NOT_SEEN = "no import of TensorFlow was seen in its program"
+"""Why a program starts cold for which nobody has asked for anything else."""
+ONLY_LINUX = "forking a process that has loaded TensorFlow is only safe on Linux"
+TURNED_OFF = "it was turned off, by --cold or warm = false"
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
@@ -87,16 +91,22 @@ def program(start: Start) -> Program | Cold:
 
 def read_at_import(env: Mapping[str, str]) -> dict[str, str]:
     """The variables that an import of TensorFlow may have read: a fork needs a process that was born with the same."""
-    return {
-        name: value
-        for name, value in sorted(env.items())
-        if name not in SET_AFTER_THE_FORK and (name in READ_AT_IMPORT or name.startswith(READ_AT_IMPORT_PREFIXES))
-    }
+    return {name: value for name, value in sorted(env.items()) if _is_read_at_import(name)}
+
+
+def refuse_setting(names: Iterable[str]) -> Cold | None:
+    """The reason for a cold start of a program whose lines set these variables, if one of them comes too late then."""
+    late = next((name for name in names if _is_read_at_import(name) and name not in HARMLESS_LATER), "")
+    return Cold(f"it sets {late}, which TensorFlow reads when it is imported") if late else None
+
+
+def _is_read_at_import(name: str) -> bool:
+    return name not in SET_AFTER_THE_FORK and (name in READ_AT_IMPORT or name.startswith(READ_AT_IMPORT_PREFIXES))
 
 
 def _surroundings(start: Start) -> str:
     if not start.linux:
-        return "forking a process that has loaded TensorFlow is only safe on Linux"
+        return ONLY_LINUX
     if start.containers > 1:
         return "its pod has several containers"
     if start.memory_limit:

@@ -1,0 +1,40 @@
+"""Whether the programs of a project can start warm, as far as can be seen without a fork server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tfjob.local import config
+from tfjob.local.fork_servers import OLDEST_PYTHON
+from tfjob.local.images import chosen_interpreter
+from tfjob.local.probe import Capability
+from tfjob.local.refusal import Refusal
+from tfjob.plan import warm
+
+_TOO_OLD, _NO_TENSORFLOW = 3, 4
+_PROGRAM = f"""import importlib.util, sys
+if sys.version_info < {OLDEST_PYTHON}: sys.exit({_TOO_OLD})
+if importlib.util.find_spec("tensorflow") is None: sys.exit({_NO_TENSORFLOW})"""
+
+
+def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
+    """For the interpreter that jobs of this folder get; whether importing TensorFlow goes well is not tried."""
+    if sys.platform != "linux":
+        return Capability("warm starts", warm.ONLY_LINUX)
+    try:
+        if config.load(project, environ).warm is False:
+            return Capability("warm starts", "warm = false in the configuration", "For one run: --warm.")
+        python = chosen_interpreter(None, project)
+        done = subprocess.run([python, "-c", _PROGRAM], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except (Refusal, OSError) as error:
+        return Capability("warm starts", str(error))
+    problem = {
+        0: "",
+        _TOO_OLD: f"{python} is older than {'.'.join(map(str, OLDEST_PYTHON))}",
+        _NO_TENSORFLOW: f"{python} has no TensorFlow",
+    }
+    text = problem.get(done.returncode, f"{python} does not start")
+    return Capability("warm starts", text, "Jobs that use another interpreter may (--python)." if text else "")
