@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 
 from browser import Browser, until_scalar
 from local.warm_pods import fork_servers_ended
-from running import wait_until, workload_pid
+from running import wait_until
 from tmux import PROMPT, Tmux, tmux
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +77,10 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             (_, first), *_, (saved, third) = losses(terminal)
             assert third < first
         with step("kill -9 of a worker, to the step that both resume from"):
-            os.kill(workload_pid(home, "multi-worker-worker-1"), signal.SIGKILL)
+            with tmux(environ, project, 100, 30) as other:
+                row = re.search(r"^ +worker-1 +Running +1 +- +(\d+) ", other.answer("tfjob status multi-worker"), re.M)
+                assert row
+                other.answer(f"kill -9 {row[1]}")
             terminal.wait_for(r"restarting because worker-1 was killed by SIGKILL", 60)
             resumed = terminal.wait_for(r"worker-0 +\| resumed from step (\d+)", 120)
             assert int(resumed[1]) >= saved
