@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 
@@ -49,6 +52,14 @@ def programs(tmp_path: Path) -> Path:
 def losses(terminal: Tmux) -> list[tuple[int, float]]:
     """What the first worker printed so far: the steps, each saved before it is printed, and the loss at each."""
     return [(int(found[1]), float(found[2])) for found in LOSS.finditer(terminal.everything())]
+
+
+def curve(url: str, tag: str) -> list[tuple[int, float]]:
+    """The steps and values of the one curve of that name, as TensorBoard gives them to its page."""
+    with urlopen(f"{url}data/plugin/scalars/tags", timeout=60) as answer:
+        (run,) = [run for run, tags in json.load(answer).items() if tag in tags]
+    with urlopen(f"{url}data/plugin/scalars/scalars?{urlencode({'run': run, 'tag': tag})}", timeout=60) as answer:
+        return [(step, value) for _, step, value in json.load(answer)]
 
 
 @pytest.mark.tensorflow
@@ -97,6 +108,10 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             assert "attempt 2" in shown
         with step("the curve in a browser"):
             terminal.type("tfjob tensorboard multi-worker --port 0 --no-browser")
-            until_scalar(Browser(tmp_path), terminal.wait_for(URL, 60)[0], "loss")
+            url = terminal.wait_for(URL, 60)[0]
+            until_scalar(Browser(tmp_path), url, "loss")
+            steps, values = zip(*curve(url, "loss"), strict=True)
+            assert steps[-1] == 600
+            assert values[-1] < 0.5 * values[0]
             terminal.press("C-c")
             terminal.wait_for(rf"\^C{PROMPT}$")
