@@ -71,7 +71,9 @@ class Tmux:
     def wait_for_prompt(self) -> None:
         """Waits until the shell wants the next command."""
         wait_until(
-            lambda: self.screen().rstrip().endswith(f"\n{PROMPT}"), 40, lambda: f"no prompt in:\n{self.everything()}"
+            lambda: f"\n{self.screen()}".rstrip().endswith(f"\n{PROMPT}"),
+            40,
+            lambda: f"no prompt in:\n{self.everything()}",
         )
 
     def answer(self, command: str) -> str:

@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -38,10 +39,19 @@ NOTE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """A command that somebody types in another terminal as soon as a text appears in this one."""
+    """Somebody kills a replica from another terminal as soon as a text appears in this one."""
 
     text: str
-    command: str
+    job: str
+    replica: str
+
+    def act(self, environ: dict[str, str]) -> str:
+        """Does it by the PID that `tfjob status` shows; returns the command that was typed."""
+        words = ["tfjob", "status", self.job, "-o", "json"]
+        shown = subprocess.run(words, env=environ, check=True, stdout=subprocess.PIPE).stdout
+        pids = {replica["name"]: replica["pid"] for replica in json.loads(shown)["replicas"]}
+        os.kill(pids[self.replica], signal.SIGKILL)
+        return f"kill -9 {pids[self.replica]}   # {self.replica}, by tfjob status {self.job}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ SESSION = (
     Step("tfjob init"),
     Step(
         "tfjob run tfjob.yaml",
-        (Meanwhile("step 400/", "tfjob exec multi-worker worker-1 -- pkill -9 python"),),
+        (Meanwhile("step 400/", "multi-worker", "worker-1"),),
     ),
     Step("tfjob ps"),
 )
@@ -126,8 +136,7 @@ def perform(step: Step, environ: dict[str, str], project: Path, recording: Recor
         recording.add(text)
         for other in [other for other in waiting if other.text in text]:
             waiting.remove(other)
-            recording.add(f"in another terminal: {other.command}", MARK)
-            subprocess.run(other.command.split(), env=environ, check=True)
+            recording.add(f"in another terminal: {other.act(environ)}", MARK)
     os.close(ours)
     return process.wait()
 

@@ -154,3 +154,13 @@ def test_a_restart_policy_that_is_not_used_is_a_warning() -> None:
     template = {"spec": {"containers": [{"image": "tf"}], "restartPolicy": "Always"}}
     found = validate(replicas(Worker={"restartPolicy": "Never", "template": template}))
     assert [(problem.path, problem.warning) for problem in found] == [(f"{POD}.restartPolicy", True)]
+
+
+def test_storage_that_is_neither_shared_nor_kept_is_a_warning() -> None:
+    def found(volume: dict[str, object]) -> list[tuple[str, bool | None]]:
+        template = {"spec": {"containers": [{"image": "tf"}], "volumes": [volume]}}
+        return [(problem.path, problem.warning) for problem in validate(replicas(Worker={"template": template}))]
+
+    assert found({"name": "tfjob-data", "emptyDir": {}}) == [(f"{POD}.volumes[0].emptyDir", True)]
+    assert found({"name": "tfjob-data", "persistentVolumeClaim": {"claimName": "a"}}) == []
+    assert found({"name": "scratch", "emptyDir": {}}) == []

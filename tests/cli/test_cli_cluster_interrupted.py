@@ -11,7 +11,6 @@ from pathlib import Path
 from signal import SIGINT
 
 import pytest
-import yaml
 from aiohttp import web
 
 from installed import Installed
@@ -52,7 +51,7 @@ def test_an_interrupted_run_says_what_became_of_the_job(
             process = await asyncio.create_subprocess_exec(
                 *tool.command,
                 *("run", "--on", "k8s", "-", *words),
-                env={**tool.environment(tmp_path / "home"), "KUBECONFIG": str(kubeconfig(tmp_path, server.port))},
+                env={**tool.environment(tmp_path / "home"), "KUBECONFIG": str(server.kubeconfig(tmp_path))},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -71,13 +70,3 @@ def test_an_interrupted_run_says_what_became_of_the_job(
     assert code == 130, output
     assert said in output
     assert "Traceback" not in output
-
-
-def kubeconfig(folder: Path, port: int) -> Path:
-    """How to reach the server."""
-    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
-    config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "c"}], "current-context": "c"}
-    file = folder / "kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    return file

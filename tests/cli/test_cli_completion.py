@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,24 @@ def test_a_tab_without_any_state_makes_none(empty: CommandLine) -> None:
     env = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status ", "COMP_CWORD": "2"}
     assert not empty(env=env).strip()
     assert not empty.home.exists()
+
+
+def test_a_tab_does_not_wait_for_a_cluster_that_does_not_answer(empty: CommandLine, tmp_path: Path) -> None:
+    """Neither for its API server, nor for a program that gets credentials."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["100"]}
+        for user in ({"token": "x"}, {"exec": {**plugin, "interactiveMode": "IfAvailable"}}):
+            config = {
+                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+                "users": [{"name": "c", "user": user}],
+                "current-context": "c",
+            }
+            (tmp_path / "kubeconfig").write_text(json.dumps(config))
+            env = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status ", "COMP_CWORD": "2"}
+            begun = time.monotonic()
+            assert not empty(env={**env, "TFJOB_ON": "k8s", "KUBECONFIG": str(tmp_path / "kubeconfig")}).strip()
+            assert time.monotonic() - begun < 8
 
 
 def environment(line: CommandLine) -> dict[str, str]:

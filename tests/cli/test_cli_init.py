@@ -17,13 +17,15 @@ def test_a_template_is_a_valid_job_with_a_script_a_volume_and_curves(
     empty: CommandLine, tmp_path: Path, template: str
 ) -> None:
     """Its replicas run the script beside it, and its TensorBoard shows the storage that they write to."""
-    empty("init", template, str(tmp_path))
-    shown = json.loads(empty("run", "--dry-run", str(tmp_path / "tfjob.yaml"), "-o", "json"))
+    folder = tmp_path / "my digits"
+    empty("init", template, str(folder))
+    shown = json.loads(empty("run", "--dry-run", str(folder / "tfjob.yaml"), "-o", "json"))
     commands = {item["replica"]: item["containers"][0]["argv"] for item in shown["items"]}
-    assert (tmp_path / "train.py").exists()
+    assert (folder / "train.py").exists()
     assert all(argv == ["python", "train.py"] for name, argv in commands.items() if not name.startswith("ps"))
-    job, claim = yaml.safe_load_all((tmp_path / "tfjob.yaml").read_text())
-    assert job["metadata"]["name"] == template
+    job, claim = yaml.safe_load_all((folder / "tfjob.yaml").read_text())
+    assert (job["metadata"]["name"], claim["metadata"]["name"]) == ("my-digits", "my-digits-data")
+    assert job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["name"] == "tensorflow"
     assert job["spec"]["tensorBoard"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
     assert job["spec"]["tensorBoard"]["volumes"][0]["name"] == "tfjob-data"
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from command_line import CommandLine
+from running import workload_pid
 from tfjob.cli.json_kinds import KINDS
 
 LISTS = {
@@ -44,6 +45,13 @@ def test_an_object_has_a_version_and_the_documented_fields(finished: CommandLine
     shape = json.loads(finished(*words))
     assert (shape.pop("apiVersion"), shape.pop("kind")) == ("tfjob/v1", kind)
     assert_documented(kind, shape)
+
+
+def test_a_replica_that_runs_here_has_the_pid_of_its_main_process(running: CommandLine, finished: CommandLine) -> None:
+    (sleeper,) = json.loads(running("status", "sleeper", "-o", "json"))["replicas"]
+    assert sleeper["pid"] == workload_pid(running.home, "sleeper-worker-0")
+    over = json.loads(finished("status", "hello", "-o", "json"))["replicas"]
+    assert {replica["pid"] for replica in over} == {None}
 
 
 def test_the_rules_of_tf_jobs_stand_beside_those_of_policies(empty: CommandLine) -> None:

@@ -15,9 +15,9 @@ from running import is_alive, processes_of, wait_until
 from tmux import Tmux, tmux
 
 NUMBERS = (
-    (r" +(\d+%|-) +\d+\.\d MiB", "     N%    N.N MiB"),
+    (r" +(\d+%|-) +\d+\.\d MiB", "     N%     N.N MiB"),
     (r"(?<=· )\d+s$", "Ns"),
-    (r"in [0-9.]+s:", "in Ns:"),
+    (r"(in|after) [0-9.]+s:", r"\1 Ns:"),
     (r"ready>.*\n", ""),
 )
 """What differs from run to run; all else is where it is shown."""
@@ -96,6 +96,16 @@ def test_a_run_with_bars_is_shown_resized_and_ends_with_the_verdict_and_what_to_
         assert "── bars" not in terminal.everything()
         cli.golden(f"live-{width}-end", shown(terminal.everything()), exact=True)
         assert is_as_found(terminal)
+
+
+def test_a_run_that_fails_ends_with_the_cause_the_last_lines_and_what_to_do_next(
+    cli: CommandLine, tmp_path: Path, window: Tmux
+) -> None:
+    run(cli, window, tmp_path, "broken", "echo reading the data; sleep 1; echo no such file >&2; exit 3")
+    window.wait_for("code 1$")
+    assert "── broken" not in window.everything()
+    cli.golden("live-80-failed", shown(window.everything()), exact=True)
+    assert is_as_found(window)
 
 
 def shown(text: str) -> str:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from command_line import GOLDEN, CommandLine, by_replica
+from running import workload_pid
 from tfjob.cli.main import COMMANDS
 
 READING = {
@@ -136,7 +137,8 @@ def test_a_job_in_the_background_says_how_to_go_on(running: CommandLine) -> None
 
 
 def test_a_running_job_shows_how_it_stands(running: CommandLine) -> None:
-    running.golden("status-running", running("status", "sleeper"))
+    pid = workload_pid(running.home, "sleeper-worker-0")
+    running.golden("status-running", running("status", "sleeper").replace(str(pid), "PID"))
     running.golden("wait-timeout", running("wait", "sleeper", "--timeout", "0.2s", code=4))
 
 

@@ -38,7 +38,7 @@ TRAINING = Snapshot(
         Replica("worker-2", "Pending"),
         Replica("evaluator-0", "Succeeded", attempts=1, exit_code=0),
     ],
-    usage={"chief-0": Usage(1.5312, 512 << 20), "worker-0": Usage(None, 9 << 30)},
+    usage={"chief-0": Usage(1.5312, 1023 << 20), "worker-0": Usage(None, 9 << 30)},
     doing={
         "chief-0": "epoch 3/10 step 120/938 loss 0.31",
         "worker-1": "ValueError: no data",

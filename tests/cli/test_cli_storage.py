@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import CommandLine
+from running import wait_until
 
 PROGRAM = """\
 import os, pathlib, sys
@@ -27,8 +28,8 @@ def job(tmp_path: Path) -> Path:
     return written(tmp_path, keeps=True)
 
 
-def written(folder: Path, *, keeps: bool) -> Path:
-    command = ["python", "-c", PROGRAM.replace("KEEPS", str(keeps)), "$(TFJOB_OUTPUT_DIR)"]
+def written(folder: Path, *, keeps: bool, then: str = "") -> Path:
+    command = ["python", "-c", PROGRAM.replace("KEEPS", str(keeps)) + then, "$(TFJOB_OUTPUT_DIR)"]
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "x:1", "command": command}]}}
     replicas = {"Worker": {"replicas": 2, "template": template}}
     spec = {"successPolicy": "AllWorkers", "tfReplicaSpecs": replicas}
@@ -61,7 +62,15 @@ def test_what_a_job_keeps_outlives_its_record_and_the_next_run_of_its_name_finds
     )
     shown = cli("run", str(job), "--no-limits")
     assert "4 4 2" in shown
+    data = cli.home / "claims" / "default" / "kept-tfjob-data"
+    told = f"kept: its storage holds files already ({data}); to begin without them: tfjob volume delete kept-tfjob-data"
+    assert f"· {told}\n" in shown
+    assert f"{told}\n" in cli("submit", str(job), "--no-limits")
+    cli("wait", "kept")
+    assert told.removeprefix("kept: ") in cli("events", "kept")
+    cli("delete", "kept")
     cli("volume", "delete", "kept-tfjob-data", "--yes")
+    assert "holds files" not in cli("run", str(job), "--no-limits")
 
 
 def test_a_job_that_keeps_nothing_leaves_no_claim(cli: CommandLine, tmp_path: Path) -> None:
@@ -76,5 +85,20 @@ def test_a_folder_of_the_users_choice_takes_the_place_of_the_claim(cli: CommandL
     chosen.mkdir()
     cli("run", str(job), "--no-limits", "--volume", f"tfjob-data={chosen}")
     assert (chosen / "checkpoints" / "runs").read_text() == ".."
+    assert "holds files" not in cli("run", str(job), "--no-limits", "--volume", f"tfjob-data={chosen}")
     assert f"  data       {chosen}\n" in cli("status", "kept")
     assert cli("volume", "ls") == "no claims\n"
+
+
+def test_a_job_that_was_stopped_finds_its_storage_when_it_is_resumed(cli: CommandLine, tmp_path: Path) -> None:
+    job = written(
+        tmp_path, keeps=True, then="if (folders[2] / 'runs').read_text() == '.': __import__('time').sleep(600)"
+    )
+    cli("submit", str(job), "--no-limits")
+    marks = [cli.home / "claims/default/kept-tfjob-data/scratch" / name / "runs" for name in ("worker-0", "worker-1")]
+    wait_until(lambda: all(mark.exists() and mark.read_text() for mark in marks), 60)
+    cli("stop", "kept")
+    assert "holds files" not in cli("resume", "kept")
+    cli("wait", "kept", "--timeout", "60s")
+    assert [mark.read_text() for mark in marks] == ["..", ".."]
+    assert (marks[0].parents[2] / "checkpoints" / "runs").read_text() == "...."

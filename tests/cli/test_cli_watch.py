@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import re
 import signal
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
 
 from command_line import MANIFESTS, CommandLine
-from pseudo_terminal import PseudoTerminal
-from running import Running
+from installed import Installed
+from kube.api_server import Answer, ApiServer, reply
+from running import Running, processes_of
+from tfjob.cli.terminal import Size
+from tfjob.cli.watching import listed
+from tmux import Tmux, tmux
+
+SPEC = {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "x"}]}}}}}
+ABOUT = {"name": "there", "namespace": "team", "uid": "1", "creationTimestamp": "2026-01-02T03:04:05Z"}
+JOB: dict[str, Any] = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": ABOUT, "spec": SPEC}
 
 
 def test_a_piped_watch_adds_a_line_for_every_change(cli: CommandLine) -> None:
@@ -35,16 +53,118 @@ def test_a_piped_watch_in_json_is_an_object_a_line(cli: CommandLine) -> None:
     assert (shape["kind"], shape["name"], shape["state"]) == ("Job", "hello", "Succeeded")
 
 
-def test_a_watch_in_a_terminal_keeps_one_list_and_leaves_the_terminal_as_it_was(cli: CommandLine) -> None:
+@pytest.fixture
+def window(cli: CommandLine) -> Iterator[Tmux]:
+    """A shell of 24 rows; without COLUMNS, which would not change with the window."""
+    env = {name: value for name, value in cli.environment().items() if name != "COLUMNS"}
+    with tmux(env, MANIFESTS, 80, 24) as terminal:
+        yield terminal
+
+
+def watch(cli: CommandLine, window: Tmux, *words: str) -> None:
+    """Types the command."""
+    window.type(f"clear; {' '.join([*cli.tool.command, 'ps', '-w', *words])}; echo code $?")
+
+
+def is_as_found(window: Tmux) -> bool:
+    """Whether the terminal shows its cursor and what is typed."""
+    return window.has_cursor and "-echo " not in window.answer("stty -a")
+
+
+def test_a_watch_in_a_terminal_keeps_one_list_and_leaves_the_terminal_as_it_was(cli: CommandLine, window: Tmux) -> None:
     cli("run", "hello.yaml", "-q")
-    command = [*cli.tool.command, "ps", "-w", "-o", "wide"]
-    with PseudoTerminal(command, {**cli.environment(), "TERM": "xterm", "COLUMNS": "60"}, MANIFESTS, 60) as terminal:
-        terminal.wait_for("Succeeded")
-        cli("run", "fails.yaml", "-q", code=1)
-        terminal.wait_for("Failed")
-        terminal.press("\x03")
-        assert terminal.finish() == 130
-    assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1  # the cursor is back
-    assert "\x1b[1A" in terminal.shown  # the list was written over
-    rows = terminal.shown.replace("\r", "").split("\n")
-    assert all("hello" not in row or "fails" not in row for row in rows)
+    watch(cli, window, "-o", "wide")
+    window.wait_for("hello +Succeeded")
+    assert window.has_cursor
+    cli("run", "fails.yaml", "-q", code=1)
+    window.wait_for("fails +Failed")
+    window.resize(50, 20)
+    window.wait_for("^default +fails .*…$")
+    window.resize(80, 24)
+    window.wait_for("^default +fails +Failed .{40}")
+    assert window.everything().count("NAMESPACE") == 1, window.everything()
+    window.press("C-c")
+    window.wait_for("code 130$")
+    assert re.search(r"NAMESPACE .*\ndefault +hello .*\ndefault +fails .*\n+code 130", window.everything())
+    assert is_as_found(window)
+
+
+def test_of_30_runs_a_watch_in_24_rows_shows_the_newest_and_counts_the_rest(cli: CommandLine, window: Tmux) -> None:
+    cli("run", "hello.yaml", "-q")
+    with sqlite3.connect(cli.home / "state.db") as store:
+        for number in range(2, 31):
+            store.execute(
+                "insert into jobs select ?, namespace, name, ?, 0, attached, boot, folder, created, version, data"
+                " from jobs where number = 1",
+                (f"uid-{number}", number),
+            )
+    watch(cli, window, "-a")
+    window.wait_for(r"^hello\.30 ")
+    lines = window.screen().splitlines()
+    assert lines[0].startswith("NAME")
+    assert lines[1] == "… 9 more"
+    assert [line.split()[0] for line in lines[2:]] == [f"hello.{number}" for number in range(10, 31)]
+    window.press("C-c")
+    window.wait_for("code 130$")
+
+
+@pytest.mark.parametrize(("key", "said"), [("C-z", "Stopped"), ("TERM", "Terminated"), ("HUP", "Hangup")])
+def test_whatever_ends_or_stops_a_watch_the_terminal_is_given_back(
+    cli: CommandLine, window: Tmux, key: str, said: str
+) -> None:
+    cli("run", "hello.yaml", "-q")
+    watch(cli, window)
+    window.wait_for("^hello +Succeeded")
+    if key == "C-z":
+        window.press(key)
+    else:
+        (pid,) = [pid for pid in processes_of(cli.home) if b"\0-w" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(pid, getattr(signal, f"SIG{key}"))
+    window.wait_for(said)
+    assert is_as_found(window)
+    if key == "C-z":
+        window.type("clear; fg")
+        window.wait_for("^hello +Succeeded")
+        window.press("C-c")
+        window.wait_for_prompt()
+
+
+def test_a_watch_goes_on_through_a_silence_of_the_api_server(tool: Installed, tmp_path: Path) -> None:
+    async def watched() -> tuple[int | None, list[str], str]:
+        async with ApiServer(otherwise=listing(JOB)) as server:
+            process = await asyncio.create_subprocess_exec(
+                *tool.command,
+                *("ps", "-w", "--on", "k8s", "-n", "team", "-o", "name"),
+                env={**tool.environment(tmp_path / "home"), "KUBECONFIG": str(server.kubeconfig(tmp_path))},
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            assert process.stdout is not None
+            assert process.stderr is not None
+            first = await asyncio.wait_for(process.stdout.readline(), 60)
+            server.otherwise = reply({"kind": "Status", "code": 503, "message": "etcd is away"}, 503)
+            complaint = await asyncio.wait_for(process.stderr.readline(), 60)
+            another = {**JOB, "metadata": {**JOB["metadata"], "name": "later", "uid": "2"}}
+            server.otherwise = listing(JOB, another)
+            second = await asyncio.wait_for(process.stdout.readline(), 60)
+            process.send_signal(signal.SIGINT)
+            await asyncio.wait_for(process.communicate(), 30)
+        return process.returncode, [first.decode().strip(), second.decode().strip()], complaint.decode()
+
+    code, names, complaint = asyncio.run(watched())
+    assert (code, names) == (130, ["there", "later"])
+    assert complaint == "etcd is away; trying again\n"
+
+
+def listing(*jobs: dict[str, Any]) -> Answer:
+    """Answers with these TFJobs, and with no TfJobs."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"metadata": {}, "items": jobs if "/kubeflow.org/" in request.path else []})
+
+    return answer
+
+
+def test_an_outage_is_said_below_the_list_that_was_seen_last() -> None:
+    shown = listed(["NAME"], [["one"], ["two"], ["three"]], "no answer; trying again", Size(12, 4))
+    assert [line.text for line in shown] == ["NAME", "… 2 more", "three", "no answer; …"]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -35,7 +39,7 @@ PACED = f"import time{CHATTY}    if number % 200 == 0: time.sleep(0.02)"
 def write_job(folder: Path, name: str, program: str, toml: str = "") -> str:
     container = {"name": "tensorflow", "image": "x:1", "command": ["python", "-c", program]}
     template = {"spec": {"containers": [container]}}
-    spec = {"tfReplicaSpecs": {"Worker": {"template": template}}}
+    spec = {"tfReplicaSpecs": {"Worker": {"restartPolicy": "ExitCode", "template": template}}}
     job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": spec}
     folder.mkdir()
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
@@ -82,3 +86,50 @@ def test_rotation_keeps_the_newest_and_says_what_is_gone(tool: Installed, tmp_pa
     assert lines[-1]["text"].startswith("line 19999 ")
     assert any(line["notice"] for line in lines)
     assert len(lines) < 5000
+
+
+UNREAD = r"""
+import os, pathlib, signal
+begun = pathlib.Path(os.environ['TFJOB_SCRATCH_DIR'], 'begun')
+again = begun.exists()
+begun.touch()
+for number in range(60000):
+    print('again' if again else 'first', number, '.' * 80)
+if not again:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def unread(tool: Installed, tmp_path: Path) -> subprocess.Popen[str]:
+    """A run that prints ten megabytes, to nobody so far, and has come to its end in the second attempt."""
+    home = tmp_path / "home"
+    manifest = write_job(tmp_path / "job", "unread", UNREAD, '[local]\nlog_max_bytes = "64Mi"\n')
+    process = tool.start(home, "run", manifest)
+    wait_until(lambda: '"state": "Succeeded"' in tool.tfjob(home, "ps", "-o", "json").stdout, 60)
+    assert process.poll() is None, "it has not printed all, so it is there"
+    return process
+
+
+def test_a_reader_that_reads_nothing_for_a_while_keeps_no_job_waiting_and_misses_no_line(
+    tool: Installed, tmp_path: Path
+) -> None:
+    """`run | less`, Ctrl-S: the job restarts and ends meanwhile, and then everything is there, in order."""
+    process = unread(tool, tmp_path)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    said = [line.partition(" | ")[2].split()[:2] for line in printed.splitlines() if line.startswith("worker-0")]
+    assert said == [[attempt, str(number)] for attempt in ("first", "again") for number in range(60000)]
+    assert re.search(r"^unread succeeded in .*, 1 restart: worker-0 exited 0$", printed.splitlines()[-1])
+
+
+def test_ctrl_c_ends_the_wait_for_a_reader_that_never_reads(tool: Installed, tmp_path: Path) -> None:
+    process = unread(tool, tmp_path)
+    for _ in range(3):  # the first one may come before all is at rest, and is about the job then
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+            break
+    assert process.returncode == 0
+    assert process.stdout is not None
+    assert process.stdout.read().count("\n") < 60000
+    process.stdout.close()

@@ -7,9 +7,11 @@ import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+import yaml
 from aiohttp import web
 
 from tfjob.kube.config import Access
@@ -65,6 +67,15 @@ class ApiServer:
     def access(self, credential: Credential | None = None) -> Access:
         """How to reach it."""
         return Access(f"http://127.0.0.1:{self.port}", credential=credential or Fixed())
+
+    def kubeconfig(self, folder: Path) -> Path:
+        """The same in a file there, for a process."""
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+        config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "c"}], "current-context": "c"}
+        file = folder / "kubeconfig"
+        file.write_text(yaml.safe_dump(config))
+        return file
 
     def asked(self) -> list[str]:
         """What was asked, in short: `GET /api/v1/pods`, `LIST`, `WATCH@5`."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 
 from browser import Browser, until_scalar
 from local.warm_pods import fork_servers_ended
-from running import wait_until, workload_pid
+from running import wait_until
 from tmux import PROMPT, Tmux, tmux
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +54,14 @@ def losses(terminal: Tmux) -> list[tuple[int, float]]:
     return [(int(found[1]), float(found[2])) for found in LOSS.finditer(terminal.everything())]
 
 
+def curve(url: str, tag: str) -> list[tuple[int, float]]:
+    """The steps and values of the one curve of that name, as TensorBoard gives them to its page."""
+    with urlopen(f"{url}data/plugin/scalars/tags", timeout=60) as answer:
+        (run,) = [run for run, tags in json.load(answer).items() if tag in tags]
+    with urlopen(f"{url}data/plugin/scalars/scalars?{urlencode({'run': run, 'tag': tag})}", timeout=60) as answer:
+        return [(step, value) for _, step, value in json.load(answer)]
+
+
 @pytest.mark.tensorflow
 @pytest.mark.root  # the paths of volumes are real only with mounts of one's own
 @pytest.mark.timeout(400)
@@ -78,7 +88,10 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             (_, first), *_, (saved, third) = losses(terminal)
             assert third < first
         with step("kill -9 of a worker, to the step that both resume from"):
-            os.kill(workload_pid(home, "multi-worker-worker-1"), signal.SIGKILL)
+            with tmux(environ, project, 100, 30) as other:
+                row = re.search(r"^ +worker-1 +Running +1 +- +(\d+) ", other.answer("tfjob status multi-worker"), re.M)
+                assert row
+                other.answer(f"kill -9 {row[1]}")
             terminal.wait_for(r"restarting because worker-1 was killed by SIGKILL", 60)
             resumed = terminal.wait_for(r"worker-0 +\| resumed from step (\d+)", 120)
             assert int(resumed[1]) >= saved
@@ -95,6 +108,10 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             assert "attempt 2" in shown
         with step("the curve in a browser"):
             terminal.type("tfjob tensorboard multi-worker --port 0 --no-browser")
-            until_scalar(Browser(tmp_path), terminal.wait_for(URL, 60)[0], "loss")
+            url = terminal.wait_for(URL, 60)[0]
+            until_scalar(Browser(tmp_path), url, "loss")
+            steps, values = zip(*curve(url, "loss"), strict=True)
+            assert steps[-1] == 600
+            assert values[-1] < 0.5 * values[0]
             terminal.press("C-c")
             terminal.wait_for(rf"\^C{PROMPT}$")

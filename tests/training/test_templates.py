@@ -1,6 +1,6 @@
-"""What `tfjob init` writes trains as it is: the loss falls, a killed worker costs no more than its last steps.
+"""What `tfjob init` writes trains as it is: the loss falls, a killed replica costs no more than its last steps.
 
-In the long form: in CI a newcomer walks the same way, at a terminal.
+In the long form: in CI a newcomer walks the same way with the default template, at a terminal.
 """
 
 from __future__ import annotations
@@ -9,35 +9,54 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from installed import Installed
 from running import Running, workload_pid
-from tfjob.cli.init import DEFAULT
+from tfjob.cli.init import TEMPLATES
 
 pytestmark = [pytest.mark.long, pytest.mark.tensorflow, pytest.mark.timeout(240)]
 
-STEP = re.compile(r"step (\d+)/600 loss (\S+) ")
+
+class Case(NamedTuple):
+    """Who is killed after which line, who tells of the training, in what words, and what is left of it."""
+
+    killed: str
+    after: int
+    teller: str
+    progress: str
+    resumed: str
+    last: int
+    left: set[str]
 
 
-def test_the_default_template_trains_and_resumes_from_its_checkpoint(tool: Installed, tmp_path: Path) -> None:
-    """Both workers start again when one is killed; summaries, checkpoints and a model are left."""
-    home, project = tmp_path / "home", tmp_path / "project"
-    assert tool.tfjob(home, "init", DEFAULT, str(project)).returncode == 0
+CASES = {
+    "multi-worker": Case("worker-1", 150, "worker-0", "step", "from step", 600, {"ckpt-600.index", "finished"}),
+    "parameter-server": Case("chief-0", 300, "chief-0", "step", "from step", 1000, {"ckpt-1000.index", "finished"}),
+    "single": Case("worker-0", 5, "worker-0", "epoch", "after epoch", 20, set()),
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_trains_and_resumes_from_its_checkpoint(tool: Installed, tmp_path: Path, template: str) -> None:
+    """The loss falls, who was killed starts again where it was; summaries, checkpoints and a model are left."""
+    case = CASES[template]
+    home, project = tmp_path / "home", tmp_path / "digits"
+    assert tool.tfjob(home, "init", template, str(project)).returncode == 0
     job = Running(tool, home, str(project / "tfjob.yaml"))
-    job.wait_for("step 150/600", timeout=100)
-    os.kill(workload_pid(home, f"{DEFAULT}-worker-1"), signal.SIGKILL)
-    job.wait_for("resumed from step", timeout=100)
+    job.wait_for(f"{case.progress} {case.after}/{case.last}", timeout=100)
+    os.kill(workload_pid(home, f"digits-{case.killed}"), signal.SIGKILL)
+    job.wait_for(f"resumed {case.resumed}", timeout=100)
     assert job.finish(timeout=100) == 0
-    said = "\n".join(job.lines_of("worker-0"))
-    resumed = re.search(r"resumed from step (\d+)", said)
+    said = "\n".join(job.lines_of(case.teller))
+    resumed = re.search(rf"resumed {case.resumed} (\d+)", said)
     assert resumed
-    assert int(resumed[1]) >= 150
-    steps = [(int(step), float(loss)) for step, loss in STEP.findall(said)]
-    assert steps[0][0] == 50
-    assert steps[-1][0] == 600
-    assert steps[-1][1] < steps[0][1] / 2
+    assert int(resumed[1]) >= case.after - 1  # the backup of an epoch is written after its line
+    told = re.findall(rf"{case.progress} (\d+)/{case.last} loss (\S+) ", said)
+    assert int(told[-1][0]) == case.last
+    assert float(told[-1][1]) < float(told[0][1]) / 2
     left = {path.name for path in tmp_path.rglob("*")}
-    assert {"ckpt-600.index", "saved_model.pb", "finished"} <= left
+    assert {"saved_model.pb", *case.left} <= left
     assert any("tfevents" in name for name in left)

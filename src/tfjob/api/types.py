@@ -25,6 +25,8 @@ MOST_REPLICAS = 2_500
 PORT_NAME = "tfjob-port"
 DEFAULT_PORT = 2222
 CONTAINER_NAME = "tensorflow"
+JOB_VOLUME = "tfjob-data"
+"""The volume that is a job's own storage."""
 
 ORIGIN = "tfjob/origin"
 """Annotation: the apiVersion that the user wrote, where it is not v1; `origin.py` says what depends on it."""

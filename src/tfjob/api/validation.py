@@ -31,6 +31,7 @@ from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.types import (
     CHIEF,
     CONTAINER_NAME,
+    JOB_VOLUME,
     MASTER,
     MOST_REPLICAS,
     PS,
@@ -195,6 +196,7 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
         return
     yield from _container_name_problems(job, name, containers, (*where, "containers"))
     yield from pod_problems(pod, where)
+    yield from _storage_problems(pod, where)
     own = pod.get("restartPolicy")
     known = own in POD_RESTART_POLICIES and spec.restart_policy in RESTART_POLICIES
     if known and own != spec.restart_policy:
@@ -204,6 +206,16 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
             "remove one of them",
             warning=True,
         )
+
+
+def _storage_problems(pod: dict[str, Any], path: Path) -> Iterator[Problem]:
+    for index, volume in enumerate(pod.get("volumes") or ()):
+        if volume.get("name") == JOB_VOLUME and "emptyDir" in volume:
+            message = (
+                f"{JOB_VOLUME} is the job's own storage, and an emptyDir is neither shared by its replicas nor kept"
+            )
+            hint = "use a persistentVolumeClaim, or give the volume another name"
+            yield Problem(path_text((*path, "volumes", index, "emptyDir")), message, hint, warning=True)
 
 
 def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, Any]], path: Path) -> Iterator[Problem]:

@@ -38,6 +38,8 @@ from tfjob.plan.actions import News
 from tfjob.plan.tasks import task_of
 
 MOMENT_SECONDS = 1.0
+READER_SECONDS = 0.02
+"""Between two looks whether the reader of our output has gone on."""
 METRICS_SECONDS = 15.0
 """How often a metrics server measures, as it is installed."""
 HINT = "Ctrl-C detaches; the job goes on"
@@ -73,12 +75,21 @@ async def _follow_all(console: KubeConsole, records: list[Record], screen: Scree
     screen.jobs += [run.snapshot for run in runs]
     show_outages(lambda text: runs[0].display.say(text, warning=True))
     detached = asyncio.Event()
+    following = True
+
+    def interrupt() -> None:
+        if detached.is_set() or not following:
+            screen.leave()
+        detached.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, detached.set)
+        loop.add_signal_handler(number, interrupt)
     try:
         async with screen:
-            return await _until(detached, [run.follow() for run in runs])
+            ended_by_us = await _until(detached, [run.follow() for run in runs])
+            following = False
+        return ended_by_us
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
@@ -140,6 +151,8 @@ class _Attached:
                         if not self._quiet:
                             self.display.line(line)
                     self._writer.flush()
+                    while self.display.is_behind:
+                        await asyncio.sleep(READER_SECONDS)
         finally:
             for task in beside:
                 task.cancel()

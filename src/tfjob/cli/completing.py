@@ -14,8 +14,11 @@ from tfjob.cli.context import On, cluster_console, home, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
     from click.shell_completion import CompletionItem
+
+    from tfjob.kube.console import KubeConsole
 
 
 class JobName(click.types.StringParamType):
@@ -58,6 +61,7 @@ class FileName(click.types.StringParamType):
 
 
 JOB, REPLICA, FILE = JobName(), ReplicaName(), FileName()
+PATIENCE_SECONDS = 2.0
 LATEST = "@latest"  # that of controller.finding, whose import a TAB would feel
 
 
@@ -70,7 +74,7 @@ def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
 def _jobs(ctx: click.Context) -> set[str]:
     on, namespace = _place(ctx)
     if on.cluster:
-        with cluster_console(on, namespace) as there:
+        with _cluster(on, namespace) as there:
             return {record.name for record in there.jobs()}
     from tfjob.local.job_names import job_names
 
@@ -83,12 +87,20 @@ def _replicas(ctx: click.Context) -> list[str]:
     on, namespace = _place(ctx)
     job: Any = ctx.params.get("job")
     if on.cluster:
-        with cluster_console(on, namespace) as there:
+        with _cluster(on, namespace) as there:
             return [task.name for task in desired(there.find(job).job)]
     from tfjob.local.runs import find
 
     with state(write=False) as (_, store):
         return [task.name for task in desired(find(store, job, namespace or "default").job)]
+
+
+def _cluster(on: On, namespace: str) -> AbstractContextManager[KubeConsole]:
+    """A cluster, for as long as somebody waits for a TAB; a program that gets credentials has nobody to ask."""
+    import sys
+
+    sys.stdin = None
+    return cluster_console(on, namespace, PATIENCE_SECONDS)
 
 
 def _place(ctx: click.Context) -> tuple[On, str]:

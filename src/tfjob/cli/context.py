@@ -139,8 +139,8 @@ def console(on: On, namespace: str, *, write: bool) -> Iterator[Console]:
 
 
 @contextmanager
-def cluster_console(on: On, namespace: str) -> Iterator[KubeConsole]:
-    """The jobs of one namespace of a cluster."""
+def cluster_console(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeConsole]:
+    """The jobs of one namespace of a cluster; with `seconds`, nothing is waited for any longer."""
     from hashlib import sha256
 
     from tfjob.cli.troubles import show_outages
@@ -152,5 +152,5 @@ def cluster_console(on: On, namespace: str) -> Iterator[KubeConsole]:
     # Two contexts may lead to one cluster, and a context to another one tomorrow.
     records = home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
     elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
-    with open_console(access, namespace, on.words + elsewhere, records) as opened:
+    with open_console(access, namespace, on.words + elsewhere, records, seconds) as opened:
         yield opened

@@ -45,6 +45,11 @@ class Display:
         self.width = max((len(self._owner + name) for name in _labels(job)), default=0)
         self._colours: dict[str, str] = {}
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether its lines should wait where they are."""
+        return self._screen.is_behind
+
     def begin(self, where: str) -> None:
         """Says what starts."""
         counts = Counter(task.type.lower() for task in desired(self._job))

@@ -34,12 +34,13 @@ def init(template: str, folder: str, force: bool) -> None:
     single             ordinary Keras code in one process
 
     They make their own data, print a falling loss, keep checkpoints and go on from them after a kill, and have curves
-    for TensorBoard.
+    for TensorBoard. The job is called like the FOLDER or, without one, like the template.
     """
     from pathlib import Path
 
     target = Path(folder)
-    files = _files(template)
+    job = _job_name(template, target)
+    files = _files(template, job)
     there = [target / name for name in files if (target / name).exists()]
     if there and not force:
         raise outcome.Stop(
@@ -53,19 +54,27 @@ def init(template: str, folder: str, force: bool) -> None:
     if is_quiet():
         return
     click.echo(f"wrote {' and '.join(str(target / name) for name in files)}: {TEMPLATES[template]}")
-    click.echo(_next_commands(template, target))
+    click.echo(_next_commands(job, target))
 
 
-def _files(template: str) -> dict[str, bytes]:
-    """Name -> content of the files of a template, the manifest first."""
+def _job_name(template: str, folder: Path) -> str:
+    """That of a folder that was named, else the template's: jobs of one name share their storage."""
+    from tfjob.api.script_job import name_of
+
+    return name_of(f"{folder.name}.py") if folder.name.strip(".") else template
+
+
+def _files(template: str, job: str) -> dict[str, bytes]:
+    """Name -> content of the files of a template, the manifest first; in it the job goes by the template's name."""
     from importlib.resources import files
 
     found = files("tfjob") / "templates" / template
-    return {name: (found / name).read_bytes() for name in (MANIFEST, "train.py")}
+    manifest = (found / MANIFEST).read_bytes().replace(template.encode(), job.encode())
+    return {MANIFEST: manifest, "train.py": (found / "train.py").read_bytes()}
 
 
 def _next_commands(name: str, folder: Path) -> str:
-    """What to type now; a template's job has the template's name."""
+    """What to type now."""
     import shlex
 
     manifest = shlex.quote(str(folder / MANIFEST))

@@ -54,7 +54,8 @@ KINDS = {
             **JOB,
             "storage": "Where its own storage is: a folder with files in it or, on a cluster, a claim.",
             "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources,"
-            " start (`warm`, or `cold: ` and why; empty on a cluster, and while there is no pod of it).",
+            " start (`warm`, or `cold: ` and why; empty on a cluster, and while there is no pod of it), pid (its main"
+            " process while that runs on this machine; null on a cluster).",
             "status": "The status object as a cluster would keep it.",
         },
     ),

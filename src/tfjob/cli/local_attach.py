@@ -28,6 +28,8 @@ from tfjob.local.store import Run, Store, open_store
 from tfjob.local.submission import Started, Submission
 from tfjob.plan.tasks import task_of
 
+READER_SECONDS = 0.02
+"""Between two looks whether the reader of our output has gone on."""
 HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 
 
@@ -67,12 +69,18 @@ class Watched:
         if run is not None:
             self.display.state(run.job.status)
         self._follow_new_pods()
-        for line in self._follower.poll():
+        for line in () if self.display.is_behind else self._follower.poll():
             self.display.line(line)
 
-    def finish(self) -> None:
-        """Prints what is left in the logs."""
+    async def finish(self) -> None:
+        """Prints what is left in the logs, no faster than somebody reads it."""
         self.tick()
+        while self.display.is_behind or (lines := self._follower.poll()):
+            if self.display.is_behind:
+                await asyncio.sleep(READER_SECONDS)
+                continue
+            for line in lines:
+                self.display.line(line)
         for line in self._follower.finish():
             self.display.line(line)
 
@@ -113,10 +121,14 @@ async def drive_all(home: Home, started: Sequence[Started], screen: Screen, *, q
     logger = show_troubles(lambda text: runs[0].display.say(text, warning=True))
     logger.addHandler(logging.FileHandler(runs[0].run.folder / "controller.log", delay=True))
     interrupts = 0
+    over = False
 
     def interrupt() -> None:
         nonlocal interrupts
         interrupts += 1
+        if over:
+            screen.leave()
+            return
         if interrupts == 1:
             screen.tell("stopping; press Ctrl-C again to kill")
         for driver in drivers:
@@ -133,8 +145,9 @@ async def drive_all(home: Home, started: Sequence[Started], screen: Screen, *, q
                 ticks = [(lambda: None) if quiet else run.tick for run in runs]
                 await asyncio.gather(*(driver.drive(tick) for driver, tick in zip(drivers, ticks, strict=True)))
             finally:
+                over = True
                 for run in () if quiet else runs:
-                    run.finish()
+                    await run.finish()
     finally:
         for driver in drivers:
             driver.store.close()

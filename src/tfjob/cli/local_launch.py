@@ -71,8 +71,11 @@ class LocalLaunch:
         with state(write=True) as (home, store):
             started = start_all(home, store, self.submissions, attached=False)
             records = [record(begun.run) for begun in started]
+            found = [(one.name, event.message) for one in records for _, event in store.events(one.uid)]
             for begun in started:
                 start_background(home, begun.run, begun.lock)
+        for name, message in () if is_quiet() else found:
+            click.echo(f"{name}: {message}", err=True)
         if output != "text":
             print_list("Job", [job_shape(one) for one in records], output)
         for one in records if output == "text" else ():

@@ -50,7 +50,7 @@ NAME, STATE, RESTARTS, CPU, MEMORY = COLUMNS = (
     _Column("CPU", True, 2),
     _Column("MEMORY", True, 2),
 )
-LEAST = {STATE: 10, CPU: 5, MEMORY: 9}
+LEAST = {STATE: 10, CPU: 5, MEMORY: 10}
 """Columns that keep this width, so that the others do not move with every change."""
 
 

@@ -19,8 +19,9 @@ def ending(record: Record) -> str:
     if status.state == "Succeeded":
         restarts = f", {status.restarts} restart{'s' if status.restarts > 1 else ''}" if status.restarts else ""
         return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}{curves}"
-    if status.state == "Failed" and status.failure:
-        why = verdict(status.failure, status.reason)
+    if status.state == "Failed":
+        told = ": ".join(filter(None, (status.reason, status.message)))
+        why = verdict(status.failure, status.reason) if status.failure else told or "nobody said why"
         return click.style(f"{name} failed", fg="red") + f" after {time}: {why}{curves}"
     because = f" ({record.reason})" if record.reason not in ("", record.state) else ""
     return f"{name} is {record.state}{because}; continue it with: tfjob resume {name}{record.options}"

@@ -12,11 +12,12 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol, Self
+from typing import IO, Protocol, Self, cast
 
 import click
 
 from tfjob.cli import terminal
+from tfjob.cli.outbox import MOST_BYTES, Outbox
 from tfjob.cli.outcome import colour, discard_stdout
 from tfjob.cli.snapshot import Snapshot
 
@@ -24,12 +25,15 @@ PERIOD = 0.15
 """Seconds between two looks whether there is something to paint; the first comes when replicas have been started."""
 CLOCK = 1.0
 """Seconds after which it is painted though nothing was printed: the clock, and what is measured."""
+PATIENCE = 1.0
+"""Seconds that a terminal, or stderr, has to take what it must before we go on without it."""
 
 
 class Screen(Protocol):
     """Takes what a run prints, and shows it within `async with`; losing whoever reads it ends nothing.
 
-    `kept` are the places where the same can be read later, and `jobs` give what a live view shows of each job.
+    Nor does a reader that reads nothing for a while: nobody waits for it before the end of the `async with`. `kept` are
+    the places where the same can be read later, and `jobs` give what a live view shows of each job.
     """
 
     kept: list[str]
@@ -38,6 +42,13 @@ class Screen(Protocol):
     @property
     def width(self) -> int | None:
         """Of the terminal that shows a live view; None when lines are printed."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits for its reader that nothing should be added that can be read later."""
+
+    def leave(self) -> None:
+        """Does not wait for the reader at the end: what was not read by then is not printed."""
 
     def print(self, text: str) -> None:
         """One line, or several."""
@@ -69,33 +80,91 @@ class Lines:
         self.kept: list[str] = []
         self.jobs: list[Callable[[], Snapshot]] = []
         self._muted = False
+        self._out: _Door | None = None
+        self._err: _Door | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """By what waits for stdout."""
+        return self._out is not None and self._out.outbox.is_full
+
+    def leave(self) -> None:
+        """Of stdout; nobody waits long for stderr."""
+        if self._out is not None:
+            self._out.outbox.leave()
 
     def print(self, text: str) -> None:
         """On stdout."""
+        self._look()
         if self._muted:
             return
         try:
-            click.echo(text)
+            click.echo(text, file=cast(IO[str] | None, self._out))
         except OSError as error:
             self.lose(error)
 
     def tell(self, text: str) -> None:
         """On stderr."""
-        click.echo(text, err=True)
+        click.echo(text, file=cast(IO[str] | None, self._err), err=True)
 
     def lose(self, error: OSError) -> None:
         """Prints nothing any longer: nobody can read it."""
         self._muted = True
         if not isinstance(error, BrokenPipeError):
             where = ", ".join(self.kept)
-            click.echo(f"cannot print any longer ({error.strerror}); the logs go on in {where}", err=True)
+            self.tell(f"cannot print any longer ({error.strerror}); the logs go on in {where}")
         discard_stdout()
 
     async def __aenter__(self) -> Self:
+        self._out, self._err = _door(sys.stdout), _door(sys.stderr)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        pass
+        if self._out is not None:
+            await self._out.outbox.delivered()
+            self._look()
+            if self._out.outbox.is_left:
+                discard_stdout()
+                self.tell(f"left before all was read; the logs are in {', '.join(self.kept)}")
+        if self._err is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._err.outbox.delivered()
+        for door in filter(None, (self._out, self._err)):
+            door.outbox.close()
+        self._out = self._err = None
+
+    def _look(self) -> None:
+        """Notices that the thread could not write."""
+        if self._out is not None and self._out.outbox.error is not None and not self._muted:
+            self.lose(self._out.outbox.error)
+
+
+class _Door(io.TextIOBase):
+    """Stands in for a stream: what is written here waits in an outbox for it."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        stream.flush()
+        self.outbox = Outbox(stream.fileno())
+        self._stream = stream
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.outbox.put(text.encode(self._stream.encoding, self._stream.errors or "strict"))
+        return len(text)
+
+
+def _door(stream: object) -> _Door | None:
+    """None for what is no file."""
+    try:
+        return _Door(stream) if isinstance(stream, io.TextIOWrapper) else None
+    except OSError:
+        return None
 
 
 class Live:
@@ -107,6 +176,7 @@ class Live:
         self._hint = hint
         self._colour = colour
         self._waiting: list[str] = []
+        self._outbox: Outbox | None = None
         self._size: terminal.Size | None = None
         self._next = 0.0
         self._otherwise = Lines()
@@ -117,6 +187,17 @@ class Live:
     def width(self) -> int | None:
         """As it is now."""
         return self._terminal.size.width
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not even shown what was painted last, and there is much to paint."""
+        waits = self._outbox is not None and not self._outbox.is_empty
+        return waits and sum(map(len, self._waiting)) > MOST_BYTES
+
+    def leave(self) -> None:
+        """The terminal stays as it is."""
+        if self._outbox is not None:
+            self._outbox.leave()
 
     def print(self, text: str) -> None:
         """Above the panel, with the next painting."""
@@ -135,6 +216,7 @@ class Live:
         loop.add_signal_handler(signal.SIGCONT, self._return)
         loop.add_signal_handler(signal.SIGQUIT, self._quit)
         self._stderr, sys.stderr = sys.stderr, _Above(self) if sys.stderr.isatty() else sys.stderr
+        self._outbox = self._terminal.begin_outbox()
         self._painting = asyncio.create_task(self._paint())
         return self
 
@@ -144,11 +226,25 @@ class Live:
             with suppress(asyncio.CancelledError):
                 await self._painting
         finally:
-            self._leave()
+            await self._end_outbox()
             sys.stderr = self._stderr
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGQUIT):
                 loop.remove_signal_handler(number)
+
+    async def _end_outbox(self) -> None:
+        """Waits until the terminal has all, and gives it back."""
+        outbox = self._outbox
+        assert outbox is not None
+        self._show_rest()
+        await outbox.delivered()
+        self._notice_loss()
+        self._leave()
+        await outbox.delivered()
+        self._terminal.end_outbox()
+        self._outbox = None
+        if outbox.is_left:
+            discard_stdout()
 
     async def _paint(self) -> None:
         await asyncio.sleep(PERIOD)
@@ -159,6 +255,9 @@ class Live:
 
     def refresh(self) -> None:
         """Paints if there is something new: lines, another size, a second that has gone by."""
+        self._notice_loss()
+        if self._outbox is not None and not self._outbox.is_empty:
+            return  # the terminal takes nothing now, and would have to show a picture of the past
         size = self._terminal.size
         is_due = self._terminal.is_open and (size != self._size or time.monotonic() >= self._next)
         if not self._waiting and not is_due:
@@ -186,11 +285,21 @@ class Live:
 
     def _leave(self) -> None:
         """Shows what is left, and leaves the terminal."""
+        self._show_rest()
+        with suppress(OSError):
+            self._terminal.close()
+        if self._outbox is not None:
+            self._outbox.wait(PATIENCE)  # what is shown next does not go through it
+
+    def _show_rest(self) -> None:
         if not self._given_up:
             waiting, self._waiting = self._waiting, []
             self._show(waiting, ())
-        with suppress(OSError):
-            self._terminal.close()
+
+    def _notice_loss(self) -> None:
+        if self._outbox is not None and self._outbox.error is not None and not self._given_up:
+            self._given_up = True
+            self._otherwise.lose(self._outbox.error)
 
     def _show(self, lines: Sequence[str], panel: Sequence[terminal.Painted]) -> None:
         try:

@@ -81,6 +81,7 @@ def replica_shape(replica: Replica) -> dict[str, Any]:
         "node": replica.node,
         "resources": replica.resources,
         "start": replica.start,
+        "pid": replica.pid,
     }
 
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 @namespace_option
 @output_option
 def status(job: str, on: On, namespace: str, output: str) -> None:
-    """Show one job: its state and why, its replicas, where its files are."""
+    """Show one job: its state and why, its replicas, where its files are.
+
+    While a replica runs on this machine, PID is its main process, as `kill` and `py-spy` take it.
+    """
     import msgspec
 
     from tfjob.cli import why
@@ -66,20 +69,21 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Ev
     elif record.note:
         lines.append(f"  why        {record.note}")
     lines += [*_starts(replicas), *_left_running(record, replicas), *why.told(events, datetime.now(UTC))]
+    here = any(replica.pid for replica in replicas)
+    titles = ["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", *(["PID"] if here else []), "ADDRESS", "REQUESTS/LIMITS"]
     rows = [
         [
             f"  {replica.name}",
             replica.shown or replica.phase,
             str(replica.attempts),
             "-" if replica.exit_code is None else str(replica.exit_code),
+            *([str(replica.pid or "-")] if here else []),
             replica.address or "-",
             _asked(replica.resources),
         ]
         for replica in replicas
     ]
-    return "\n".join(
-        [*lines, "", table(["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", "ADDRESS", "REQUESTS/LIMITS"], rows)]
-    )
+    return "\n".join([*lines, "", table(titles, rows)])
 
 
 def _starts(replicas: list[Replica]) -> list[str]:

@@ -14,6 +14,8 @@ from contextlib import suppress
 from math import ceil
 from typing import NamedTuple, TextIO
 
+from tfjob.cli.outbox import Outbox
+
 WIDTH, HEIGHT = 80, 24
 """Of a terminal that does not say."""
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -43,6 +45,8 @@ class Terminal:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._descriptor = stream.fileno()
+        self.outbox: Outbox | None = None
+        """Who writes for us, if anybody; without one whoever shows something waits until it is written."""
         self._drawn: Sequence[Painted] = ()
         self._modes: list[int | list[bytes | int]] | None = None
 
@@ -75,7 +79,7 @@ class Terminal:
         modes = termios.tcgetattr(self._descriptor)
         self._modes = [*modes]
         modes[3] &= ~termios.ECHO
-        termios.tcsetattr(self._descriptor, termios.TCSADRAIN, modes)
+        termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
 
     def close(self) -> None:
         """Removes the panel and leaves the terminal as it was found."""
@@ -87,7 +91,8 @@ class Terminal:
         finally:
             self._drawn = ()
             with suppress(termios.error):  # the terminal is gone
-                termios.tcsetattr(self._descriptor, termios.TCSADRAIN, modes)
+                # Now: a terminal that takes nothing for a while (Ctrl-S) would keep us here.
+                termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
 
     def show(self, lines: Sequence[str], panel: Sequence[Painted]) -> None:
         """Adds lines above the panel and draws it anew; while it is not open, the lines alone."""
@@ -107,7 +112,22 @@ class Terminal:
         # old panel in its history.
         return f"\r{ERASE_LINE}{f'{UP}{ERASE_LINE}' * (min(rows, height) - 1)}"
 
+    def begin_outbox(self) -> Outbox:
+        """From now on a thread writes."""
+        self._stream.flush()
+        self.outbox = Outbox(self._descriptor)
+        return self.outbox
+
+    def end_outbox(self) -> None:
+        """From now on we write ourselves."""
+        if self.outbox is not None:
+            self.outbox.close()
+            self.outbox = None
+
     def _write(self, text: str) -> None:
+        if self.outbox is not None:
+            self.outbox.put(text.encode(self._stream.encoding, self._stream.errors or "strict"))
+            return
         self._stream.write(text)
         self._stream.flush()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -14,7 +18,10 @@ from tfjob.cli.tables import table
 
 if TYPE_CHECKING:
     from tfjob.cli.ps import Columns
+    from tfjob.cli.terminal import Painted, Size, Terminal
     from tfjob.controller.console import Record
+
+T = TypeVar("T")
 
 PAUSE_SECONDS = 1.0
 DELETED = "Deleted"
@@ -23,13 +30,16 @@ DELETED = "Deleted"
 
 def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) -> None:
     """Shows what `look` finds, again and again, until Ctrl-C; `form` is text, name, json or yaml."""
-    if form == "text" and sys.stdout.isatty():
-        _keep_up_to_date(look, columns)
-        return
+    from tfjob.cli import terminal
+
+    if form == "text" and isinstance(sys.stdout, io.TextIOWrapper) and terminal.suits(sys.stdout):
+        Kept(terminal.Terminal(sys.stdout), columns.titles).show(lambda: columns.rows(look()))
+    records = look()
     known: dict[str, Record] = {}
     widths: list[int] = []
+    silent = ""
     while True:
-        found = {record.uid: record for record in look()}
+        found = {record.uid: record for record in records}
         news = list(changes(known, found))
         if form == "text":
             widths = _print_rows(news, columns, widths)
@@ -38,6 +48,22 @@ def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) ->
         sys.stdout.flush()
         known = found
         time.sleep(PAUSE_SECONDS)
+        records, trouble = again(look, records)
+        if trouble and not silent:
+            click.echo(trouble, err=True)
+        silent = trouble
+
+
+def again(look: Callable[[], T], before: T) -> tuple[T, str]:
+    """What `look` finds, or what it found before and why: an API server that is silent for a while ends nothing."""
+    from tfjob.kube.errors import ApiError, TooManyRequests, Unreachable
+
+    try:
+        return look(), ""
+    except (Unreachable, ApiError) as error:
+        if not isinstance(error, Unreachable | TooManyRequests) and getattr(error, "code", 0) < 500:
+            raise
+        return before, f"{error.message}; trying again"
 
 
 def changes(before: dict[str, Record], now: dict[str, Record]) -> Iterator[Record]:
@@ -57,18 +83,79 @@ def _seen(record: Record) -> tuple[Any, ...]:
     return record.state, record.reason, status.ready, status.restarts, status.attempt, record.current
 
 
-def _keep_up_to_date(look: Callable[[], list[Record]], columns: Columns) -> None:
-    from rich.console import Console
-    from rich.live import Live
+class Kept:
+    """A list that is kept up to date at the end of a terminal: what does not fit is left out, the oldest first."""
+
+    def __init__(self, place: Terminal, titles: Sequence[str]) -> None:
+        self._terminal = place
+        self._titles = titles
+        self._rows: list[list[str]] = []
+        self._trouble = ""
+        self._shown: list[Painted] = []
+        self._painting = self._resting = False
+
+    def show(self, look: Callable[[], list[list[str]]]) -> NoReturn:
+        """Looks and paints until somebody ends it; the last list stays."""
+        self._rows = look()
+        signal.signal(signal.SIGTSTP, self._rest)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, self._end)
+        try:
+            while True:
+                self._paint()
+                time.sleep(PAUSE_SECONDS)
+                self._rows, self._trouble = again(look, self._rows)
+        finally:
+            self._leave()
+
+    def _paint(self) -> None:
+        self._terminal.open()
+        if not self._terminal.is_open:
+            return  # another program has the terminal
+        self._painting = True
+        self._shown = listed(self._titles, self._rows, self._trouble, self._terminal.size)
+        self._terminal.show((), self._shown)
+        self._painting = False
+        if self._resting:
+            self._rest()
+
+    def _leave(self) -> None:
+        if self._terminal.is_open:
+            self._terminal.show([line.text for line in self._shown], ())
+            self._terminal.close()
+
+    def _rest(self, *_: object) -> None:
+        """Ctrl-Z: the shell gets the terminal as it was, as soon as a painting is whole."""
+        self._resting = self._painting
+        if not self._resting:
+            self._leave()
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _end(self, number: int, _: object) -> None:
+        """Ends as if we had not heard of the signal; amid a painting nothing more can be written."""
+        if not self._painting:
+            with suppress(OSError):  # the terminal is gone
+                self._leave()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, size: Size) -> list[Painted]:
+    """The newest jobs, as many as fit, below the titles; and what keeps us from knowing more."""
     from rich.text import Text
 
-    # What does not fit is cut off: a list that wraps or scrolls cannot be written over.
-    with Live(console=Console(), auto_refresh=False, vertical_overflow="ellipsis") as live:
-        while True:
-            records = look()
-            shown = table(columns.titles, columns.rows(records)) if records else "no jobs"
-            live.update(Text(shown, no_wrap=True, overflow="ellipsis"), refresh=True)
-            time.sleep(PAUSE_SECONDS)
+    from tfjob.cli.terminal import Painted
+
+    room = max(2, size.height - 2 - bool(trouble))  # a row for the titles, and one for the prompt that will follow
+    left = 0 if len(rows) <= room else len(rows) - (room - 1)
+    head, *tail = table(titles, rows[left:]).split("\n")
+    lines = [head, *([f"… {left} more"] if left else []), *tail] if rows else ["no jobs"]
+    painted = []
+    for line in [*lines, *([trouble] if trouble else [])]:
+        text = Text(line)
+        text.truncate(size.width, overflow="ellipsis")
+        painted.append(Painted(text.plain, text.cell_len))
+    return painted
 
 
 def _print_rows(records: Sequence[Record], columns: Columns, widths: list[int]) -> list[int]:

@@ -53,7 +53,8 @@ class Replica:
     """A task that a job asks for, with the state of its pod if it ever had one.
 
     `shown` is what people should read where the phase alone would mislead them; `node` is the machine that its pod was
-    given, where there are several; `start` is how it was started where that can differ: `warm`, or `cold: ` and why.
+    given, where there are several; `start` is how it was started where that can differ: `warm`, or `cold: ` and why;
+    `pid` is its main process where that runs on this machine.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Replica:
     node: str = ""
     resources: dict[str, Any] = field(default_factory=dict)
     start: str = ""
+    pid: int | None = None
 
 
 class Usage(NamedTuple):

@@ -54,18 +54,28 @@ class Unattended(errors.KubeError):
 
 
 @contextmanager
-def open_console(access: Access, namespace: str, options: str, records: Path) -> Iterator[KubeConsole]:
+def open_console(
+    access: Access, namespace: str, options: str, records: Path, seconds: float | None = None
+) -> Iterator[KubeConsole]:
     """The jobs of one namespace of a cluster, while it lasts.
 
-    `options` is what a command line needs to mean this namespace; `records` is where attached runs keep theirs.
+    `options` is what a command line needs to mean this namespace; `records` is where attached runs keep theirs. With
+    `seconds`, whatever is not answered after them raises TimeoutError.
     """
     with asyncio.Runner() as runner:
+        until = None if seconds is None else time.monotonic() + seconds
         client = Client(access, connections=CONNECTIONS)
-        runner.run(client.__aenter__())
+        runner.run(_until(until, client.__aenter__()))
         try:
-            yield KubeConsole(runner, client, namespace or access.namespace, options, JobRecords(records))
+            yield KubeConsole(runner, client, namespace or access.namespace, options, JobRecords(records), until)
         finally:
             runner.run(client.__aexit__())
+
+
+async def _until(moment: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """Does something before a moment of the monotonic clock, which is the event loop's too, if there is one."""
+    async with asyncio.timeout_at(moment):
+        return await work
 
 
 class KubeConsole:
@@ -74,17 +84,24 @@ class KubeConsole:
     shared = True
 
     def __init__(
-        self, runner: asyncio.Runner, client: Client, namespace: str, options: str, records: JobRecords
+        self,
+        runner: asyncio.Runner,
+        client: Client,
+        namespace: str,
+        options: str,
+        records: JobRecords,
+        until: float | None = None,
     ) -> None:
         self.client = client
         self.namespace = namespace
         self.options = options
         self.records = records
         self._runner = runner
+        self._until = until
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does one thing."""
-        return self._runner.run(work)
+        """Does one thing, in time if there is a time."""
+        return self._runner.run(_until(self._until, work))
 
     # --- looking ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from tfjob.api.types import TFJob
-from tfjob.local.claims import Claims
+from tfjob.local.claims import Claim, Claims
 from tfjob.local.store import Store
 from tfjob.local.usage import claim_users
 from tfjob.local.volumes import Mount, VolumeError
@@ -44,6 +44,14 @@ def folder_of(job: TFJob, claims: Claims, mapping: Mapping[str, Path]) -> Path |
     folder = mapping.get(VOLUME) or (claims.folder(job.metadata.namespace, claim) if claim else path and Path(path))
     whole = folder / (mount.get("subPath") or "") if folder else None
     return whole if whole and _holds_files(whole) else None
+
+
+def filled_claim(job: TFJob, claims: Claims) -> Claim | None:
+    """The claim that is a job's storage, if there is a file in it already."""
+    volume, mount = storage_of(job, for_all=True) or ({}, {})
+    name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+    claim = claims.find(job.metadata.namespace, name) if name else None
+    return claim if claim and _holds_files(claim.folder / (mount.get("subPath") or "")) else None
 
 
 def discard_unused(job: TFJob, store: Store, claims: Claims) -> None:

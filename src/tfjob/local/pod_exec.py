@@ -45,13 +45,20 @@ def exec_in(pod_dir: PathLike, container: str, argv: list[str], tty: bool = Fals
 
 def enter_command(pod_dir: PathLike, container: str, argv: list[str], tty: bool = False) -> list[str]:
     """The argv of a process that enters the container and becomes `argv`."""
-    status = pod_files.read_json(f"{os.fspath(pod_dir)}/status.json") or {}
-    spec = pod_files.read_json(f"{os.fspath(pod_dir)}/spec.json") or {}
-    pid = status.get("pids", {}).get(container)
-    if not pid or not supervisor.alive(pod_dir) or not processes.is_marked(pid, spec.get("uid", "")):
+    pid = main_process(pod_dir, container)
+    if pid is None:
         raise NotRunningError(f"container {container} does not run")
     code = supervisor.program("pod_exec", "helper")
     return [sys.executable, "-I", "-S", "-c", code, str(pid), "tty" if tty else "", *argv]
+
+
+def main_process(pod_dir: PathLike, container: str) -> int | None:
+    """The process that a container is, as this machine numbers it; None when it does not run."""
+    status = pod_files.read_json(f"{os.fspath(pod_dir)}/status.json") or {}
+    spec = pod_files.read_json(f"{os.fspath(pod_dir)}/spec.json") or {}
+    pid: int = status.get("pids", {}).get(container, 0)
+    runs = pid and supervisor.alive(pod_dir) and processes.is_marked(pid, spec.get("uid", ""))
+    return pid if runs else None
 
 
 # In the helper process

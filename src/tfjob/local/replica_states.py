@@ -8,6 +8,7 @@ from tfjob.api.names import child_name
 from tfjob.api.objects import Pod, PodStatus
 from tfjob.controller.console import Replica
 from tfjob.controller.replicas import resources_of
+from tfjob.local.pod_exec import main_process
 from tfjob.local.pod_folder import pod_folder
 from tfjob.local.pod_history import PodRecord, history
 from tfjob.local.store import Run, Store
@@ -40,6 +41,7 @@ def replicas(store: Store, run: Run) -> list[Replica]:
                 address=pod.status.pod_ip if pod else "",
                 resources=resources_of(pod) if pod else {},
                 start=how(pod) if pod else "",
+                pid=main_process(left[-1].folder, container.name) if container and not ended else None,
             )
         )
     return found

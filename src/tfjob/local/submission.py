@@ -14,10 +14,12 @@ import msgspec
 
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Key
+from tfjob.local import config
 from tfjob.local.claims import Claims
 from tfjob.local.driving import is_driven, is_interrupted, take_right
 from tfjob.local.home import Home, boot_id, write_whole
 from tfjob.local.images import chosen_interpreter
+from tfjob.local.job_storage import filled_claim
 from tfjob.local.network import Network
 from tfjob.local.options import Options
 from tfjob.local.provenance import PROVENANCE_FILE, Provenance, provenance
@@ -27,6 +29,7 @@ from tfjob.local.runs import is_expired
 from tfjob.local.secrets import Secrets
 from tfjob.local.store import Run, Store
 from tfjob.plan.conditions import is_finished
+from tfjob.plan.job_storage import VOLUME
 from tfjob.plan.suspension import INTERRUPTED, STOPPED, SUSPEND_REASON
 
 
@@ -92,6 +95,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
     try:
         write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.job)))
         _reserve_addresses(store, run, submission.options)
+        _tell_of_files(home, store, run, submission.options)
     except BaseException:
         remove(store, run)
         raise
@@ -116,6 +120,23 @@ def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
     network.reserve()
     for note in network.notes:
         store.add_event(run.job.metadata.uid, "PortTaken", note, warning=True, now=datetime.now(UTC))
+
+
+def _tell_of_files(home: Home, store: Store, run: Run, options: Options) -> None:
+    """Two projects whose jobs have one name share its storage, and a training goes on from what it finds there.
+
+    Who leads the volume to a folder of his choice knows what is in it.
+    """
+    if VOLUME in {**config.load(Path(options.project), os.environ).volumes, **options.volumes}:
+        return
+    claim = filled_claim(run.job, Claims(home.claims))
+    if claim is not None:
+        elsewhere = "" if claim.namespace == "default" else f" -n {claim.namespace}"
+        message = (
+            f"its storage holds files already ({claim.folder}); to begin without them:"
+            f" tfjob volume delete {claim.name}{elsewhere}"
+        )
+        store.add_event(run.job.metadata.uid, "StorageFilled", message, warning=False, now=datetime.now(UTC))
 
 
 def refuse_if_in_use(store: Store, key: Key) -> None:

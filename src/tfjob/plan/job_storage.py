@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from tfjob.api.types import REPLICA_TYPES, TFJob
+from tfjob.api.types import JOB_VOLUME, REPLICA_TYPES, TFJob
 from tfjob.plan.tasks import Task
 from tfjob.plan.tf_config import main_template_container
 from tfjob.plan.volume_names import similar_names
 
-VOLUME = "tfjob-data"
+VOLUME = JOB_VOLUME
 MOUNT_PATH = "/tfjob-data"
 """Where a volume is mounted that we add, unless something else is there."""
 CHECKPOINTS, OUTPUT, SCRATCH = "TFJOB_CHECKPOINT_DIR", "TFJOB_OUTPUT_DIR", "TFJOB_SCRATCH_DIR"

@@ -1,0 +1,61 @@
+"""What a guide shows without its output (`sh` blocks) is not played; each such block is covered by something else."""
+
+from __future__ import annotations
+
+from docs.guide import FENCE, GUIDES, ROOT
+
+COVERED = {
+    "README.md": {
+        "pip install '.[tensorflow,tensorboard]'": "tests/packaging/test_wheel.py",
+        "python3 -m venv .uv && .uv/bin/pip install -q uv==0.13.7 && .uv/bin/uv run -q --locked --no-dev": ".ci/run",
+        "tfjob init ": "tests/training/test_newcomer.py",
+        "tfjob operator install --image": "tests/operator/test_operator_image.py",
+        "python3 -m venv .uv && .uv/bin/pip install -q uv==0.13.7 && .uv/bin/uv run -q --locked --all": ".ci/run",
+    },
+    "gpus.md": {"kubectl apply -f config.yaml": "tests/operator/test_controller_config.py"},
+    "helm.md": {".venv/bin/python tools/release.py": "tests/packaging/test_release.py"},
+    "operator.md": {
+        ".venv/bin/python tools/image.py --output": "tests/operator/test_operator_image.py",
+        "skopeo copy oci-archive:dist/image/tf-job-operator.tar": "needs a registry, which no test has",
+        ".venv/bin/python tools/image.py --tensorboard": "tests/board/test_board_image.py",
+        "tfjob operator install --image registry.example/tf-job-operator:0.1.0\n": (
+            "tests/operator/test_operator_image.py"
+        ),
+        "tfjob operator manifests": "tests/operator/test_operator_image.py",
+        "tfjob operator install --image registry.example/tf-job-operator:0.1.0 -n team --namespace-only": (
+            "tests/operator/test_server_installation.py"
+        ),
+        "tfjob operator install --image registry.example/tf-job-operator:0.1.0 --api-versions": (
+            "tests/operator/test_server_installation.py"
+        ),
+        "tfjob operator uninstall": "tests/operator/test_server_installation.py",
+    },
+    "script.md": {
+        "tfjob run train.py --workers 2 --on k8s": "tests/commands/test_commands_control_plane.py",
+        'eval "$(tfjob completion bash)"': "tests/cli/test_cli_completion.py",
+    },
+    "tensorboard.md": {"tfjob submit curves.yaml --on k8s": "tests/commands/test_commands_tensorboard.py"},
+}
+"""By page, how each block begins, and the test that does the same, or why there is none."""
+
+
+def test_every_shell_block_of_a_guide_is_covered_by_a_test_or_says_why_not() -> None:
+    pages = [ROOT / "README.md", *sorted(GUIDES.glob("*.md"))]
+    left = {name: dict(blocks) for name, blocks in COVERED.items()}
+    uncovered = []
+    for page in pages:
+        for block in FENCE.finditer(page.read_text()):
+            if block["language"] != "sh" or block["name"]:
+                continue
+            begins = [text for text in left.get(page.name, {}) if block["text"].startswith(text)]
+            if len(begins) == 1:
+                del left[page.name][begins[0]]
+            else:
+                uncovered.append(f"{page.name}: {block['text'].splitlines()[0]}")
+    assert uncovered == []
+    assert not any(left.values()), left
+
+
+def test_every_test_that_is_to_cover_a_block_is_there() -> None:
+    named = {where for blocks in COVERED.values() for where in blocks.values() if " " not in where}
+    assert [where for where in named if not (ROOT / where).exists()] == []
