@@ -86,3 +86,26 @@ def test_what_is_complete_stays_as_it_is() -> None:
 def test_the_spellings_of_the_documents_become_one() -> None:
     spec = canonical_spec({"replica_specs": [{"tf_replica_type": "PS", "isdefaultps": True}], "runtimeId": "ab12"})
     assert spec == {"replicaSpecs": [{"tfReplicaType": "PS", "IsDefaultPS": True}], "RuntimeId": "ab12"}
+
+
+def test_what_was_applied_again_in_the_users_spelling_is_what_is_written() -> None:
+    spec = canonical_spec(
+        {
+            "RuntimeId": "ab12",
+            "runtimeId": "cd34",
+            "replicaSpecs": [{"replicas": 1}],
+            "replica_specs": [{"replicas": 3}],
+            "tfimage": None,
+            "tfImage": "tf:1",
+            "terminationPolicy": {"chief": {"replicaName": "MASTER", "ReplicaName": "WORKER"}},
+            "tensorboard": {"logDir": "/old", "serviceType": "ClusterIP"},
+            "tensorBoard": {"logDir": "/new"},
+        }
+    )
+    assert spec == {
+        "RuntimeId": "cd34",
+        "replicaSpecs": [{"replicas": 3}],
+        "tfImage": "tf:1",
+        "terminationPolicy": {"chief": {"replicaName": "WORKER"}},
+        "tensorboard": {"logDir": "/new"},
+    }

@@ -46,10 +46,16 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
     found: list[Spelling] = []
     made = dict(job)
     if isinstance(job.get("spec"), dict):
-        spec = made["spec"] = _respelt(job["spec"], "TFJobSpec", ["spec"], found)
+        # What the operator wrote into a TfJob gives way to what was applied since, in whatever spelling.
+        users_first = job["apiVersion"] == TENSORFLOW and v1alpha1.is_completed(job["spec"])
+        spec = made["spec"] = _respelt(job["spec"], "TFJobSpec", ["spec"], found, users_first)
         for name, kind in (("tensorboard", "TensorBoard"), ("terminationPolicy", "TerminationPolicy")):
             if isinstance(spec.get(name), dict):
-                spec[name] = _respelt(spec[name], kind, ["spec", name], found)
+                spec[name] = _respelt(spec[name], kind, ["spec", name], found, users_first)
+        chief = mapping(spec.get("terminationPolicy")).get("chief")
+        if isinstance(chief, dict):
+            own = _respelt(chief, "Chief", ["spec", "terminationPolicy", "chief"], found, users_first)
+            spec["terminationPolicy"] = {**spec["terminationPolicy"], "chief": own}
         replicas = _by_type(spec.get(_REPLICAS), found)
         if replicas is not None:
             del spec[_REPLICAS]
@@ -233,9 +239,11 @@ def _ordered(by_type: Iterable[str], order: list[str]) -> list[str]:
     return sorted(by_type, key=lambda kind: (places.get(kind, len(places)), kind))
 
 
-def _respelt(given: Mapping[str, Any], kind: str, path: list[str], found: list[Spelling]) -> Object:
+def _respelt(
+    given: Mapping[str, Any], kind: str, path: list[str], found: list[Spelling], users_first: bool = False
+) -> Object:
     schema = v1alpha1.schema()
-    return respelt(given, lambda name: schema.own_field(kind, name), path, found)
+    return respelt(given, lambda name: schema.own_field(kind, name), path, found, users_first=users_first)
 
 
 def _given(value: Mapping[str, Any], name: str) -> Object:

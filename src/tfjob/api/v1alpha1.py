@@ -82,10 +82,34 @@ def schema() -> Schema:
 
 
 def canonical_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec with the names of its fields as the documents spell them, whatever spelling it has."""
-    checked = schema().check({"spec": spec}, "TFJob")
+    """A stored spec with the names of its fields as the documents spell them, whatever spelling it has."""
+    checked = schema().check({"spec": renewed(spec)}, "TFJob")
     canonical: dict[str, Any] = checked.value.get("spec", {})
     return canonical
+
+
+def is_completed(spec: Mapping[str, Any]) -> bool:
+    """Whether an operator has written into a stored spec, in the spelling of the documents."""
+    return bool(spec.get("RuntimeId"))
+
+
+def renewed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored spec without what was given again since, in a spelling of the user's.
+
+    `kubectl apply` does so whenever a manifest is applied that is spelt otherwise than what the operator wrote.
+    """
+    return _renewed(spec, "TFJobSpec") if is_completed(spec) else dict(spec)
+
+
+def _renewed(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    own = {key: schema().own_field(kind, key) for key, item in given.items() if item is not None}
+    again = {name for key, name in own.items() if name != key}
+    kept = {key: item for key, item in given.items() if key not in again}
+    for key, item in kept.items():
+        inner = DEFINITIONS[kind].get(own.get(key, ""), "")
+        if isinstance(item, dict) and inner in DEFINITIONS:
+            kept[key] = _renewed(item, inner)
+    return kept
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
