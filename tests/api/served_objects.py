@@ -9,13 +9,15 @@ import msgspec
 from hypothesis import strategies as st
 
 from tfjob.api import v1
+from tfjob.api.origin import TENSORFLOW, TF_JOB
 from tfjob.api.schema import Definition
 from tfjob.api.served import ALPHA1, OLDER
-from tfjob.api.types import API_VERSION, ORIGIN, RUNTIME_ID
+from tfjob.api.types import API_VERSION, KIND, ORIGIN, RUNTIME_ID
 from tfjob.api.v1beta import POLICIES
 
 Object = dict[str, Any]
-VERSIONS = (API_VERSION, *OLDER)
+VERSIONS = (API_VERSION, *OLDER, TENSORFLOW)
+"""A TfJob is a kind of its own; commands edit it in its v1 form."""
 
 words = st.text("abcXYZ-0", max_size=6)
 whole = st.integers(0, 3)
@@ -36,7 +38,8 @@ containers = st.fixed_dictionaries(
     optional={
         "name": st.sampled_from(["tensorflow", "side"]),
         "ports": ports,
-        "volumeMounts": st.lists(st.just({"name": "ps-config-volume", "mountPath": "/ps-server"}), max_size=1),
+        "volumeMounts": st.lists(st.just({"name": "ps-config-volume", "mountPath": "/ps-server"}), max_size=1)
+        | st.none(),
         "resources": anything,
     },
 )
@@ -168,11 +171,12 @@ def metadata() -> st.SearchStrategy[Any]:
 
 def objects(version: str, *, odd: bool, types: Sequence[str] = TYPES) -> st.SearchStrategy[Object]:
     """Objects of one version as an API server stores them."""
-    specs = {API_VERSION: v1_specs, ALPHA1: alpha_specs}.get(version, beta_specs)(odd, types)
+    specs = {API_VERSION: v1_specs, ALPHA1: alpha_specs, TENSORFLOW: alpha_specs}.get(version, beta_specs)(odd, types)
     status = statuses(odd) if version == API_VERSION or not odd else statuses(odd) | older_statuses()
+    kind = TF_JOB if version == TENSORFLOW else KIND
     whole_status = {} if version != API_VERSION and not odd else {"status": status}
     return st.fixed_dictionaries(
-        {"apiVersion": st.just(version), "kind": st.just("TFJob"), "metadata": metadata()},
+        {"apiVersion": st.just(version), "kind": st.just(kind), "metadata": metadata()},
         optional={"spec": specs | anything if odd else specs, **whole_status},
     ).map(stored)
 

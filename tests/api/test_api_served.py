@@ -1,4 +1,4 @@
-"""Every version of kubeflow.org says what it can of a stored job, and nothing is lost on the way."""
+"""Every version says what it can of a stored job, and nothing is lost on the way."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.served_objects import VERSIONS, objects, replicas, stored
+from tfjob.api.origin import TENSORFLOW, TF_JOB
 from tfjob.api.served import ALPHA1, OLDER, converted
-from tfjob.api.types import API_VERSION, ORIGIN, RUNTIME_ID, UNSAID
+from tfjob.api.types import API_VERSION, KIND, ORIGIN, RUNTIME_ID, UNSAID
 
 Object = dict[str, Any]
 BETA1 = "kubeflow.org/v1beta1"
@@ -27,7 +28,7 @@ def through(job: Object, *versions: str) -> Object:
         made = stored(converted(job, version))
         assert job == before, "the given object is not changed"
         assert made["apiVersion"] == version
-        assert made["kind"] == job["kind"]
+        assert made["kind"] == (TF_JOB if version == TENSORFLOW else KIND)
         for name in IMMUTABLE:
             assert made["metadata"].get(name) == job["metadata"].get(name)
         job = made
@@ -35,10 +36,11 @@ def through(job: Object, *versions: str) -> Object:
 
 
 PAIRS = list(permutations(VERSIONS, 2))
+NAMES = {version: "tf_job" if version == TENSORFLOW else version.partition("/")[2] for version in VERSIONS}
 
 
 @pytest.mark.parametrize("odd", [False, True], ids=["sound", "odd"])
-@pytest.mark.parametrize(("version", "other"), PAIRS, ids=[f"{a[13:]}-{b[13:]}" for a, b in PAIRS])
+@pytest.mark.parametrize(("version", "other"), PAIRS, ids=[f"{NAMES[a]}-{NAMES[b]}" for a, b in PAIRS])
 def test_a_job_comes_back_from_another_version_as_it_was(version: str, other: str, odd: bool) -> None:
     @thorough
     @given(objects(version, odd=odd))
@@ -57,7 +59,9 @@ def test_a_job_comes_back_from_a_tour_of_all_versions(job: Object, tour: list[st
 def with_worker(job: Object, **worker: Any) -> Object:
     """The job with a worker as its version has them."""
     spec = dict(job.get("spec", {}))
-    if job["apiVersion"] == ALPHA1:
+    if job["apiVersion"] == TENSORFLOW:
+        spec.pop("replica_specs", None)  # the workers in it would go before those that are added
+    if job["apiVersion"] in (ALPHA1, TENSORFLOW):
         spec["replicaSpecs"] = [*spec.get("replicaSpecs", []), {"tfReplicaType": "WORKER", **worker}]
     else:
         spec["tfReplicaSpecs"] = {**spec.get("tfReplicaSpecs", {}), "Worker": worker}
@@ -88,7 +92,7 @@ def test_an_edit_in_an_older_version_changes_nothing_else_of_a_job(older: str) -
     stays()
 
 
-@pytest.mark.parametrize("older", OLDER)
+@pytest.mark.parametrize("older", [*OLDER, TENSORFLOW])
 def test_an_edit_in_v1_changes_nothing_else_of_an_older_job(older: str) -> None:
     @thorough
     @given(objects(older, odd=False, types=("PS", "MASTER")))
@@ -103,7 +107,8 @@ TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com
 
 
 def job(version: str, spec: Object, **others: Any) -> Object:
-    return {"apiVersion": version, "kind": "TFJob", "metadata": {"name": "job", "uid": "1"}, "spec": spec, **others}
+    kind = TF_JOB if version == TENSORFLOW else KIND
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "job", "uid": "1"}, "spec": spec, **others}
 
 
 def test_a_job_of_v1alpha1_is_stored_as_v1_says_it() -> None:
@@ -219,7 +224,7 @@ def test_a_note_that_is_none_of_ours_is_left_alone() -> None:
     assert through(older, API_VERSION)["metadata"]["annotations"][UNSAID] == "not ours"
 
 
-@pytest.mark.parametrize("alpha1", [ALPHA1, "tensorflow.org/v1alpha1"])
+@pytest.mark.parametrize("alpha1", [ALPHA1, TENSORFLOW])
 def test_the_port_of_a_default_parameter_server_is_an_annotation_of_v1(alpha1: str) -> None:
     older = job(alpha1, {"replicaSpecs": [{"tfReplicaType": "PS", "replicas": 1, "tfPort": 3333}]})
     stored_job = through(older, API_VERSION)
@@ -228,3 +233,62 @@ def test_the_port_of_a_default_parameter_server_is_an_annotation_of_v1(alpha1: s
     shown = through(stored_job, alpha1)
     assert shown["spec"]["replicaSpecs"][0]["tfPort"] == 4444
     assert "tfjob/ps-port" not in shown["metadata"].get("annotations", {})
+
+
+@pytest.mark.parametrize("alpha1", [ALPHA1, TENSORFLOW])
+def test_the_chief_is_found_in_any_spelling(alpha1: str) -> None:
+    older = job(alpha1, {"terminationPolicy": {"Chief": {"ReplicaName": "WORKER", "replicaindex": 1}}})
+    made = through(older, API_VERSION)
+    assert made["spec"]["terminationPolicy"] == {"chief": {"replicaName": "Worker", "replicaIndex": 1}}
+    assert through(made, alpha1) == older
+
+
+def test_what_was_applied_to_a_tf_job_goes_before_what_the_operator_wrote_into_it() -> None:
+    """`kubectl apply` adds the user's spelling again; a manifest of kubeflow.org has only one of them."""
+    worker = {"tfReplicaType": "WORKER", "template": TEMPLATE}
+    spec = {
+        "RuntimeId": "ab12",
+        "replicaSpecs": [{**worker, "replicas": 1}],
+        "replica_specs": [{**worker, "replicas": 3}],
+        "tensorboard": {"logDir": "/old", "logdir": "/new", "serviceType": "ClusterIP"},
+    }
+    applied = job(TENSORFLOW, spec)
+    made = through(applied, API_VERSION)
+    assert made["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
+    assert made["spec"]["tensorBoard"]["logDir"] == "/new"
+    assert through(made, TENSORFLOW) == stored(applied)
+    made["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 5
+    assert through(made, TENSORFLOW)["spec"]["replica_specs"] == [{**worker, "replicas": 5}]
+    for other in (job(ALPHA1, spec), job(TENSORFLOW, {**spec, "RuntimeId": ""})):
+        assert through(other, API_VERSION)["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 1
+
+
+SERVER = {
+    "name": "tensorflow",
+    "image": "tf:1",
+    "volumeMounts": [{"name": "ps-config-volume", "mountPath": "/ps-server"}],
+}
+
+
+@pytest.mark.parametrize("alpha1", [ALPHA1, TENSORFLOW])
+@pytest.mark.parametrize(
+    ("server", "pod", "kept"),
+    [
+        ({}, {}, False),
+        ({"resources": {}, "ports": None}, {"volumes": []}, False),
+        ({"image": "tf:2"}, {}, True),
+        ({"env": [{"name": "A", "value": "1"}]}, {}, True),
+        ({"resources": {"limits": {"cpu": "1"}}}, {}, True),
+        ({}, {"nodeSelector": {"disk": "ssd"}}, True),
+    ],
+    ids=["as written", "with empty fields", "image", "env", "resources", "selector"],
+)
+def test_the_template_of_a_default_parameter_server_is_kept_once_it_is_edited(
+    alpha1: str, server: Object, pod: Object, kept: bool
+) -> None:
+    template = {"spec": {"containers": [{**SERVER, **server}], "restartPolicy": "OnFailure", **pod}}
+    replica = {"tfReplicaType": "PS", "replicas": 1, "IsDefaultPS": True, "template": template}
+    older = job(alpha1, {"tfImage": "tf:1", "replicaSpecs": [replica]})
+    made = through(older, API_VERSION)
+    assert made["spec"]["tfReplicaSpecs"]["PS"] == {"replicas": 1, **({"template": template} if kept else {})}
+    assert through(made, alpha1) == stored(older)

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tfjob.api.judgement import judge
 from tfjob.api.manifest import Manifest, load
+from tfjob.api.origin import TENSORFLOW
 from tfjob.api.types import ORIGIN, RUNTIME_ID, ChiefReference
 from tfjob.api.versions import to_version
 from tfjob.plan.tf_config import port
@@ -72,7 +74,38 @@ def test_a_stored_default_parameter_server_is_the_default_one_again() -> None:
     assert job.metadata.annotations[RUNTIME_ID] == "76no"
 
 
-@pytest.mark.parametrize("template", [{}, {"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}])
+def test_a_field_in_two_spellings_is_an_error_of_a_manifest() -> None:
+    """Only in what the operator has written into may both stand."""
+    spec = {"RuntimeId": "ab12", "replicaSpecs": [replica()], "replica_specs": [replica()]}
+    (problem,) = one(spec).problems
+    assert (problem.path, problem.hint) == ("spec.replica_specs", "keep one of them")
+    manifest = {"apiVersion": TENSORFLOW, "kind": "TfJob", "metadata": {"name": "old"}, "spec": spec}
+    assert judge(manifest) == []
+    assert [one.path for one in judge(manifest, stored=False)] == ["spec.replica_specs"]
+    assert [one.path for one in judge({**manifest, "spec": {**spec, "RuntimeId": None}})] == ["spec.replica_specs"]
+
+
+def test_an_image_that_a_parameter_servers_template_goes_before_is_told() -> None:
+    stored = yaml.safe_load((MANIFESTS / "v1alpha1-stored.yaml").read_text())
+    assert judge(stored) == []
+    stored["spec"]["tfImage"] = "tf:2"
+    (problem,) = judge(stored)
+    assert (problem.path, problem.warning) == ("spec.tfImage", True)
+    assert "names tensorflow/tensorflow:1.3.0, which goes before it" in problem.message
+
+
+SIDECAR = {"name": "exporter", "image": "example.com/exporter:1", "ports": [{"name": "http", "containerPort": 80}]}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {},
+        {"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}},
+        {"template": {"spec": {"containers": [SIDECAR]}}},
+    ],
+    ids=["no template", "no containers", "a sidecar"],
+)
 def test_the_port_of_a_parameter_server_without_a_container_is_kept_and_written_again(template: dict[str, Any]) -> None:
     server = {"tfReplicaType": "PS", "tfPort": 3333, **template}
     manifest = one({"replicaSpecs": [replica(), server]})
@@ -80,7 +113,7 @@ def test_the_port_of_a_parameter_server_without_a_container_is_kept_and_written_
     (job,) = manifest.jobs
     assert (port(job, "PS"), port(job, "Master")) == (3333, 2222)
     written, _ = to_version(manifest.entries[0].written, "tensorflow.org/v1alpha1")
-    assert written["spec"]["replicaSpecs"][1]["tfPort"] == 3333
+    assert written["spec"]["replicaSpecs"][1] == {**server, "tfPort": 3333}
     assert "tfjob/ps-port" not in written["metadata"].get("annotations", {})
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tfjob.api.objects import ObjectMeta
 from tfjob.api.problems import Problem
-from tfjob.api.types import ReplicaSpec, RunPolicy, SchedulingPolicy, TensorBoard, TFJob, TFJobSpec
+from tfjob.api.types import ORIGIN, ReplicaSpec, RunPolicy, SchedulingPolicy, TensorBoard, TFJob, TFJobSpec
 from tfjob.local import admission
 from tfjob.local.admission import Host
 from tfjob.local.config import Config
@@ -265,6 +266,20 @@ def test_a_default_parameter_server_needs_an_interpreter_with_tensorflow(
     assert bool(found) == refused
     if refused:
         assert "pip install 'tfjob[tensorflow]'" in found[0].hint
+
+
+def test_the_template_of_a_default_parameter_server_may_be_edited(tmp_path: Path) -> None:
+    """It has no command: the server's is ours. One of the user's own needs one."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 0\n")
+    python.chmod(0o755)
+    server: dict[str, Any] = {"name": "tensorflow", "image": "x", "env": [{"name": "A", "value": "1"}]}
+    mounted = {**server, "volumeMounts": [{"name": "ps-config-volume", "mountPath": "/ps-server"}]}
+    metadata = ObjectMeta(name="j", annotations={ORIGIN: "tensorflow.org/v1alpha1"})
+    for container, refused in ((mounted, False), (server, True)):
+        replica = ReplicaSpec(replicas=1, template={"spec": {"containers": [container]}})
+        owner = TFJob(metadata=metadata, spec=TFJobSpec(tf_replica_specs={"PS": replica}))
+        assert bool(admission.problems(owner, host(python=python, level="full"))) == refused
 
 
 def test_a_tensorboard_that_is_not_installed_is_a_warning_with_the_line_that_installs_it(

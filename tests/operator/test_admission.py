@@ -180,6 +180,39 @@ def test_an_older_version_is_judged_as_it_is_written() -> None:
     assert "spec.replicaSpecs[0].tfReplicaType" in [one["field"] for one in refusal["status"]["details"]["causes"]]
 
 
+def tf_job(image: str = "example.com/train:1", **spec: Any) -> Object:
+    """A TfJob of tensorflow.org in the spelling of the documents."""
+    master = {"tfReplicaType": "MASTER", "template": {"spec": {"containers": [{"name": "tensorflow", "image": image}]}}}
+    return {
+        "apiVersion": "tensorflow.org/v1alpha1",
+        "kind": "TfJob",
+        "metadata": {"name": "old"},
+        "spec": {"replica_specs": [master], **spec},
+    }
+
+
+def test_a_placeholder_in_the_place_of_a_tf_jobs_image_is_refused_with_its_place() -> None:
+    response = ask(tf_job("<DOCKER_USERNAME>/tf-mnist:gpu"))
+    assert response["allowed"] is False
+    assert response["status"]["message"] == (
+        "spec.replica_specs[0].template.spec.containers[0].image: '<DOCKER_USERNAME>/tf-mnist:gpu' still holds the "
+        "placeholder <DOCKER_USERNAME>; write the image's name"
+    )
+
+
+def test_a_tf_job_that_was_written_into_may_be_applied_again_in_the_users_spelling() -> None:
+    """A new one is a slip: nobody can tell which of both is meant."""
+    new = tf_job()
+    written = {"RuntimeId": "76no", "replicaSpecs": new["spec"]["replica_specs"]}
+    both = {**new, "spec": {**new["spec"], **written}}
+    assert ask(both, {**new, "spec": written}) == {"uid": "705ab4f5", "allowed": True}
+    response = ask(both)
+    assert response["allowed"] is False
+    assert "is the same field as replicaSpecs" in response["status"]["message"]
+    response = ask({**both, "spec": {**both["spec"], "replica_specs": [{"tfPrt": 1}]}}, {**new, "spec": written})
+    assert "spec.replica_specs[0].tfPrt: unknown field" in response["status"]["message"]
+
+
 def test_managed_by_does_not_change_in_a_version_that_has_no_such_field() -> None:
     """It is in the annotation that holds what the version cannot say; a client may have left that out."""
     shown = converted(job(spec__runPolicy__managedBy="kueue.x-k8s.io/multikueue"), "kubeflow.org/v1beta1")

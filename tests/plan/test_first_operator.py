@@ -34,6 +34,9 @@ ENDS: dict[str, Any] = {
     "exit 0": lambda made: made.running().exited(0, 5),
     "exit 1-127": lambda made: made.running().exited(1, 5),
     "exit 128-255 (signal)": lambda made: made.running().exited(137, 5),
+    "no program to execute": lambda made: made.running().exited(
+        128, 5, "StartError", 'runc create failed: exec: "x": executable file not found in $PATH: unknown'
+    ),
     "OOM kill, the first in a row": lambda made: made.running().oom(5),
     "OOM kill again within 30 min": lambda made: made.running().oom(5),
     "pod evicted, deleted or lost": lambda made: made.running().evicted(5),
@@ -68,6 +71,10 @@ def test_each_row_of_the_printed_table_is_what_is_decided(row: Any, kind: str) -
         case says:
             assert says == DONE
             assert (outcome.status.restarts, deleted(outcome), created_pods(outcome)) == (0, [], [])
+
+
+def test_the_table_has_a_row_for_every_end() -> None:
+    assert [row.cause for row in TF_JOB_TABLE] == list(ENDS)
 
 
 def test_a_worker_that_fails_ten_times_is_started_ten_times() -> None:

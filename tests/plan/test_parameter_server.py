@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from plan.builders import T0, after, created_pods, job, news, observed, see, task
+from tfjob.api.completion import completed
+from tfjob.api.defaults import with_defaults
+from tfjob.api.judgement import judge
 from tfjob.api.objects import ConfigMap
-from tfjob.api.types import ReplicaSpec, TFJob
+from tfjob.api.served import converted
+from tfjob.api.types import API_VERSION, ReplicaSpec, TFJob
 from tfjob.plan.actions import Create
 from tfjob.plan.children import Settings, pod, service
 from tfjob.plan.parameter_server import config_map, has_default_server, program
@@ -106,6 +111,56 @@ def test_what_the_template_has_beside_a_server_stays() -> None:
     assert server["volumeMounts"] == [{"name": "ps-config-volume-2", "mountPath": "/ps-server"}]
     assert [volume["name"] for volume in child.spec["volumes"]] == ["ps-config-volume", "ps-config-volume-2"]
     assert service(owner, task("ps-0")).spec["ports"] == [{"name": "tf-port", "port": 2222}]
+
+
+def stored(server: dict[str, Any], **spec: Any) -> TFJob:
+    """A TfJob with such a parameter server, as the operator reads it after it has written into it."""
+    own = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
+    given = {"replicaSpecs": [{"template": own}, {"tfReplicaType": "PS", **server}], **spec}
+    body = {"apiVersion": FIRST, "kind": "TfJob", "metadata": {"name": "mnist"}}
+    assert judge({**body, "spec": given}) == []
+    hub = converted({**body, "spec": completed(given, "76no", "example.com/tf:2")}, API_VERSION)
+    return with_defaults(convert(hub, TFJob))
+
+
+def test_a_sidecar_keeps_its_ports_and_the_server_has_the_jobs() -> None:
+    logger = {**SIDECAR, "ports": [{"name": "http", "containerPort": 80}]}
+    owner = stored({"tfPort": 3333, "template": {"spec": {"containers": [logger]}}})
+    server, sidecar = pod(owner, task("ps-0"), 1, Settings()).spec["containers"]
+    assert server["ports"] == [{"name": "tfjob-port", "containerPort": 3333}]
+    assert sidecar["ports"] == logger["ports"]
+    assert service(owner, task("ps-0")).spec["ports"] == [{"name": "tf-port", "port": 3333}]
+    config = json.loads(server["env"][-1]["value"])
+    assert config["cluster"]["ps"] == ["ps-76no-0:3333"]
+
+
+def test_what_was_edited_in_the_template_of_a_default_server_is_in_its_pods() -> None:
+    whole = completed({"replicaSpecs": [{"tfReplicaType": "PS", "tfPort": 3333}]}, "76no", "example.com/tf:2")
+    template = whole["replicaSpecs"][0]["template"]
+    (container,) = template["spec"]["containers"]
+    container |= {
+        "image": "example.com/own:1",
+        "env": [{"name": "A", "value": "1"}],
+        "resources": {"limits": {"cpu": "1"}},
+        "ports": [{"name": "http", "containerPort": 80}],
+    }
+    template["spec"] |= {"nodeSelector": {"disk": "ssd"}, "containers": [SIDECAR, container]}
+    owner = stored(whole["replicaSpecs"][0])
+    assert has_default_server(owner)
+    spec = pod(owner, task("ps-0"), 1, Settings()).spec
+    sidecar, server = spec["containers"]
+    assert sidecar["name"] == "logger"
+    assert server["command"][:3] == ["python", "/ps-server/grpc_tensorflow_server.py", "--cluster_spec"]
+    assert (server["image"], server["resources"]) == ("example.com/own:1", {"limits": {"cpu": "1"}})
+    assert [variable["name"] for variable in server["env"]] == ["A", "TF_CONFIG"]
+    assert server["ports"] == [*container["ports"], {"name": "tfjob-port", "containerPort": 3333}]
+    assert server["volumeMounts"] == [{"name": "ps-config-volume", "mountPath": "/ps-server"}]
+    assert spec["volumes"] == [{"name": "ps-config-volume", "configMap": {"name": "cm-ps-76no"}}]
+    assert spec["nodeSelector"] == {"disk": "ssd"}
+
+    container["command"] = ["python", "/ps-server/grpc_tensorflow_server.py", "--verbose"]
+    server = pod(stored(whole["replicaSpecs"][0]), task("ps-0"), 1, Settings()).spec["containers"][1]
+    assert server["command"] == container["command"], "it has TF_CONFIG"
 
 
 @pytest.mark.parametrize("origin", ["", FIRST])

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfjob.api.conversion import canonical_type
+from tfjob.api.parameter_server import PS_FOLDER, PS_VOLUME, brings_server
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, MASTER, PS
-
-PS_VOLUME, PS_FOLDER = "ps-config-volume", "/ps-server"
-"""Where a default parameter server finds its program."""
-PS_MOUNT = {"mountPath": PS_FOLDER, "name": PS_VOLUME}
 
 
 def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[str, Any]:
@@ -33,15 +30,22 @@ def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[s
 
 def default_server(image: str) -> dict[str, Any]:
     """The template that stands for a default parameter server in a stored spec."""
-    container = {"name": CONTAINER_NAME, "image": image, "volumeMounts": [PS_MOUNT]}
+    mount = {"mountPath": PS_FOLDER, "name": PS_VOLUME}
+    container = {"name": CONTAINER_NAME, "image": image, "volumeMounts": [mount]}
     return {"spec": {"containers": [container], "restartPolicy": "OnFailure"}}
 
 
-def is_default_server(replica: Mapping[str, Any]) -> bool:
-    """Whether a stored replica has such a template, and not one of the user's."""
-    containers = ((replica.get("template") or {}).get("spec") or {}).get("containers") or ()
-    mounts = [mount for container in containers for mount in container.get("volumeMounts") or ()]
-    return bool(replica.get("IsDefaultPS")) and PS_MOUNT in mounts
+def is_default_server(template: Any, tf_image: Any) -> bool:
+    """Whether a template is that one, in a job with that `tfImage`: then it says nothing of the user's."""
+    return bool(_said(template) == default_server(tf_image))
+
+
+def _said(value: Any) -> Any:
+    """A value without what is null or empty in it: the first operator wrote such fields too."""
+    if isinstance(value, dict):
+        said = {key: _said(item) for key, item in value.items()}
+        return {key: item for key, item in said.items() if item not in (None, {}, [], "")}
+    return [_said(item) for item in value] if isinstance(value, list) else value
 
 
 def _replica(replica: Mapping[str, Any], image: str) -> dict[str, Any]:
@@ -51,17 +55,9 @@ def _replica(replica: Mapping[str, Any], image: str) -> dict[str, Any]:
         template = default_server(image)
     return {
         **replica,
-        "IsDefaultPS": kind == PS and not _serves_itself(replica),
+        "IsDefaultPS": kind == PS and not brings_server(template),
         "replicas": 1 if replica.get("replicas") is None else replica["replicas"],
         "template": template,
         "tfPort": replica.get("tfPort") or DEFAULT_PORT,
         "tfReplicaType": kind.upper(),
     }
-
-
-def _serves_itself(replica: Mapping[str, Any]) -> bool:
-    """Whether a parameter server's template has a container of the user's that serves."""
-    if replica.get("template") is None or is_default_server(replica):
-        return False
-    containers = (replica["template"].get("spec") or {}).get("containers") or ()
-    return any(container.get("name") == CONTAINER_NAME for container in containers)

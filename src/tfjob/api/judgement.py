@@ -8,8 +8,9 @@ from typing import Any
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
-from tfjob.api import v1
+from tfjob.api import v1, v1alpha1
 from tfjob.api.conversion import Conversion
+from tfjob.api.origin import TENSORFLOW
 from tfjob.api.problems import Problem, errors, path_parts, path_text
 from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobSpec
 from tfjob.api.validation import validate
@@ -40,11 +41,16 @@ def reshaped(job: TFJob) -> tuple[TFJob, list[Problem]]:
     return replace(job, spec=convert(checked.value["spec"], TFJobSpec)), checked.problems
 
 
-def judge(manifest: Mapping[str, Any]) -> list[Problem]:
-    """Every problem of a job as an API server has it, of any version that it may be written in."""
+def judge(manifest: Mapping[str, Any], *, stored: bool = True) -> list[Problem]:
+    """Every problem of a job as an API server has it, of any version that it may be written in.
+
+    In a TfJob that is `stored` a field may stand twice: as the operator wrote it, and as it was applied since.
+    """
     api_version, kind = str(manifest.get("apiVersion")), str(manifest.get("kind"))
     reader = READERS.get((api_version, kind))
     if reader is None:
         return [Problem("apiVersion", f"{api_version} {kind} is no job that tfjob reads")]
+    if stored and api_version == TENSORFLOW and isinstance(spec := manifest.get("spec"), dict):
+        manifest = {**manifest, "spec": v1alpha1.renewed(spec)}
     conversion = reader(manifest, ())
     return problems_of(conversion, conversion.job)

@@ -21,19 +21,20 @@ _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME_RULE = "lower-case letters, digits and '-', at most 63 characters"
 
 
-def pod_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
-    """What is wrong with the pod spec that stands at `path`."""
+def pod_problems(pod: Mapping[str, Any], path: Path, brought: Iterable[str] = ()) -> Iterator[Problem]:
+    """What is wrong with the pod spec that stands at `path`; `brought` are volumes that the operator adds to it."""
     volumes = pod.get("volumes", [])
     yield from one_of_problem(pod.get("restartPolicy"), POD_RESTART_POLICIES, (*path, "restartPolicy"))
     yield from at_least(pod, "terminationGracePeriodSeconds", 0, path)
     yield from at_least(pod, "activeDeadlineSeconds", 1, path)
     yield from _volume_problems(volumes, (*path, "volumes"))
+    mountable = [*volumes, *({"name": name} for name in brought)]
     names: dict[str, str] = {}
     for group in ("containers", "initContainers"):
         for index, container in enumerate(pod.get(group, [])):
             where = (*path, group, index)
             yield from _container_problems(container, where)
-            yield from mount_problems(container.get("volumeMounts", []), volumes, (*where, "volumeMounts"))
+            yield from mount_problems(container.get("volumeMounts", []), mountable, (*where, "volumeMounts"))
             yield from _twice(container.get("name"), names, (*where, "name"), "a container")
 
 

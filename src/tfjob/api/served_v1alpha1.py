@@ -46,10 +46,16 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
     found: list[Spelling] = []
     made = dict(job)
     if isinstance(job.get("spec"), dict):
-        spec = made["spec"] = _respelt(job["spec"], "TFJobSpec", ["spec"], found)
+        # What the operator wrote into a TfJob gives way to what was applied since, in whatever spelling.
+        users_first = job["apiVersion"] == TENSORFLOW and v1alpha1.is_completed(job["spec"])
+        spec = made["spec"] = _respelt(job["spec"], "TFJobSpec", ["spec"], found, users_first)
         for name, kind in (("tensorboard", "TensorBoard"), ("terminationPolicy", "TerminationPolicy")):
             if isinstance(spec.get(name), dict):
-                spec[name] = _respelt(spec[name], kind, ["spec", name], found)
+                spec[name] = _respelt(spec[name], kind, ["spec", name], found, users_first)
+        chief = mapping(spec.get("terminationPolicy")).get("chief")
+        if isinstance(chief, dict):
+            own = _respelt(chief, "Chief", ["spec", "terminationPolicy", "chief"], found, users_first)
+            spec["terminationPolicy"] = {**spec["terminationPolicy"], "chief": own}
         replicas = _by_type(spec.get(_REPLICAS), found)
         if replicas is not None:
             del spec[_REPLICAS]
@@ -86,7 +92,7 @@ def to_v1(job: Object) -> Object:
     spec = mapping(job.get("spec"))
     runtime_id = {RUNTIME_ID: spec["RuntimeId"]} if isinstance(spec.get("RuntimeId"), str) else {}
     made = {key: job[key] for key in job if key not in (_ORDER, _BY_TYPE, "spec", "status")}
-    noted = {**runtime_id, **_noted_port(mapping(mapping(job.get(_BY_TYPE)).get(PS)))}
+    noted = {**runtime_id, **_noted_port(mapping(mapping(job.get(_BY_TYPE)).get(PS)), spec.get("tfImage"))}
     made |= {"apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), job["apiVersion"], **noted)}
     if made.get("kind") == TF_JOB:
         made["kind"] = KIND
@@ -110,7 +116,7 @@ def from_v1(job: Object, api_version: str) -> Object:
             known = {kind: one for kind, one in replicas.items() if isinstance(one, dict) and _is_said(kind)}
             made[_BY_TYPE] = {kind: _alpha_replica(kind, one) for kind, one in known.items()}
             made[_ORDER] = sorted(known)
-            if PS in known and (port := _port_noted(job)) and not _has_containers(known[PS].get("template")):
+            if PS in known and (port := _port_noted(job)) and not _says_port(PS, known[PS].get("template")):
                 made[_BY_TYPE][PS]["tfPort"] = port
                 made["metadata"] = without_origin(job.get("metadata"), api_version, RUNTIME_ID, PS_PORT)
     if "status" in job:
@@ -122,7 +128,8 @@ def _v1_spec(spec: Mapping[str, Any], replicas: Object | None) -> Object:
     made: Object = {"runPolicy": RUN_POLICY, "terminationPolicy": {"chief": _v1_chief(spec)}}
     if replicas is not None:
         scheduler = {"schedulerName": spec["schedulerName"]} if "schedulerName" in spec else {}
-        made["tfReplicaSpecs"] = {kind: _v1_replica(kind, one, scheduler) for kind, one in replicas.items()}
+        image = spec.get("tfImage")
+        made["tfReplicaSpecs"] = {kind: _v1_replica(kind, one, scheduler, image) for kind, one in replicas.items()}
     if isinstance(board := spec.get("tensorboard"), dict):
         made["tensorBoard"] = board
     return {**made, **_given(spec, "tfImage")}
@@ -134,23 +141,23 @@ def _v1_chief(spec: Mapping[str, Any]) -> Object:
     return {**chief, "replicaName": canonical_type(name) if isinstance(name, str) else name}
 
 
-def _v1_replica(kind: str, given: Object, scheduler: Object) -> Object:
+def _v1_replica(kind: str, given: Object, scheduler: Object, tf_image: Any) -> Object:
     made = _given(given, "replicas")
     template = given.get("template")
-    if not isinstance(template, dict) or (kind == PS and _is_well_formed(template) and is_default_server(given)):
+    if not isinstance(template, dict) or (kind == PS and is_default_server(template, tf_image)):
         return made
     pod = template.get("spec")
     if isinstance(pod, dict) and scheduler:
         template = {**template, "spec": {**scheduler, **pod}}
-    if "tfPort" in given and _is_well_formed(template):
+    if "tfPort" in given and _is_well_formed(template) and _says_port(kind, template):
         template = {**template, "spec": v1alpha1.with_port(template["spec"], given["tfPort"])[0]}
     return {**made, "template": template}
 
 
-def _noted_port(server: Mapping[str, Any]) -> Object:
+def _noted_port(server: Mapping[str, Any], tf_image: Any) -> Object:
     """The annotation for the port of a parameter server that has no container to say it."""
-    port, template = server.get("tfPort"), mapping(server.get("template"))
-    is_bare = not _has_containers(template) or (_is_well_formed(template) and is_default_server(server))
+    port, template = server.get("tfPort"), server.get("template")
+    is_bare = not _says_port(PS, template) or is_default_server(template, tf_image)
     said = type(port) is int and port != DEFAULT_PORT
     return {PS_PORT: str(port)} if said and is_bare else {}
 
@@ -161,8 +168,10 @@ def _port_noted(job: Object) -> int:
     return int(noted) if isinstance(noted, str) and re.fullmatch("[1-9][0-9]{0,4}", noted) else 0
 
 
-def _has_containers(template: Any) -> bool:
-    return bool(mapping(mapping(template).get("spec")).get("containers"))
+def _says_port(kind: str, template: Any) -> bool:
+    """As in a manifest; what cannot be read is left alone."""
+    has_containers = bool(mapping(mapping(template).get("spec")).get("containers"))
+    return has_containers and (not _is_well_formed(template) or v1alpha1.says_port(kind, template))
 
 
 def _alpha_spec(spec: Mapping[str, Any]) -> Object:
@@ -180,7 +189,7 @@ def _alpha_replica(kind: str, replica: Object) -> Object:
     template = replica.get("template")
     if not isinstance(template, dict):
         return made
-    if _is_well_formed(template):
+    if _is_well_formed(template) and _says_port(kind, template):
         containers, port = v1alpha1.without_port(template["spec"]["containers"])
         if port:
             made["tfPort"] = port
@@ -230,9 +239,11 @@ def _ordered(by_type: Iterable[str], order: list[str]) -> list[str]:
     return sorted(by_type, key=lambda kind: (places.get(kind, len(places)), kind))
 
 
-def _respelt(given: Mapping[str, Any], kind: str, path: list[str], found: list[Spelling]) -> Object:
+def _respelt(
+    given: Mapping[str, Any], kind: str, path: list[str], found: list[Spelling], users_first: bool = False
+) -> Object:
     schema = v1alpha1.schema()
-    return respelt(given, lambda name: schema.own_field(kind, name), path, found)
+    return respelt(given, lambda name: schema.own_field(kind, name), path, found, users_first=users_first)
 
 
 def _given(value: Mapping[str, Any], name: str) -> Object:
@@ -260,5 +271,5 @@ def _is_well_formed(template: Mapping[str, Any]) -> bool:
 
 
 def _are_mappings(container: Object, *names: str) -> bool:
-    lists = [container[name] for name in names if name in container]
+    lists = [container[name] for name in names if container.get(name) is not None]
     return all(isinstance(one, list) and all(isinstance(item, dict) for item in one) for one in lists)

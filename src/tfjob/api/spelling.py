@@ -10,16 +10,26 @@ Spelling = tuple[list[str], str, str]
 
 
 def respelt(
-    given: Mapping[str, Any], own_name: Callable[[str], str], path: list[str], found: list[Spelling]
+    given: Mapping[str, Any],
+    own_name: Callable[[str], str],
+    path: list[str],
+    found: list[Spelling],
+    *,
+    users_first: bool = False,
 ) -> dict[str, Any]:
-    """The mapping with our names, each change noted in `found`; a name stays where ours is taken or there is none."""
-    names: dict[str, str] = {}
+    """The mapping with our names, each change noted in `found`; a name stays where ours is taken or there is none.
+
+    With `users_first` the user's spelling takes our name from a value that has it, which gets the user's for it.
+    """
+    ours: dict[str, str] = {}
     for key in sorted(given):
         name = own_name(key) or key
-        names[key] = key if name in given or name in names.values() else name
-        if names[key] != key:
-            found.append((path, names[key], key))
-    return {names[key]: value for key, value in given.items()}
+        is_free = name not in given or (users_first and given[key] is not None)
+        if name != key and is_free and name not in ours.values():
+            ours[key] = name
+            found.append((path, name, key))
+    theirs = {name: key for key, name in ours.items()}
+    return {ours.get(key) or theirs.get(key, key): value for key, value in given.items()}
 
 
 def spelt_back(value: dict[str, Any], spellings: Iterable[Spelling]) -> dict[str, Any]:
@@ -35,6 +45,7 @@ def _renamed(value: Any, path: list[str], name: str, written: str) -> Any:
     if path:
         step, *rest = path
         return {**value, step: _renamed(value[step], rest, name, written)} if step in value else value
-    if name not in value or written in value:
+    if name not in value:
         return value
-    return {written if key == name else key: item for key, item in value.items()}
+    swapped = {name: written, written: name}
+    return {swapped.get(key, key): item for key, item in value.items()}

@@ -13,7 +13,7 @@ from tfjob.api.completion import is_default_server
 from tfjob.api.conversion import Conversion, canonical_type, own_metadata, recorded_origin, written_metadata
 from tfjob.api.defaults import training_container
 from tfjob.api.nearest import did_you_mean
-from tfjob.api.parameter_server import server_port
+from tfjob.api.parameter_server import server_container, server_port
 from tfjob.api.pod_schema import pod_definitions
 from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.schema import Definition, Schema
@@ -82,10 +82,34 @@ def schema() -> Schema:
 
 
 def canonical_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec with the names of its fields as the documents spell them, whatever spelling it has."""
-    checked = schema().check({"spec": spec}, "TFJob")
+    """A stored spec with the names of its fields as the documents spell them, whatever spelling it has."""
+    checked = schema().check({"spec": renewed(spec)}, "TFJob")
     canonical: dict[str, Any] = checked.value.get("spec", {})
     return canonical
+
+
+def is_completed(spec: Mapping[str, Any]) -> bool:
+    """Whether an operator has written into a stored spec, in the spelling of the documents."""
+    return bool(spec.get("RuntimeId"))
+
+
+def renewed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored spec without what was given again since, in a spelling of the user's.
+
+    `kubectl apply` does so whenever a manifest is applied that is spelt otherwise than what the operator wrote.
+    """
+    return _renewed(spec, "TFJobSpec") if is_completed(spec) else dict(spec)
+
+
+def _renewed(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    own = {key: schema().own_field(kind, key) for key, item in given.items() if item is not None}
+    again = {name for key, name in own.items() if name != key}
+    kept = {key: item for key, item in given.items() if key not in again}
+    for key, item in kept.items():
+        inner = DEFINITIONS[kind].get(own.get(key, ""), "")
+        if isinstance(item, dict) and inner in DEFINITIONS:
+            kept[key] = _renewed(item, inner)
+    return kept
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
@@ -154,8 +178,11 @@ class _Reading:
 
     def replica(self, given: Mapping[str, Any], name: str, hub: Path, own: Path) -> dict[str, Any]:
         replica = {key: given[key] for key in ("replicas",) if key in given}
-        template = None if name == PS and is_default_server(given) else given.get("template")
-        if name == PS and not has_containers(template) and given.get("tfPort", DEFAULT_PORT) != DEFAULT_PORT:
+        template = given.get("template")
+        if name == PS and is_default_server(template, self.spec.get("tfImage")):
+            template = None
+        has_place = says_port(name, template)
+        if not has_place and given.get("tfPort", DEFAULT_PORT) != DEFAULT_PORT:
             self.server_port = given["tfPort"]
             self.moved.append((("metadata", "annotations", PS_PORT), (*own, "tfPort")))
         if template is None:
@@ -163,7 +190,7 @@ class _Reading:
         pod = template.get("spec", {})
         if "schedulerName" in self.spec:
             pod = {"schedulerName": self.spec["schedulerName"], **pod}
-        if "tfPort" in given and pod.get("containers"):
+        if "tfPort" in given and has_place and pod.get("containers"):
             pod = self.with_port(pod, given["tfPort"], hub, own)
         return {**replica, "template": {**template, "spec": pod} if pod else template}
 
@@ -179,14 +206,14 @@ def with_port(pod: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Path
     """The pod with `tfPort` as the training port of its container, and where that stands in it."""
     containers = [dict(container) for container in pod["containers"]]
     container = training_container(containers)
-    others = [port for port in container.get("ports", []) if port.get("name") != PORT_NAME]
+    others = [port for port in container.get("ports") or () if port.get("name") != PORT_NAME]
     container["ports"] = [*others, {"name": PORT_NAME, "containerPort": number}]
     return {**pod, "containers": containers}, ("containers", containers.index(container), "ports", len(others))
 
 
-def has_containers(template: Mapping[str, Any] | None) -> bool:
-    """Whether there is a template with a container that could say where it listens."""
-    return bool(((template or {}).get("spec") or {}).get("containers"))
+def says_port(name: str, template: Mapping[str, Any] | None) -> bool:
+    """Whether the template of a type is where its port belongs: not if the server is to come beside what it has."""
+    return name != PS or server_container(template) is not None
 
 
 def _chief(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,7 +232,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     for name, replica in value["spec"].get("tfReplicaSpecs", {}).items():
         if written := _written_replica(name, replica, problems):
             spec["replicaSpecs"].append(written)
-            if name == PS and PS_PORT in job.metadata.annotations and not has_containers(replica.get("template")):
+            if PS_PORT in job.metadata.annotations and not says_port(name, replica.get("template")):
                 written["tfPort"] = server_port(job)
     if policy := value["spec"].get("terminationPolicy"):
         spec["terminationPolicy"] = {"chief": _written_chief(policy.get("chief", {}))}
@@ -233,9 +260,10 @@ def _written_replica(name: str, replica: Mapping[str, Any], problems: list[Probl
     if "template" not in replica:
         return written
     pod = dict(replica["template"].get("spec", {}))
-    pod["containers"], port = without_port(pod.get("containers", []))
-    if port:
-        written["tfPort"] = port
+    if says_port(name, replica["template"]):
+        pod["containers"], port = without_port(pod.get("containers", []))
+        if port:
+            written["tfPort"] = port
     if policy := replica.get("restartPolicy"):
         pod["restartPolicy"] = policy if policy in ("Never", "OnFailure") else "OnFailure"
         if policy != pod["restartPolicy"]:
@@ -248,7 +276,7 @@ def without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
     number = 0
     kept = []
     for container in containers:
-        ports = container.get("ports", [])
+        ports = container.get("ports") or ()
         number = next((port.get("containerPort", 0) for port in ports if port.get("name") == PORT_NAME), number)
         others = [port for port in ports if port.get("name") != PORT_NAME]
         plain = {key: item for key, item in container.items() if key != "ports"}

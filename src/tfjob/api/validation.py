@@ -18,7 +18,7 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.names import child_name, tensorboard_name
 from tfjob.api.nearest import did_you_mean
 from tfjob.api.origin import BATCH, origin
-from tfjob.api.parameter_server import serves_by_default
+from tfjob.api.parameter_server import PS_VOLUME, server_container, serves_by_default
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
     at_least,
@@ -191,12 +191,15 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
     pod: dict[str, Any] = (spec.template or {}).get("spec", {})
     where = (*path, "spec")
     containers = pod.get("containers", [])
-    if not containers and not serves_by_default(job, name, spec):
+    is_ours = serves_by_default(job, name, spec)
+    if not containers and not is_ours:
         yield Problem(path_text((*where, "containers")), "must have at least one container")
         return
     yield from _container_name_problems(job, name, containers, (*where, "containers"))
-    yield from pod_problems(pod, where)
+    yield from pod_problems(pod, where, [PS_VOLUME] if is_ours else ())
     yield from _storage_problems(pod, where)
+    if is_ours:
+        yield from _server_image_problem(job, spec)
     own = pod.get("restartPolicy")
     known = own in POD_RESTART_POLICIES and spec.restart_policy in RESTART_POLICIES
     if known and own != spec.restart_policy:
@@ -216,6 +219,14 @@ def _storage_problems(pod: dict[str, Any], path: Path) -> Iterator[Problem]:
             )
             hint = "use a persistentVolumeClaim, or give the volume another name"
             yield Problem(path_text((*path, "volumes", index, "emptyDir")), message, hint, warning=True)
+
+
+def _server_image_problem(job: TFJob, spec: ReplicaSpec) -> Iterator[Problem]:
+    """Once it is written back, a default parameter server's template has an image too, which may then be edited."""
+    image = (server_container(spec.template) or {}).get("image")
+    if image and job.spec.tf_image not in ("", image):
+        message = f"is not used: the template of the parameter server names {image}, which goes before it"
+        yield Problem("spec.tfImage", message, "write the same image in both", warning=True)
 
 
 def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, Any]], path: Path) -> Iterator[Problem]:

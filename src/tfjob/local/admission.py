@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tfjob.api.objects import ObjectMeta, Pod
-from tfjob.api.parameter_server import serves_by_default
+from tfjob.api.parameter_server import server_container, serves_by_default
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
 from tfjob.local import addresses, claims, images, resources, shadows, tensorboard, volumes
@@ -26,6 +26,7 @@ from tfjob.local.config import Config
 from tfjob.local.downward import Node
 from tfjob.local.references import References
 from tfjob.local.refusal import Refusal
+from tfjob.plan.children import template_of
 from tfjob.plan.job_storage import VOLUME
 
 At = tuple[str | int, ...]
@@ -105,7 +106,10 @@ def problems(job: TFJob, host: Host) -> list[Problem]:
             found += _default_server_problems(name, host)
         if replica.template is not None:
             at: At = ("spec", "tfReplicaSpecs", name, "template", "spec")
-            found += _pod_problems(replica.template.get("spec") or {}, at, host)
+            # A container that stands for the default server gets its command when the pod is made.
+            is_written = server_container(replica.template) is not None
+            template = template_of(job, name) if is_written else replica.template
+            found += _pod_problems(template.get("spec") or {}, at, host)
     return [*found, *resources.of_job(job, host)]
 
 

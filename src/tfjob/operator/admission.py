@@ -37,7 +37,7 @@ def problems_of(request: Object, *, cut: bool = False) -> list[Problem]:
         return []
     if old and _v1_spec(old) == _v1_spec(new):
         return []
-    found = judge(_named(new))
+    found = judge(_named(new), stored=bool(old))
     if cut:
         # Which of both objects it was is not known, and what is stored may stay.
         found.insert(0, Problem("spec", f"is nested more than {LEVELS} levels deep", warning=bool(old)))

@@ -154,7 +154,8 @@ def _pod_spec(
     for kind in ("initContainers", "containers"):
         if given.get(kind) and settings.last_lines:
             spec[kind] = [{"terminationMessagePolicy": FALLBACK, **container} for container in given[kind]]
-    if serves_by_default(job, task.type, job.spec.tf_replica_specs[task.type]):
+    is_ours = serves_by_default(job, task.type, job.spec.tf_replica_specs[task.type])
+    if is_ours and main["command"] == parameter_server.COMMAND:
         words = [*main["command"], *parameter_server.flags(job, task, settings.cluster_domain)]
         spec["containers"] = [
             {**made, "command": words} if own is main else made

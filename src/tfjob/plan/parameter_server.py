@@ -9,11 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tfjob.api.completion import PS_FOLDER, PS_VOLUME
 from tfjob.api.names import job_labels, owner_reference, runtime_id
 from tfjob.api.objects import ConfigMap, ObjectMeta
 from tfjob.api.origin import origin
-from tfjob.api.parameter_server import serves_by_default
+from tfjob.api.parameter_server import PS_FOLDER, PS_VOLUME, server_container, serves_by_default
 from tfjob.api.types import CONTAINER_NAME, PORT_NAME, PS, TFJob
 from tfjob.plan.tasks import Observed, Task, replicas_of
 from tfjob.plan.tf_config import cluster, port
@@ -21,6 +20,7 @@ from tfjob.plan.volume_names import similar_names
 
 DEFAULT_TF_IMAGE = "tensorflow/tensorflow:2.21.0"
 FILE = "grpc_tensorflow_server.py"
+COMMAND = ["python", f"{PS_FOLDER}/{FILE}"]
 
 Object = dict[str, Any]
 
@@ -64,19 +64,23 @@ def lacks_program(job: TFJob, observed: Observed) -> bool:
 
 
 def with_server(job: TFJob, template: Object, image: str) -> Object:
-    """A template with the server beside whatever else it has."""
+    """A template with the server beside whatever else it has; what its own container for the server says goes first."""
     spec: Object = template.get("spec") or {}
+    given: list[Object] = spec.get("containers") or []
     taken = {volume.get("name") for volume in spec.get("volumes") or ()}
     volume = next(name for name in similar_names(PS_VOLUME) if name not in taken)
-    server = {
+    source = {"name": volume, "configMap": {"name": config_map_name(job)}}
+    server: Object = {
         "name": CONTAINER_NAME,
         "image": image,
-        "command": ["python", f"{PS_FOLDER}/{FILE}"],
-        "ports": [{"name": PORT_NAME, "containerPort": port(job, PS)}],
+        "command": COMMAND,
         "volumeMounts": [{"name": volume, "mountPath": PS_FOLDER}],
     }
-    source = {"name": volume, "configMap": {"name": config_map_name(job)}}
-    containers = [server, *(spec.get("containers") or ())]
+    own = server_container(template)
+    server |= {name: value for name, value in (own or {}).items() if value}
+    ports = [one for one in server.get("ports") or () if one.get("name") != PORT_NAME]
+    server["ports"] = [*ports, {"name": PORT_NAME, "containerPort": port(job, PS)}]
+    containers = [server, *given] if own is None else [server if one is own else one for one in given]
     return {
         **template,
         "spec": {**spec, "containers": containers, "volumes": [*(spec.get("volumes") or ()), source]},

@@ -69,6 +69,7 @@ TF_JOB_TABLE = (
     TfJobRow("exit 0", "job succeeds", DONE, RESTART),
     TfJobRow("exit 1-127", PERMANENT, RESTART, RESTART),
     TfJobRow("exit 128-255 (signal)", RESTART, RESTART, RESTART),
+    TfJobRow("no program to execute", PERMANENT, RESTART, RESTART),
     TfJobRow("OOM kill, the first in a row", RESTART, RESTART, RESTART),
     TfJobRow("OOM kill again within 30 min", PERMANENT, PERMANENT, PERMANENT),
     TfJobRow("pod evicted, deleted or lost", RESTART, RESTART, RESTART),

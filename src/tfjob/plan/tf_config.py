@@ -12,7 +12,7 @@ from typing import Any
 
 from tfjob.api.names import child_name
 from tfjob.api.origin import origin
-from tfjob.api.parameter_server import server_port
+from tfjob.api.parameter_server import server_container, server_port, serves_by_default
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, PS, REPLICA_TYPES, WORKER, TFJob
 from tfjob.plan.tasks import Task, replicas_of
 
@@ -54,11 +54,14 @@ def address(job: TFJob, task: Task, cluster_domain: str = "") -> str:
 def port(job: TFJob, replica_type: str) -> int:
     """The port that tasks of a type listen on."""
     replica = job.spec.tf_replica_specs.get(replica_type)
-    container = main_template_container(replica.template or {}) if replica else {}
-    for entry in container.get("ports") or ():
+    if replica is None:
+        return DEFAULT_PORT
+    if serves_by_default(job, replica_type, replica) and server_container(replica.template) is None:
+        return server_port(job)
+    for entry in main_template_container(replica.template or {}).get("ports") or ():
         if entry.get("name") == PORT_NAME:
             return int(entry["containerPort"])
-    return server_port(job) if replica_type == PS and not container else DEFAULT_PORT
+    return DEFAULT_PORT
 
 
 def main_template_container(template: dict[str, Any]) -> dict[str, Any]:
