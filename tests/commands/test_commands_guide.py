@@ -18,6 +18,7 @@ from docs.guide import (
     CLUSTER,
     FIRST_TF_JOB,
     IN_EXAMPLES,
+    V1BETA1,
     WITH_STANDIN,
     copy_of_examples,
     play,
@@ -29,6 +30,9 @@ from installed import Installed
 from training.pods import storage_for
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+CLAIMS = {FIRST_TF_JOB: "tf-files", V1BETA1: "azurefile"}
+"""What the pages declare, and a cluster of somebody else would have storage for."""
 
 
 def test_every_command_of_the_cluster_guide_prints_what_it_says(
@@ -59,8 +63,7 @@ def test_every_command_of_a_guide_to_the_samples_prints_the_same_as_on_a_laptop(
     whole = ""
     with (
         hosted_images(node_cluster, nodes_namespace, project, tmp_path),
-        storage_for(node_cluster, nodes_namespace, "tf-files", tmp_path / "claim"),
-        storage_for(node_cluster, nodes_namespace, "azurefile", tmp_path / "other-claim"),
+        storage_for(node_cluster, nodes_namespace, CLAIMS.get(page, "none"), tmp_path / "claim"),
     ):
         for command, printed in play(page, tmp_path, project, env):
             assert command.matches(printed), f"{page.name}:{command.line}: $ {command.command}\n{printed}"
