@@ -57,7 +57,12 @@ def fill(container: Object, pod: Object, settings: config.Config, host: HostPyth
         "image": host.image,
         "command": container.get("command") or image.command,
         "workingDir": str(image.workdir),
-        "env": [*container.get("env", ()), path],
+        "env": [*variables(image), *container.get("env", ()), path],
         "volumeMounts": [*container.get("volumeMounts", ()), *host.mounts],
     }
     pod["volumes"] = [*pod.get("volumes", ()), *host.volumes]
+
+
+def variables(image: images.Runtime) -> list[Object]:
+    """What an image sets, first of all: the container's own values come later and win."""
+    return [{"name": name, "value": value} for name, value in image.env.items()]

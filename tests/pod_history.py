@@ -70,8 +70,7 @@ class PodHistory:
         # Jobs alone have pods here: one without these is one that no job would count, and ends the history.
         labels, attempt = metadata["labels"], int((metadata.get("annotations") or {}).get(ATTEMPT, UNMARKED))
         with self._lock:
-            task = f"{labels[TYPE]}-{labels[INDEX]}"
-            life = self.lives.setdefault(metadata["uid"], Life(labels[JOB], task, attempt))
+            life = self.lives.setdefault(metadata["uid"], Life(*_job_and_task(labels), attempt))
             life.phase = status.get("phase", "")
             if event["type"] == "DELETED":
                 life.deleted = datetime.now(UTC)
@@ -113,6 +112,13 @@ class PodHistory:
             for before, after in pairwise(sorted(span for life in lives for span in life.spans()))
             if after[0] < before[1]
         ]
+
+
+def _job_and_task(labels: dict[str, str]) -> tuple[str, str]:
+    """Whose pod it is, by the labels of kubeflow.org or of tensorflow.org."""
+    if JOB in labels:
+        return labels[JOB], f"{labels[TYPE]}-{labels[INDEX]}"
+    return labels["tf_job_name"], f"{labels['job_type'].lower()}-{labels['task_index']}"
 
 
 def _note(life: Life, state: dict[str, Any], restarts: int) -> None:

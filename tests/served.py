@@ -23,6 +23,16 @@ def serve_tf_jobs(client: Client) -> None:
     wait_until(lambda: served(client, "tfjobs.tensorflow.org"), 60)
 
 
+def serve_every_job(client: Client) -> None:
+    """Both kinds, as an installation without settings has them.
+
+    Tests that share a cluster with nodes all do it before their operators start: one that came before a kind would not
+    look after it.
+    """
+    serve_tfjobs(client)
+    serve_tf_jobs(client)
+
+
 def _applied(client: Client, definition: dict[str, Any]) -> bool:
     """Whether the CRD is there; another process of the run may be making it in the same moment."""
     try:

@@ -40,6 +40,7 @@ from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_TASKS, STREAK_R
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 SPEC = ["field", "type", "default", ""]
+OLDER_SPEC = ["field", "type", "default", "in v1", ""]
 NOTE = "<!-- Written by tools/reference.py from the code; change that, not this. -->\n"
 
 
@@ -188,24 +189,22 @@ def tfjob() -> str:
     bare = api.TFJob(spec=api.TFJobSpec(tf_replica_specs={"Worker": api.ReplicaSpec(template={"spec": {}})}))
     filled = with_defaults(bare).spec
     text += table(SPEC, list(field_rows(api.TFJobSpec, "spec", filled)))
-    text += "\n## status\n\n" + table(
-        ["field", "type", ""], [[a, b, d] for a, b, _, d in field_rows(api.TFJobStatus, "status")]
-    )
-    return text + older_versions()
+    status = [[a, b, d] for a, b, _, d in field_rows(api.TFJobStatus, "status")]
+    return text + f"\n## status\n\n{table(['field', 'type', ''], status)}" + older_versions(status)
 
 
-def older_versions() -> str:
-    """The fields of the other versions, each where that version has it."""
-    title, spec, status = versions.beta(said)
+def older_versions(v1_status: list[list[str]]) -> str:
+    """The fields of the other versions, each where that version has it, and what they become in v1."""
+    title, spec, status = versions.beta(said, v1_status)
     text = (
         f"\n## {title}\n\nThe run policy's fields stand directly under `spec`. v1alpha2 of the first days calls the"
-        f" evaluator `Eval`.\n\n{table(SPEC, spec)}\n{table(['field', 'in v1alpha2', ''], status)}"
+        f" evaluator `Eval`.\n\n{table(OLDER_SPEC, spec)}\n{table(['field', 'type', 'in v1alpha2', ''], status)}"
     )
     title, spec, status = versions.alpha1(said)
     text += (
         f"\n## {title}\n\nNames of fields are understood in any case. Into a TfJob of tensorflow.org on a cluster the"
         " operator writes every default, and for standard parameter servers their template; a TFJob of kubeflow.org"
-        f" keeps the spec that it was given.\n\n{table(SPEC, spec)}\n{table(['field', 'type', ''], status)}"
+        f" keeps the spec that it was given.\n\n{table(OLDER_SPEC, spec)}\n{table(['field', 'type', ''], status)}"
     )
     title, spec, _ = versions.batch_job(said)
     return text + f"\n## {title}\n\nEach completion is a worker of a TFJob.\n\n{table(SPEC, spec)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import reference_words as words
@@ -13,6 +13,7 @@ from tfjob.api.defaults import with_defaults
 from tfjob.api.older_status import ALPHA2_NAMES, BETA_FIELDS
 from tfjob.api.origin import BATCH, TENSORFLOW, TF_JOB
 from tfjob.api.pod_schema import pod_definitions
+from tfjob.api.served_v1beta import DETAILS
 from tfjob.api.tf_job_crd import STATUS
 from tfjob.api.types import KIND, WORKER, TFJobSpec
 
@@ -22,20 +23,30 @@ SCALARS = {"string": "string", "int": "integer", "bool": "boolean", "any": "obje
 IMAGE = "the operator's setting"
 
 
-def beta(said: Said) -> tuple[str, list[Row], list[Row]]:
+def beta(said: Said, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row]]:
     """Title, spec and status of v1beta2, v1beta1 and v1alpha2: v1's words, at the places of these versions."""
 
+    def in_v1(path: str) -> str:
+        return path.replace("spec.", "spec.runPolicy.") if path.split(".")[-1] in v1beta.POLICIES else path
+
     def words_of(path: str) -> str:
-        policy = path.replace("spec.", "spec.runPolicy.") if path.split(".")[-1] in v1beta.POLICIES else path
-        return said(words.FIELDS, policy)
+        return said(words.FIELDS, in_v1(path))
 
     replica: dict[str, Any] = {"template": {"spec": {}}}
     manifest = {"apiVersion": v1beta.VERSIONS[0], "kind": KIND, "spec": {"tfReplicaSpecs": {WORKER: replica}}}
     filled = with_defaults(v1beta.to_hub(manifest).job).spec
     defaults = _beta_defaults(filled)
-    spec = list(rows(v1beta.schema().definitions, "TFJobSpec", "spec", words_of, defaults))
-    status = [[f"`status.{name}`", _otherwise(name), said(words.FIELDS, f"status.{name}")] for name in BETA_FIELDS]
+    found = rows(v1beta.schema().definitions, "TFJobSpec", "spec", words_of, defaults)
+    spec = [with_place_in_v1(row, lambda path: f"`{in_v1(path)}`") for row in found]
+    status = [[name, kind, _otherwise(name), text] for name, kind, text in v1_status if _field(name) in BETA_FIELDS]
+    status.append([f"`status.{DETAILS}`", "object", "", said(words.BETA_FIELDS, f"status.{DETAILS}")])
     return ", ".join(f"`{version}`" for version in v1beta.VERSIONS), spec, status
+
+
+def with_place_in_v1(row: Row, place: Callable[[str], str]) -> Row:
+    """A row of a field's own version, with what v1 has in its place."""
+    *about, text = row
+    return [*about, place(row[0].strip("`")), text]
 
 
 def _beta_defaults(filled: TFJobSpec) -> dict[str, Any]:
@@ -47,8 +58,14 @@ def _beta_defaults(filled: TFJobSpec) -> dict[str, Any]:
     }
 
 
-def _otherwise(name: str) -> str:
-    return f"`{ALPHA2_NAMES[name]}`" if name in ALPHA2_NAMES else ""
+def _field(path: str) -> str:
+    """The field of the status that a path is in."""
+    return path.strip("`").split(".")[1]
+
+
+def _otherwise(path: str) -> str:
+    field = _field(path)
+    return path.replace(field, ALPHA2_NAMES[field], 1) if field in ALPHA2_NAMES else ""
 
 
 def alpha1(said: Said) -> tuple[str, list[Row], list[Row]]:
@@ -70,7 +87,8 @@ def alpha1(said: Said) -> tuple[str, list[Row], list[Row]]:
         v1alpha1.schema().definitions, "TFJobSpec", "spec", lambda path: said(words.ALPHA1_FIELDS, path), defaults
     )
     title = ", ".join(f"`{version}` {kind}" for version, kind in v1alpha1.KINDS)
-    return title, list(found), list(_status(STATUS, "status"))
+    spec_rows = [with_place_in_v1(row, lambda path: said(words.ALPHA1_IN_V1, path)) for row in found]
+    return title, spec_rows, list(_status(STATUS, "status"))
 
 
 def _status(properties: Mapping[str, Any], path: str) -> Iterator[Row]:

@@ -68,6 +68,31 @@ ALPHA1_FIELDS = {
     "spec.schedulerName": "the scheduler of the pods",
 }
 
+ALPHA1_IN_V1 = {
+    "spec.RuntimeId": "the annotation `tfjob/runtime-id`",
+    "spec.replicaSpecs": "`spec.tfReplicaSpecs`, a map by type",
+    "spec.replicaSpecs[].IsDefaultPS": "a PS without `template`",
+    "spec.replicaSpecs[].replicas": "`spec.tfReplicaSpecs.TYPE.replicas`",
+    "spec.replicaSpecs[].template": "`spec.tfReplicaSpecs.TYPE.template`, whose `restartPolicy` counts where the"
+    " replica has none",
+    "spec.replicaSpecs[].tfPort": "the port `tfjob-port` of the container; of a standard parameter server the"
+    " annotation `tfjob/ps-port`",
+    "spec.replicaSpecs[].tfReplicaType": "the key in `spec.tfReplicaSpecs`: `Master`, `Worker` or `PS`",
+    "spec.tensorboard": "`spec.tensorBoard`",
+    "spec.tensorboard.logDir": "`spec.tensorBoard.logDir`",
+    "spec.tensorboard.serviceType": "`spec.tensorBoard.serviceType`",
+    "spec.tensorboard.volumes": "`spec.tensorBoard.volumes`",
+    "spec.tensorboard.volumeMounts": "`spec.tensorBoard.volumeMounts`",
+    "spec.terminationPolicy": "`spec.terminationPolicy`, always written",
+    "spec.terminationPolicy.chief": "`spec.terminationPolicy.chief`",
+    "spec.terminationPolicy.chief.replicaName": "`spec.terminationPolicy.chief.replicaName`: `Master` and so on",
+    "spec.terminationPolicy.chief.replicaIndex": "`spec.terminationPolicy.chief.replicaIndex`",
+    "spec.tfImage": "`spec.tfImage`",
+    "spec.schedulerName": "`schedulerName` of every template that has none",
+}
+
+BETA_FIELDS = {"status.details": "what only v1 says of the status"}
+
 BATCH_FIELDS = {
     "spec.activeDeadlineSeconds": "fail the job when it runs longer than so many seconds",
     "spec.backoffLimit": "how many failures are tried again",

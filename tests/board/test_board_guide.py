@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from docs.guide import play
+from docs.guide import GUIDES, play
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "tensorboard.md"
+TENSORBOARD = GUIDES / "tensorboard.md"
 
 
 @pytest.mark.cluster  # the suite that has the time for it
 @pytest.mark.tensorflow
 @pytest.mark.root
 def test_every_command_of_the_tensorboard_guide_prints_what_it_says(tmp_path: Path) -> None:
-    for command, printed in play(GUIDE, tmp_path):
-        assert command.matches(printed), f"{GUIDE.name}:{command.line}: $ {command.command}\n{printed}"
+    for command, printed in play(TENSORBOARD, tmp_path):
+        assert command.matches(printed), f"{TENSORBOARD.name}:{command.line}: $ {command.command}\n{printed}"

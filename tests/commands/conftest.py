@@ -12,7 +12,7 @@ from devcluster.client import Client
 from installed import Installed
 from operating import OperatorProcess, operating
 from room import Room, room
-from served import serve_tfjobs
+from served import serve_every_job, serve_tfjobs
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def unattended(
 @pytest.fixture(scope="module")
 def nodes_namespace(node_cluster: Client) -> Iterator[str]:
     """A namespace of a cluster whose pods run, and an operator that looks after it."""
-    serve_tfjobs(node_cluster)
+    serve_every_job(node_cluster)
     namespace = node_cluster.namespace("commands")
     with operating(node_cluster.kubeconfig, f"--namespace={namespace}"):
         yield namespace

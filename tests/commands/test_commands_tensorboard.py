@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import signal
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import pytest
 import tensorboard_image
 from browser import Browser, until_scalar
 from command_line import CommandLine
+from commands.kubectl_proxy import kubectl_proxy
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
 from event_files import write_scalar
@@ -35,7 +33,7 @@ RESTRICTED = {
 
 @pytest.fixture
 def board(on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp_path: Path) -> Iterator[Path]:
-    """Two jobs that wait for the file `stop`, with event files on their claim; `restricted` holds in the namespace."""
+    """Two jobs that wait for the file `stop`, one of them with event files; `restricted` holds in the namespace."""
     node_cluster.load_image(tensorboard_image.image() / "tf-job-tensorboard.tar")
     node_cluster.kubectl("label", "namespace", nodes_namespace, "pod-security.kubernetes.io/enforce=restricted")
     claim = {
@@ -51,13 +49,13 @@ def board(on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp
     with storage_for(node_cluster, nodes_namespace, "results", tmp_path / "volume") as volume:
         write_scalar(volume / "training_summaries", TAG, [2.0, 1.0, 0.5])
         node_cluster.apply(claim)
-        for name in ("curves", "wide"):
-            node_cluster.apply(job(name, nodes_namespace))
+        node_cluster.apply(job("curves", nodes_namespace, "training_summaries"), job("early", nodes_namespace, "none"))
         yield volume
     node_cluster.kubectl("label", "namespace", nodes_namespace, "pod-security.kubernetes.io/enforce-")
 
 
-def job(name: str, namespace: str) -> dict[str, Any]:
+def job(name: str, namespace: str, folder: str) -> dict[str, Any]:
+    """A job whose TensorBoard shows a folder of the claim."""
     volumes = [{"name": "share", "persistentVolumeClaim": {"claimName": "results"}}]
     container = {
         "name": "tensorflow",
@@ -69,7 +67,7 @@ def job(name: str, namespace: str) -> dict[str, Any]:
     }
     spec = {
         "tensorBoard": {
-            "logDir": "/tmp/tensorflow/training_summaries",
+            "logDir": f"/tmp/tensorflow/{folder}",
             "volumes": volumes,
             "volumeMounts": [{"name": "share", "mountPath": "/tmp/tensorflow"}],
         },
@@ -79,36 +77,21 @@ def job(name: str, namespace: str) -> dict[str, Any]:
     return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}
 
 
-@contextmanager
-def kubectl_proxy(client: Client) -> Iterator[str]:
-    """Where `kubectl proxy` listens."""
-    process = subprocess.Popen(
-        ["kubectl", "proxy", "--port=0"], env=client.environment(), stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        found = re.search(r"127\.0\.0\.1:\d+", process.stdout.readline())
-        assert found is not None
-        yield f"http://{found[0]}"
-    finally:
-        process.terminate()
-        process.communicate()
-
-
 def test_the_scalar_of_each_job_is_on_its_page_both_ways_and_stays_until_the_job_is_deleted(
     board: Path, on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp_path: Path
 ) -> None:
     browser = Browser(tmp_path)
-    refused = on_nodes("tensorboard", "curves", "wide", "--port", "7000", code=2)
+    refused = on_nodes("tensorboard", "curves", "early", "--port", "7000", code=2)
     assert "port 7000 can lead to one TensorBoard" in refused
-    words = ("curves", "wide", "--port", "0", "--no-browser")
+    words = ("curves", "early", "--port", "0", "--no-browser")
     viewer = Running(on_nodes.tool, on_nodes.home, *words, command="tensorboard")
     try:
         viewer.wait_for("Press Ctrl-C to end.", 120)
         told = dict(line.split(": ", 1) for line in viewer.lines if line.startswith("TensorBoard of"))
         assert "it shows /tmp/tensorflow/training_summaries" in viewer.lines, viewer.lines
+        assert "no event files yet in /tmp/tensorflow/none" in viewer.lines, viewer.lines
         assert len(viewer.lines) == 5, viewer.lines
-        until_scalar(browser, told["TensorBoard of wide"], TAG)
+        until_scalar(browser, told["TensorBoard of curves"], TAG)
     finally:
         viewer.process.send_signal(signal.SIGINT)
     assert viewer.finish() == 0
@@ -118,7 +101,7 @@ def test_the_scalar_of_each_job_is_on_its_page_both_ways_and_stays_until_the_job
     with kubectl_proxy(node_cluster) as proxy:
         until_scalar(browser, f"{proxy}/api/v1/namespaces/{nodes_namespace}/services/{NAME}:80/proxy/", TAG)
 
-    on_nodes("delete", "curves", "wide", "--yes")
+    on_nodes("delete", "curves", "early", "--yes")
     # A garbage collector learns of a new kind of owner within half a minute.
     wait_until(lambda: not left(node_cluster, nodes_namespace), 60, lambda: left(node_cluster, nodes_namespace))
 

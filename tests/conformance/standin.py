@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -130,7 +131,9 @@ def meet(host: str, port: int, name: tuple[str, str]) -> socket.socket:
             if not greeting:
                 raise ConnectionResetError(f"{name} hung up")
             assert name[0] in greeting, f"{host}:{port} is {greeting!r}, not {name}"
-            assert greeting.strip().endswith(name[1]), f"{host}:{port} is {greeting!r}, not {name}"
+            # A pod of a Job has five letters more.
+            fits = re.search(rf"{name[1]}(-[0-9a-z]{{5}})?$", greeting.strip())
+            assert fits, f"{host}:{port} is {greeting!r}, not {name}"
             return connection
         except OSError:
             if time.monotonic() > deadline:

@@ -23,7 +23,7 @@ from installed import Installed
 from operating import operating
 from pod_history import PodHistory, pod_history
 from running import wait_until
-from served import serve_tfjobs
+from served import serve_every_job
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
@@ -36,7 +36,7 @@ def namespace(node_cluster: Client, tmp_path_factory: pytest.TempPathFactory) ->
     if node_cluster.kubeconfig.parent.name not in state.names():
         pytest.skip("needs nodes of devcluster: with the image of the cases, and on this machine")
     standin_image.load(node_cluster, tmp_path_factory.mktemp("image"))
-    serve_tfjobs(node_cluster)
+    serve_every_job(node_cluster)
     name = node_cluster.namespace("conformance")
     folder = tmp_path_factory.mktemp("shared")
     folder.chmod(0o777)

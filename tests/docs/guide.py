@@ -30,11 +30,11 @@ PATIENT_TIMEOUT = Path(__file__).parent / "patient_timeout.py"
 PATIENCE = 120.0
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
-CLUSTER, FIRST_VERSION = GUIDES / "cluster.md", "A TfJob of 2017"
-"""The guide to jobs on a cluster, and its section that needs one where TfJobs are served."""
-DISTRIBUTED, FIRST_TF_JOB = GUIDES / "distributed.md", GUIDES / "tf-job.md"
-IN_EXAMPLES = {DISTRIBUTED, FIRST_TF_JOB}
-"""Pages that tell their reader to work in the folder of the examples; the same on a cluster (tests/commands)."""
+CLUSTER = GUIDES / "cluster.md"
+DISTRIBUTED, FIRST_TF_JOB, V1BETA1 = (GUIDES / f"{name}.md" for name in ("distributed", "tf-job", "v1beta1"))
+IN_EXAMPLES, WITH_STANDIN, WITH_KUBECTL = {DISTRIBUTED, FIRST_TF_JOB}, {V1BETA1}, "With kubectl"
+"""Pages that tell their reader to work in the folder of the examples, the same on a cluster (tests/commands), with
+TensorFlow or with a stand-in for the sample; and their section that shows the objects there."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,11 @@ def copy_of_examples(folder: Path) -> Path:
         if path.name not in (".gitignore", "README.md"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     return project
+
+
+def put_standin(project: Path) -> None:
+    """Puts a program without TensorFlow in the place of the sample that retrains."""
+    shutil.copy(Path(__file__).with_name("standin_retrain.py"), project / "retrain" / "train.py")
 
 
 def with_image_of_nodes(text: str) -> str:

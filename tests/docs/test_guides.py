@@ -10,13 +10,27 @@ import pytest
 from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
 from tensorboard.util import tensor_util  # type: ignore[import-untyped]
 
-from docs.guide import DISTRIBUTED, FIRST_TF_JOB, IN_EXAMPLES, copy_of_examples, play
+from docs.guide import (
+    DISTRIBUTED,
+    FIRST_TF_JOB,
+    IN_EXAMPLES,
+    V1BETA1,
+    WITH_KUBECTL,
+    WITH_STANDIN,
+    copy_of_examples,
+    play,
+    put_standin,
+)
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 ELSEWHERE = {"cluster.md", "helm.md", "tensorboard.md"}
 """Played by tests/commands and tests/operator, which have a cluster, and tests/board, which has time for a training."""
-GUIDES = sorted({page for page in (ROOT / "docs" / "guides").glob("*.md") if page.name not in ELSEWHERE} - IN_EXAMPLES)
+GUIDES = sorted(
+    {page for page in (ROOT / "docs" / "guides").glob("*.md") if page.name not in ELSEWHERE}
+    - IN_EXAMPLES
+    - WITH_STANDIN
+)
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
@@ -43,13 +57,20 @@ def test_the_guide_to_a_first_tf_job_says_what_happens(tmp_path: Path) -> None:
     assert points(curves / "train", "cross_entropy")[-1] == pytest.approx(float(shown[1]), rel=1e-3)
 
 
+def test_the_guide_to_v1beta1_says_what_happens(tmp_path: Path) -> None:
+    """Its training is that of the guide before, so a stand-in will do."""
+    project = copy_of_examples(tmp_path)
+    put_standin(project)
+    played(V1BETA1, tmp_path, project)
+
+
 CURVES = ("accuracy", "cross_entropy")
 
 
 def played(page: Path, folder: Path, project: Path | None = None) -> str:
     """Plays a page, in a folder that its reader has or in an empty one; returns what all commands printed."""
     whole = ""
-    for command, printed in play(page, folder, project):
+    for command, printed in play(page, folder, project, wanted=WITH_KUBECTL.__ne__):
         assert command.matches(printed), f"{page}:{command.line}: $ {command.command}\n{printed}"
         whole += printed
     return whole

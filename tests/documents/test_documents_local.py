@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.guide import copy_of_examples
 from documents.blocks import BLOCKS, BROKEN, HERE, TASKS
 from installed import Installed
 from tfjob.local import config, images
@@ -19,6 +20,10 @@ SHIPPED = Path(__file__).parents[2] / "examples"
 SETTINGS = f"""
 [images."example.com/*"]
 command = ["python", "{HERE / "standin.py"}"]
+
+[images."example.com/digits"]
+command = ["python", "{HERE / "standin.py"}"]
+env = {{ TF_FILES = "/tmp/tensorflow" }}
 
 [volumes]
 azurefile = "share"
@@ -59,6 +64,20 @@ def test_a_block_runs_as_it_stands(tool: Installed, tmp_path: Path, project: Pat
     assert SAYS.get(block.stem, "I am master 0\n") in done.stdout
     if block.stem in WRITTEN:
         assert (tmp_path / WRITTEN[block.stem]).exists()
+
+
+def test_with_the_shipped_settings_the_block_with_a_claim_leaves_its_results_on_the_share(
+    tool: Installed, tmp_path: Path
+) -> None:
+    """The image's name is that of the documents; the stand-in is where the shipped program is."""
+    project = copy_of_examples(tmp_path)
+    shutil.copy(HERE / "standin.py", project / "retrain" / "train.py")
+    block = next(path for path in BLOCKS if path.stem == "v1beta1-claim").read_text()
+    manifest = project / "block.yaml"
+    manifest.write_text(block.replace("example.com/digits:gpu", "someone/tf-mnist:gpu"))
+    done = tool.tfjob(tmp_path / "home", "run", "--cpu", str(manifest))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (project / "share" / "module-claim" / "written").exists()
 
 
 def test_every_broken_block_is_refused_with_its_place(tool: Installed, tmp_path: Path) -> None:

@@ -19,12 +19,11 @@ from typing import Any
 import pytest
 
 from devcluster.client import Client, KubectlFailed
-from docs.guide import CLUSTER, FIRST_VERSION, play, with_image_of_nodes
+from docs.guide import play
 from helm_line import RELEASE, Helm
-from operating import operating
 from releasing import NEXT, next_version, release, release_with_operator
 from running import wait_until
-from served import serve_tf_jobs, serve_tfjobs, served
+from served import served
 from tfjob import __version__
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.api.crd import RELEASE as CRD_RELEASE
@@ -79,23 +78,6 @@ def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_t
         here.run("upgrade", RELEASE, "tf-job-operator", f"--repo={address}", "--wait", *chosen)
     wait_until(lambda: versions(cluster) == {NEXT}, 30, lambda: str(versions(cluster)))
     assert "PASSED" in here.run("test", RELEASE, "--logs").splitlines()
-
-
-def test_what_the_cluster_guide_says_of_a_tf_job_happens_where_these_are_served(
-    cluster: Client, tmp_path: Path
-) -> None:
-    serve_tfjobs(cluster)
-    serve_tf_jobs(cluster)
-    env = {
-        "KUBECONFIG": str(cluster.kubeconfig),
-        "PATH": f"{Path(sys.executable).parent}:{cluster.programs}:/usr/bin:/bin",
-        "TFJOB_ON": "k8s",
-    }
-    with operating(cluster.kubeconfig, "--namespace=default"):
-        played = list(play(CLUSTER, tmp_path, env=env, edit=with_image_of_nodes, wanted=FIRST_VERSION.__eq__))
-    assert played
-    for command, printed in played:
-        assert command.matches(printed), f"{CLUSTER.name}:{command.line}: $ {command.command}\n{printed}"
 
 
 @pytest.mark.long

@@ -38,7 +38,7 @@ GOLDEN_CASES: dict[str, Object] = {
         "test_image": "registry.example/sample:1",
         "test": {"timeoutSeconds": 90},
         "tfImage": "registry.example/tensorflow:1",
-        "config": {"configmap": "mine"},
+        "config": {"configmap": "mine", "file": "/etc/config/gpus.yaml"},
         "replicas": 2,
         "gangScheduler": "volcano",
         "extraArgs": ["--log-level=debug"],

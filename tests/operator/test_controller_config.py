@@ -60,6 +60,17 @@ def test_every_way_to_make_the_config_map_is_understood(data: dict[str, str], wa
     assert [warning.message for warning in found.warnings] == warnings
 
 
+def test_the_key_that_the_command_line_names_comes_before_the_known_ones() -> None:
+    data = {"mine.yaml": DOCUMENT, "other.yaml": "?", "controller_config_file.yaml": "?"}
+    found = read_config_map(data, "ConfigMap a/b", "mine.yaml")
+    assert found.config.accelerators == MEANING
+    assert [one.message for one in found.warnings] == ["mine.yaml is used, controller_config_file.yaml is not"]
+    known = read_config_map({"controller-config-file.yaml": DOCUMENT, "other.yaml": "?"}, "ConfigMap a/b", "mine.yaml")
+    assert known.config.accelerators == MEANING
+    with pytest.raises(InvalidManifest, match=r"there is no key mine\.yaml"):
+        read_config_map({"a.yaml": DOCUMENT, "b.yaml": ""}, "ConfigMap a/b", "mine.yaml")
+
+
 def test_field_names_count_in_any_case_and_unknown_ones_are_a_warning() -> None:
     text = f"""
 GRPCSERVERFILEPATH: /a
@@ -141,6 +152,15 @@ def test_the_presets_are_good_and_request_what_device_plugins_advertise(name: st
         GPU: "nvidia.com/gpu"
     }
     assert found.config.accelerators[GPU].volumes
+
+
+def test_the_preset_of_gke_mounts_what_the_first_chart_mounted() -> None:
+    found = read((files("tfjob.operator") / "presets" / "gke.yaml").read_text(), "gke").config.accelerators[GPU]
+    assert {(one.host_path, one.mount_path) for one in found.volumes} == {
+        ("/home/kubernetes/bin/nvidia/lib", "/usr/local/nvidia/lib64"),
+        ("/home/kubernetes/bin/nvidia/bin", "/usr/local/bin/nvidia"),
+    }
+    assert not found.variables
 
 
 class Uses:

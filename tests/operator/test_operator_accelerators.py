@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from commands.cluster_line import on_cluster
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
+from docs.guide import GUIDES, WITH_KUBECTL, play
+from installed import Installed
 from operating import OperatorProcess, operating
 from room import Room, job, room, template
-from served import serve_tfjobs
+from served import serve_every_job
 from tfjob.kube.resources import CONFIG_MAPS, PODS, TFJOBS
 
 Object = dict[str, Any]
@@ -31,7 +35,8 @@ BROKEN = "accelerators: gpu\n"
 def operator(control_plane: Client, quiet_room: Room) -> Iterator[OperatorProcess]:
     """An operator that has been running for a while when its configuration is made."""
     here = quiet_room.namespace
-    with operating(control_plane.kubeconfig, f"--namespace={here}", f"--lease-namespace={here}") as running:
+    words = (f"--namespace={here}", f"--lease-namespace={here}", "--config-key=gpus.yaml")
+    with operating(control_plane.kubeconfig, *words) as running:
         yield running
 
 
@@ -51,7 +56,8 @@ def asking(name: str, **container: Any) -> Object:
 
 
 def test_a_configuration_is_followed_without_a_restart(quiet_room: Room, operator: OperatorProcess) -> None:
-    """One story: none, a good one made late, a broken one, a good one of another shape, none again."""
+    """One story: none, a good one made late, a broken one, none again, a good one of another shape, and one at the key
+    that the command line names."""
     room = quiet_room
     room.create(asking("before"))
     plain = room.until_pods("before", "worker-0")["worker-0"]["spec"]
@@ -105,6 +111,9 @@ def test_a_configuration_is_followed_without_a_restart(quiet_room: Room, operato
     odd = room.until_pods("odd", "worker-0")["worker-0"]["spec"]
     assert odd["containers"][0]["resources"]["limits"] == {NEW: "1"}
 
+    configured(room, "accelerators: {example.com/chip: {}}", key="gpus.yaml")  # beside the other key
+    operator.wait_for("configuration read; accelerators: example.com/chip")
+
 
 def test_a_file_of_the_command_line_is_followed_in_place_of_the_config_map(
     control_plane: Client, tmp_path: Path
@@ -138,30 +147,43 @@ def test_a_file_that_is_not_there_is_refused_at_once(control_plane: Client) -> N
 
 @pytest.mark.root
 @pytest.mark.timeout(300)
-def test_a_job_of_the_documents_runs_on_a_node_that_advertises_the_resource_of_today(
-    node_cluster: Client, node_namespace: str, tmp_path: Path
+def test_a_tf_job_of_the_guide_runs_on_a_node_that_advertises_the_resource_of_today(
+    node_cluster: Client, node_namespace: str, tool: Installed, tmp_path: Path
 ) -> None:
     """The node has no GPU, but says so: what is scheduled and injected is what a driver would be used by."""
-    (tmp_path / "libcuda.so").write_text("a driver")
+    (tmp_path / "libcuda.so").write_text("a driver\n")
     node = node_cluster.get("nodes")["items"][-1]["metadata"]["name"]
-    volume = f"{{name: lib, hostPath: {tmp_path}, mountPath: /usr/lib/nvidia}}"
-    variable = "{name: LD_LIBRARY_PATH, value: /usr/lib/nvidia}"
-    own = {
-        "image": BUSYBOX,
-        "command": ["sh", "-c", "echo $(cat $LD_LIBRARY_PATH/libcuda.so) on $(hostname)"],
-        "resources": {"requests": {OLD: 1}},
+    serve_every_job(node_cluster)
+    line = on_cluster(tool, node_cluster.kubeconfig, node_namespace, tmp_path)
+    env = {
+        "KUBECONFIG": line.tool.env["KUBECONFIG"],
+        "PATH": f"{Path(sys.executable).parent}:{node_cluster.programs}:/usr/bin:/bin",
     }
-    serve_tfjobs(node_cluster)
     words = (f"--namespace={node_namespace}", f"--lease-namespace={node_namespace}")
-    with room(node_cluster.kubeconfig, node_namespace) as here, advertised(node_cluster, node):
-        configured(here, f"accelerators: {{{OLD}: {{resource: {NEW}, volumes: [{volume}], envVars: [{variable}]}}}}")
-        with operating(node_cluster.kubeconfig, *words):
-            here.create(
-                job("gpu", worker={"replicas": 1, "restartPolicy": "Never", "template": template(container=own)})
-            )
-            here.until("gpu", "Succeeded")
-        assert here.get(PODS, "gpu-worker-0")["spec"]["nodeName"] == node
-        assert node_cluster.kubectl("logs", "gpu-worker-0", "-n", node_namespace) == "a driver on gpu-worker-0\n"
+    with advertised(node_cluster, node), operating(node_cluster.kubeconfig, *words):
+        page = of_this_cluster(node_namespace, tmp_path)
+        for command, printed in play(page, tmp_path, env=env, wanted={"", "On a cluster", WITH_KUBECTL}.__contains__):
+            assert command.matches(printed), f"gpus.md:{command.line}: $ {command.command}\n{printed}"
+        (pod,) = node_cluster.get("pods", "-n", node_namespace, "-l", "tf_job_name=example-gpu")["items"]
+        assert pod["spec"]["nodeName"] == node
+        assert node_cluster.kubectl("logs", pod["metadata"]["name"], "-n", node_namespace) == "a driver\n"
+
+
+def of_this_cluster(namespace: str, folder: Path) -> Path:
+    """The guide with the namespace of a test, an image that its nodes have, and a driver in a folder that is there."""
+    text = (GUIDES / "gpus.md").read_text()
+    for ours, theirs in {
+        "namespace: tf-job-operator": f"namespace: {namespace}",
+        "-n tf-job-operator": f"-n {namespace}",
+        "hostPath: /usr/lib/nvidia-384": f"hostPath: {folder}",
+        "image: registry.example.com/train:gpu": f"image: {BUSYBOX}\n              imagePullPolicy: IfNotPresent",
+        """'echo "sees GPU $CUDA_VISIBLE_DEVICES"'""": "cat $LD_LIBRARY_PATH/libcuda.so",
+    }.items():
+        assert ours in text
+        text = text.replace(ours, theirs)
+    page = folder / "gpus.md"
+    page.write_text(text)
+    return page
 
 
 @contextmanager

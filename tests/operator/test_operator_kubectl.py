@@ -13,7 +13,7 @@ from devcluster.images import BUSYBOX
 from operating import operating
 from room import job, template
 from running import wait_until
-from served import serve_tfjobs
+from served import serve_every_job
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -24,7 +24,7 @@ LABELS = "training.kubeflow.org/job-name=by-hand"
 @pytest.fixture
 def namespace(node_cluster: Client, node_namespace: str) -> Iterator[str]:
     """A namespace that an operator looks after."""
-    serve_tfjobs(node_cluster)
+    serve_every_job(node_cluster)
     with operating(node_cluster.kubeconfig, f"--namespace={node_namespace}"):
         yield node_namespace
 

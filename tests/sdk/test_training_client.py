@@ -15,7 +15,7 @@ from devcluster.cache import built
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
 from operating import operating
-from served import serve_tfjobs
+from served import serve_every_job
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 
@@ -40,7 +40,7 @@ def python() -> Path:
 @pytest.fixture(scope="module")
 def found(python: Path, node_cluster: Client) -> Iterator[Any]:
     """What the client got."""
-    serve_tfjobs(node_cluster)
+    serve_every_job(node_cluster)
     namespace = node_cluster.namespace()
     try:
         with operating(node_cluster.kubeconfig, f"--namespace={namespace}"):

@@ -14,7 +14,7 @@ from devcluster.client import Client
 from installed import SYSTEM_PYTHON, open_to_everyone
 from operating import operating
 from room import Room, room
-from served import serve_tfjobs
+from served import serve_every_job
 from training.examples import EXAMPLES
 
 
@@ -45,7 +45,7 @@ def everyones_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def team(node_cluster: Client, node_namespace: str) -> Iterator[Room]:
     """A namespace, and an operator that looks after it."""
-    serve_tfjobs(node_cluster)
+    serve_every_job(node_cluster)
     operator = operating(node_cluster.kubeconfig, f"--namespace={node_namespace}")
     with operator, room(node_cluster.kubeconfig, node_namespace) as found:
         yield found

@@ -84,6 +84,11 @@ labels:
 {{- with .Values.config.configmap }}
 - --config-map={{ . }}
 {{- end }}
+{{- with base .Values.config.file }}
+{{- if ne . "controller_config_file.yaml" }}
+- --config-key={{ . }}
+{{- end }}
+{{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
 {{- end }}

@@ -147,6 +147,13 @@ def _groups(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str
     help="ConfigMap of the operator's namespace with its configuration: accelerators and the like.",
 )
 @click.option(
+    "--config-key",
+    default="controller_config_file.yaml",
+    show_default=True,
+    metavar="KEY",
+    help="Key of that ConfigMap; where it has none of that name, those of earlier releases count, and a single one.",
+)
+@click.option(
     "--controller-config-file",
     "--controller_config_file",
     default="",
@@ -184,6 +191,7 @@ def run(
     last_lines: bool,
     tf_image: str,
     config_map: str,
+    config_key: str,
     controller_config_file: str,
     log_format: str,
     log_level: str,
@@ -220,6 +228,7 @@ def run(
         last_lines=last_lines,
         tf_image=tf_image,
         config_map=config_map,
+        config_key=config_key,
         config_file=controller_config_file,
     )
     return process.main(access, options)

@@ -79,12 +79,13 @@ class Configuration:
 
 
 class ConfigMapWatch:
-    """Follows one ConfigMap, which may come and go."""
+    """Follows one ConfigMap, which may come and go; `key` is where its configuration is looked for first."""
 
-    def __init__(self, client: Client, namespace: str, name: str, configuration: Configuration) -> None:
+    def __init__(self, client: Client, namespace: str, name: str, key: str, configuration: Configuration) -> None:
         self._client = client
         self._namespace = namespace
         self._name = name
+        self._key = key
         self._configuration = configuration
         self._reflector: Reflector[ConfigMap] = Reflector(
             client,
@@ -115,7 +116,7 @@ class ConfigMapWatch:
             self._configuration.drop()
         elif old is None or old.data != new.data:
             source = f"ConfigMap {self._namespace}/{self._name}"
-            self._configuration.take(new, lambda: read_config_map(new.data, source))
+            self._configuration.take(new, lambda: read_config_map(new.data, source, self._key))
 
 
 class FileWatch:

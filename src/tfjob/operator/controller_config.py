@@ -24,9 +24,10 @@ from tfjob.api.documents import Document, described, parse
 from tfjob.api.image_reference import image_fault
 from tfjob.api.nearest import did_you_mean, one_of
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, path_text
+from tfjob.operator.options import CONFIG_KEY
 from tfjob.plan.accelerators import Accelerator, HostVolume
 
-KEYS = ("controller_config_file.yaml", "controller-config-file.yaml")
+KEYS = (CONFIG_KEY, "controller-config-file.yaml")
 """Of the ConfigMap: the documents' and the one of the releases after them."""
 
 _TOP = ("accelerators", "grpcServerFilePath", "tfImage")
@@ -56,14 +57,14 @@ class Read:
     warnings: list[Problem]
 
 
-def read_config_map(data: Mapping[str, str], source: str) -> Read:
-    """The configuration in a ConfigMap. Raises InvalidManifest."""
-    key, warnings = _chosen_key(data, source)
-    found = read(data[key], f"{source} {key}")
+def read_config_map(data: Mapping[str, str], source: str, wanted: str = KEYS[0]) -> Read:
+    """The configuration in a ConfigMap, at a key of that name before all others. Raises InvalidManifest."""
+    key, warnings = _chosen_key(data, source, wanted)
+    found = read(data[key], f"{source} {key}", wanted)
     return Read(found.config, [*warnings, *found.warnings])
 
 
-def read(text: str | bytes, source: str) -> Read:
+def read(text: str | bytes, source: str, wanted: str = KEYS[0]) -> Read:
     """The configuration in a text; also in one that is the whole ConfigMap. Raises InvalidManifest."""
     if not text.strip():
         return Read(ControllerConfig(), [])
@@ -74,7 +75,7 @@ def read(text: str | bytes, source: str) -> Read:
         raise InvalidManifest([Problem("", "there must be one document in it", source=source)])
     document = parsed.documents[0]
     if document.value.get("kind") == "ConfigMap" and isinstance(document.value.get("data"), dict):
-        inner = read_config_map({key: str(value) for key, value in document.value["data"].items()}, source)
+        inner = read_config_map({key: str(value) for key, value in document.value["data"].items()}, source, wanted)
         hint = "apply the document with kubectl instead of making a ConfigMap from its file"
         note = Problem("", "the value is itself a ConfigMap, its data is used", hint, source=source, warning=True)
         return Read(inner.config, [note, *inner.warnings])
@@ -85,17 +86,17 @@ def read(text: str | bytes, source: str) -> Read:
     return Read(config, reader.problems)
 
 
-def _chosen_key(data: Mapping[str, str], source: str) -> tuple[str, list[Problem]]:
-    known = [key for key in KEYS if key in data]
+def _chosen_key(data: Mapping[str, str], source: str, wanted: str) -> tuple[str, list[Problem]]:
+    known = [key for key in dict.fromkeys((wanted, *KEYS)) if key in data]
     if len(known) > 1:
         return known[0], [Problem("data", f"{known[0]} is used, {known[1]} is not", source=source, warning=True)]
     if known:
         return known[0], []
     if len(data) == 1:
         key = next(iter(data))
-        return key, [Problem("data", f"{key} is read as {KEYS[0]}", source=source, warning=True)]
+        return key, [Problem("data", f"{key} is read as {wanted}", source=source, warning=True)]
     keys = ", ".join(sorted(data)) or "none"
-    raise InvalidManifest([Problem("data", f"there is no key {KEYS[0]}", f"its keys: {keys}", source=source)])
+    raise InvalidManifest([Problem("data", f"there is no key {wanted}", f"its keys: {keys}", source=source)])
 
 
 class _Reader:

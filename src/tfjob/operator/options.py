@@ -10,6 +10,8 @@ from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
 LEASE_NAME = "tf-operator"
 CONFIG_MAP = "tf-job-operator-config"
 """The operator's configuration, in its own namespace."""
+CONFIG_KEY = "controller_config_file.yaml"
+"""Of that ConfigMap, as the documents have it."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Options:
     pending_grace: timedelta = timedelta(minutes=5)
     last_lines: bool = True
     config_map: str = CONFIG_MAP
+    config_key: str = CONFIG_KEY
     config_file: str = ""
     tf_image: str = ""
 

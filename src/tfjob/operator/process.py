@@ -106,7 +106,7 @@ class Operator:
     def _watch_of_config(self, client: Client, options: Options, namespace: str) -> ConfigMapWatch | FileWatch:
         if options.config_file:
             return FileWatch(Path(options.config_file), namespace, self.configuration)
-        return ConfigMapWatch(client, namespace, options.config_map, self.configuration)
+        return ConfigMapWatch(client, namespace, options.config_map, options.config_key, self.configuration)
 
     def _configured(self, config: ControllerConfig, program: str) -> None:
         """New pods are made by this configuration."""
