@@ -58,6 +58,8 @@ def test_each_row_of_the_printed_table_is_what_is_decided(row: Any, kind: str) -
     others = [other for other in ("master-0", "worker-0", "ps-0") if other != name]
     pods = [ENDS[row.cause](pod(owner, name)), *running(owner, *others)]
     outcome = see(owner, pods, 30)
+    if outcome.status.reason == "Settling":
+        outcome = see(after(owner, outcome), pods, 60)
     match getattr(row, kind):
         case "job succeeds":
             assert outcome.status.state == "Succeeded"
