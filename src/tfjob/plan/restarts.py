@@ -285,6 +285,8 @@ def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first
 def _absent_peer(job: TFJob, status: TFJobStatus, first: Failure, started: datetime) -> Verdict | None:
     """A task that was held back when `first` ran, which may have been started meanwhile: it could not do without."""
     bystanders = gang(job)
+    if origin(job).is_first:
+        return None  # where a task is held back for an error of its own too, which excuses nobody
     for task, since, until in absences(job, status):
         if task == first.task or task.type == EVALUATOR or task in bystanders:
             continue
