@@ -36,7 +36,8 @@ from tfjob.cli.main import COMMANDS, cli
 from tfjob.cli.shapes import OUTPUT_VERSION
 from tfjob.local import config
 from tfjob.local.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
-from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_TASKS, STREAK_RESET, TF_JOB_TABLE, WAITS
+from tfjob.plan.back_offs import STREAK_RESET, WAITS
+from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_NODES, SETTLE_TASKS, TF_JOB_TABLE
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 SPEC = ["field", "type", "default", ""]
@@ -160,9 +161,12 @@ def restarts() -> str:
         + "\n- *restart*: the controller makes a new pod; with collectives the whole gang (chief, master and workers)"
         " starts again together.\n"
         "- *in place*: the pod stays and its container starts again, as the kubelet does it.\n"
-        f"- A failure that looks permanent waits for its cause: {seconds(SETTLE_GANG)} in a gang,"
-        f" {seconds(SETTLE_TASKS)} with parameter servers.\n"
-        f"- Restarts by the controller wait {waits} s, and 0 s again after {seconds(STREAK_RESET)} without one.\n"
+        f"- A failure that looks permanent waits for its cause, from when it is seen: {seconds(SETTLE_GANG)} in a gang;"
+        f" with parameter servers {seconds(SETTLE_TASKS)}, or {seconds(SETTLE_NODES)} if the cause may be on another"
+        " node.\n"
+        f"- Restarts by the controller wait {waits} s, and 0 s again after {seconds(STREAK_RESET)} without one. Each"
+        " replica waits for its own restarts, a gang for those of all its members; who may have died of another"
+        " replica's end starts no sooner than that one.\n"
         "\n## A TfJob of tensorflow.org/v1alpha1\n\nHere the type of a replica decides, whatever the template's"
         " `restartPolicy` says; MASTER stands for the replica that `terminationPolicy.chief` names. An error of it that"
         " follows the loss of another replica is not blamed on it.\n\n"

@@ -65,18 +65,22 @@ def job(
     policy: str | dict[str, str] | None = "ExitCode",
     pod_template: dict[str, Any] | None = None,
     origin: str = "",
+    default_server: bool = False,
     annotations: dict[str, str] | None = None,
     run: dict[str, Any] | None = None,
     status: TFJobStatus | None = None,
     **given: Any,
 ) -> TFJob:
-    """A job: `job(worker=2, ps=1, policy="Never", run={"backoff_limit": 3}, success_policy="AllWorkers")`."""
+    """A job: `job(worker=2, ps=1, policy="Never", run={"backoff_limit": 3}, success_policy="AllWorkers")`.
+
+    With `default_server` its parameter servers have no template, and so the program of ours.
+    """
     policies = policy if isinstance(policy, dict) else dict.fromkeys(TYPES, policy)
     replicas = {
         CANONICAL_TYPE[kind]: ReplicaSpec(
             replicas=given.pop(kind),
             restart_policy=policies.get(kind),
-            template=pod_template or template(),
+            template=None if kind == "ps" and default_server else pod_template or template(),
         )
         for kind in TYPES
         if kind in given

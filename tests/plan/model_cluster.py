@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from plan.builders import T0
 from plan.model_invariants import Judge, is_alive
 from tfjob.api.objects import (
+    ConfigMap,
     ContainerRunning,
     ContainerState,
     ContainerStatus,
@@ -47,6 +48,7 @@ class ModelCluster:
     group: PodGroup | None = None
     pods: dict[str, Pod] = field(default_factory=dict)
     services: dict[str, Service] = field(default_factory=dict)
+    config_maps: dict[str, ConfigMap] = field(default_factory=dict)
     last_seen: list[Pod] = field(default_factory=list)
     refusing: str = ""
     """Why the cluster makes no pods at present."""
@@ -101,6 +103,7 @@ class ModelCluster:
             pods=list(self.last_seen),
             services=list(self.services.values()),
             pod_groups=[self.group] if self.group else [],
+            config_maps=list(self.config_maps.values()),
             refusals=dict(self.refusals),
             lost_nodes=frozenset(self.lost_nodes),
         )
@@ -154,6 +157,8 @@ class ModelCluster:
                 self._create(child)
             case Create(child=Service() as child):
                 self.services.setdefault(child.metadata.name, child)
+            case Create(child=ConfigMap() as child):
+                self.config_maps.setdefault(child.metadata.name, child)
             case Create(child=PodGroup() as child):
                 self.group = self.group or child
             case Update(child):
@@ -162,12 +167,14 @@ class ModelCluster:
                 self._delete(name, uid)
             case Delete("PodGroup", _, _):
                 self.group = None
-            case Delete(_, name, _):
+            case Delete("Service", name, _):
                 self.services.pop(name, None)
             case DeleteJob():
                 self.judge.must("final", is_finished(self.job.status), "the job is removed before its end")
                 self.delete_job()
                 self.gone = True
+            case _:
+                raise NotImplementedError(action)
 
     def _create(self, child: Pod) -> None:
         there = self.pods.get(child.metadata.name)
@@ -313,7 +320,7 @@ class ModelCluster:
         uid = f"{self.job.metadata.uid}-again"
         metadata = replace(self.job.metadata, uid=uid, deletion_timestamp=None, generation=1)
         self.job = replace(self.job, metadata=metadata, status=TFJobStatus())
-        self.services, self.group, self.gone = {}, None, False
+        self.services, self.config_maps, self.group, self.gone = {}, {}, None, False
         self.forget()
 
     def left_by_v1_9(self) -> None:

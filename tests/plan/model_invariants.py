@@ -7,19 +7,21 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.attempts import attempt_due, made_for
 from tfjob.plan.conditions import is_finished
 from tfjob.plan.gangs import gang_types
-from tfjob.plan.tasks import Task, desired, main_container
+from tfjob.plan.tasks import Task, desired, main_container, policy_of
 from tfjob.plan.views import INFRASTRUCTURE_REASONS
 
 LOSSES = INFRASTRUCTURE_REASONS | {"PodLost", "PodDeleted", "NodeNotReady", "PreemptionByScheduler", "Resized"}
 INVARIANTS = {
     "no overlap": "the runs of one index never overlap",
     "done stays done": "a finished replica does not run again within its attempt",
-    "monotone": "attempt, restarts and retries never fall",
+    "monotone": "attempt, restarts (of all, and of each task) and retries never fall",
     "final": "an end is final",
     "one end": "succeeded and failed exclude each other",
     "repeatable": "a second look at the same things, as after a crash, writes the same status",
@@ -89,9 +91,12 @@ class Judge:
         self.must("hands off", new == old or not job.metadata.deletion_timestamp, "a status is written")
         for name in ("attempt", "restarts", "retries"):
             self.must("monotone", getattr(new, name) >= getattr(old, name), name)
+        for name, count in old.task_restarts.items():
+            self.must("monotone", new.task_restarts.get(name, 0) >= count, f"restarts of {name}")
         ends = {one.type for one in new.conditions if one.status == "True"} & {"Succeeded", "Failed"}
         self.must("one end", len(ends) < 2)
-        self.must("final", new == old or not is_finished(old))
+        # Whether what must go is gone, of which v1alpha1 tells, is no part of the end.
+        self.must("final", new == old or not is_finished(old) or replace(new, cleaning=old.cleaning) == old)
         self._note_completions(job, seen)
         self._note_losses(job, new, seen, lost_nodes)
         if _is_suspended(old) and not _is_suspended(new) and not is_finished(new):
@@ -122,10 +127,15 @@ class Judge:
             self.must("bystanders", not is_alive(pod) or pod.metadata.uid in self.lost, task.name)
 
     def start(self, pod: Pod, present: Iterable[Pod]) -> None:
-        """The program of a pod starts."""
-        task = self.task(pod)
+        """The program of a pod starts.
+
+        A job of the first operator names its pods by an id of its own, so what an earlier job left is beside them.
+        """
+        birth = self.births[pod.metadata.uid]
+        task = birth.task
         for other in present:
-            if other is not pod and self.task(other) == task:
+            before = self.births[other.metadata.uid]
+            if other is not pod and (before.task, before.job) == (task, birth.job):
                 self.must("no overlap", not is_alive(other), task.name)
 
     def rest(self, job: TFJob, pods: Collection[Pod], obstacles: Collection[str]) -> None:
@@ -173,7 +183,9 @@ class Judge:
         for pod in seen:
             birth, main = self.births[pod.metadata.uid], main_container(pod)
             ended = main.state.terminated if main else None
-            done = pod.status.phase == "Succeeded" and ended and ended.exit_code == 0
+            # A task that runs for as long as its job does is never done.
+            ends = policy_of(job, birth.task) != "Always"
+            done = ends and pod.status.phase == "Succeeded" and ended and ended.exit_code == 0
             present = birth == self.birth(job, birth.task) and self.latest[birth.task] == pod.metadata.uid
             if done and present and not pod.metadata.deletion_timestamp:
                 self.done[birth.task] = birth

@@ -14,12 +14,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from plan.builders import job
 from plan.model_cluster import Decide, ModelCluster
 from plan.model_invariants import Judge, is_alive
-from tfjob.api.types import CHIEF, TFJob
+from tfjob.api.origin import TENSORFLOW
+from tfjob.api.types import CHIEF, MASTER, ChiefReference, TerminationPolicy, TFJob
 from tfjob.plan.actions import Action
 from tfjob.plan.children import Settings
 from tfjob.plan.plan import Plan, plan
 from tfjob.plan.tasks import Observed
 
+MASTER_0 = TerminationPolicy(chief=ChiefReference(replica_name="Master", replica_index=0))
 SHAPES: list[dict[str, Any]] = [
     {"worker": 2},
     {"chief": 1, "worker": 2, "evaluator": 1},
@@ -29,6 +31,12 @@ SHAPES: list[dict[str, Any]] = [
     {"worker": 3, "ps": 1, "success_policy": "AllWorkers", "policy": "Never"},
     {"chief": 1, "worker": 1, "policy": {"chief": "ExitCode", "worker": "OnFailure"}},
     {"worker": 2, "ps": 1, "enable_dynamic_worker": True, "success_policy": "AllWorkers", "policy": "OnFailure"},
+    {"chief": 1, "worker": 2, "evaluator": 1, "restart_scope": "Task"},
+    {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1, "restart_scope": "Gang"},
+    {"worker": 2, "ps": 1, "default_server": True, "policy": {"worker": "ExitCode"}},
+]
+OF_THE_FIRST_OPERATOR: list[dict[str, Any]] = [
+    {"master": 1, "worker": 2, "ps": 1, "origin": TENSORFLOW, "default_server": True, "termination_policy": MASTER_0},
 ]
 LIMITS = st.fixed_dictionaries(
     {
@@ -50,7 +58,7 @@ class Machine(RuleBasedStateMachine):
 
     decide: Decide = staticmethod(plan)
     only: str | None = None
-    shapes: Sequence[dict[str, Any]] = SHAPES
+    shapes: Sequence[dict[str, Any]] = [*SHAPES, *OF_THE_FIRST_OPERATOR]
     happened: ClassVar[Counter[str]] = Counter()
     """What all sequences together went through, by the name of the event."""
 
@@ -225,7 +233,7 @@ class Machine(RuleBasedStateMachine):
         self.cluster.suspend(False)
 
     def scaled(self, data: st.DataObject) -> None:
-        types = sorted(self.cluster.job.spec.tf_replica_specs.keys() - {CHIEF})
+        types = sorted(self.cluster.job.spec.tf_replica_specs.keys() - {CHIEF, MASTER})
         self.cluster.scale(data.draw(st.sampled_from(types)), data.draw(st.integers(1, 3)))
 
     def deleted(self, data: st.DataObject) -> None:
@@ -265,7 +273,9 @@ class Machine(RuleBasedStateMachine):
 
 
 class TakenOver(Machine):
-    """A job that training-operator v1.9 has begun."""
+    """A job that training-operator v1.9 has begun, and so none of the first operator."""
+
+    shapes = SHAPES
 
     def arrive(self) -> None:
         self.cluster.come_to_rest()

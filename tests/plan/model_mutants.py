@@ -35,6 +35,12 @@ def forgets_restarts_that_are_over(owner: TFJob, seen: Observed, now: datetime) 
     return _with(outcome, replace(outcome.status, restarts=0) if over else outcome.status)
 
 
+def forgets_the_restarts_of_single_tasks(owner: TFJob, seen: Observed, now: datetime) -> Plan:
+    outcome = plan(owner, seen, now)
+    over = outcome.status.state == "Running"
+    return _with(outcome, replace(outcome.status, task_restarts={}) if over else outcome.status)
+
+
 def changes_its_mind_after_the_end(owner: TFJob, seen: Observed, now: datetime) -> Plan:
     if is_finished(owner.status) and seen.pods:
         return _with(plan(owner, seen, now), replace(owner.status, message="or was it?"))
@@ -125,6 +131,7 @@ FAULTY_PLANS: dict[Decide, str] = {
     names_pods_after_their_attempt: "no overlap",
     forgets_completion: "done stays done",
     forgets_restarts_that_are_over: "monotone",
+    forgets_the_restarts_of_single_tasks: "monotone",
     changes_its_mind_after_the_end: "final",
     goes_on_after_the_end: "final",
     removes_a_job_that_runs: "final",

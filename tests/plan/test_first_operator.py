@@ -61,6 +61,8 @@ def test_each_row_of_the_printed_table_is_what_is_decided(row: Any, kind: str) -
     others = [other for other in ("master-0", "worker-0", "ps-0") if other != name]
     pods = [ENDS[row.cause](pod(owner, name)), *running(owner, *others)]
     outcome = see(owner, pods, 30)
+    if outcome.status.reason == "Settling":
+        outcome = see(after(owner, outcome), pods, 60)
     match getattr(row, kind):
         case "job succeeds":
             assert outcome.status.state == "Succeeded"
@@ -75,6 +77,17 @@ def test_each_row_of_the_printed_table_is_what_is_decided(row: Any, kind: str) -
 
 def test_the_table_has_a_row_for_every_end() -> None:
     assert [row.cause for row in TF_JOB_TABLE] == list(ENDS)
+
+
+def test_a_worker_that_is_held_back_for_its_own_errors_does_not_excuse_the_chief() -> None:
+    owner = begun(tf_job(master=1, worker=1, ps=1))
+    for second in (10, 11):
+        failed = pod(owner, "worker-0").running().exited(1, second)
+        owner = after(owner, see(owner, [failed, *running(owner, "master-0", "ps-0")], second))
+        owner = after(owner, see(owner, running(owner), second + 0.5))
+    assert owner.status.back_offs[-1].not_before == at(21)
+    pods = [pod(owner, "master-0").running(12).exited(1, 14), *running(owner, "ps-0", "worker-0")]
+    assert see(owner, pods, 14).status.reason == "Settling"
 
 
 def test_a_worker_that_fails_ten_times_is_started_ten_times() -> None:

@@ -29,7 +29,7 @@ from plan.builders import (
     status,
     template,
 )
-from tfjob.api.types import ReplicaStatus, TFJob
+from tfjob.api.types import BackOff, ReplicaStatus, TFJob
 from tfjob.plan.conditions import is_finished
 from tfjob.plan.plan import Plan, plan
 from tfjob.plan.replicas import PODS_A_PASS
@@ -208,11 +208,11 @@ def test_settling_touches_nothing_and_leaves_the_conditions_alone() -> None:
     owner = begun(job(worker=2))
     pods = [pod(owner, "worker-0").exited(1, 5), *running(owner, "worker-1")]
     outcome = see(owner, pods, 6)
-    assert (list(outcome.actions), outcome.again_at) == ([], at(20))
+    assert (list(outcome.actions), outcome.again_at) == ([], at(21))
     assert (outcome.status.state, outcome.status.reason) == ("Restarting", "Settling")
     assert listed(outcome) == ["Created", "Running"]
     assert quiet(owner, outcome, pods, 7)
-    ended = see(after(owner, outcome), pods, 20)
+    ended = see(after(owner, outcome), pods, 21)
     assert listed(ended) == ["Created", "-Running", "Failed"], "as v1.9 lists an ordinary failure"
 
 
@@ -232,6 +232,10 @@ def worst() -> TFJob:
             completed_indexes={"Evaluator": ",".join(str(index) for index in range(1, 999, 2))},
             task_restarts=dict.fromkeys(names, 1234),
             oom_killed=names[:64],
+            back_offs=[
+                BackOff(tasks={"Evaluator": ",".join(map(str, every))}, restarts=99999, not_before=at(every[0] + 0.1))
+                for every in (range(first, 999, 64) for first in range(64))
+            ],
             restarts=99999,
             retries=99999,
         ),
@@ -248,7 +252,8 @@ def test_a_status_with_a_thousand_replicas_has_at_most_32_kib() -> None:
     assert len(msgspec.json.encode(owner.status)) <= 32 * 1024
     noisy = "\n".join('"\\' * 100 for _ in range(50))
     chief = pod(owner, "chief-0").running().exited(1, 8, message=noisy)
-    failed = see(owner, [chief, *running(owner, *[f"evaluator-{index}" for index in range(0, 999, 2)])], 900)
+    pods = [chief, *running(owner, *[f"evaluator-{index}" for index in range(0, 999, 2)])]
+    failed = see(after(owner, see(owner, pods, 500)), pods, 900)
     assert failed.status.state == "Failed"
     assert len(msgspec.json.encode(failed.status)) <= 32 * 1024
 

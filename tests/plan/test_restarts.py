@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -24,12 +23,17 @@ from tfjob.plan.restarts import (
     Row,
     Settle,
     decide,
-    wait_before,
 )
 from tfjob.plan.views import survey
 
 
-def judge(owner: TFJob, *pods: PodBuilder, second: float = 60, lost_nodes: tuple[str, ...] = ()) -> Decision | None:
+def judge(
+    owner: TFJob, *pods: PodBuilder, second: float = 60, seen: float | None = None, lost_nodes: tuple[str, ...] = ()
+) -> Decision | None:
+    """What a pass decides; `seen` is when an earlier one has held a failure."""
+    if seen is not None:
+        held = {"state": "Restarting", "reason": "Settling", "last_reconcile_time": at(seen)}
+        owner = replace(owner, status=replace(owner.status, **held))
     views = survey(owner, owner.status, observed(owner, pods, lost_nodes=lost_nodes), at(second))
     return decide(owner, owner.status, views, at(second))
 
@@ -179,15 +183,71 @@ def test_a_node_that_does_not_answer_is_no_failure_by_itself() -> None:
     assert judge(owner, *pods, lost_nodes=("n1",)) is None
 
 
-@pytest.mark.parametrize(("shape", "seconds"), [({"worker": 2}, 15), ({"worker": 2, "ps": 1}, 5)])
-def test_a_permanent_exit_is_held_for_a_settling_time(shape: dict[str, Any], seconds: int) -> None:
+NODES: dict[str, dict[str, str]] = {
+    "local pods have no node": {},
+    "all on one node": {"worker-0": "n0", "worker-1": "n0", "ps-0": "n0", "evaluator-0": "n0"},
+    "a server elsewhere": {"worker-0": "n0", "worker-1": "n0", "ps-0": "n1", "evaluator-0": "n0"},
+    "a worker elsewhere": {"worker-0": "n0", "worker-1": "n1", "ps-0": "n0", "evaluator-0": "n0"},
+    "an evaluator elsewhere": {"worker-0": "n0", "worker-1": "n0", "ps-0": "n0", "evaluator-0": "n1"},
+    "some wait for a node": {"worker-0": "n0"},
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "nodes", "seconds"),
+    [
+        ({"worker": 2}, "local pods have no node", 15),
+        ({"worker": 2}, "all on one node", 15),
+        ({"worker": 2, "ps": 1, "evaluator": 1}, "local pods have no node", 5),
+        ({"worker": 2, "ps": 1, "evaluator": 1}, "all on one node", 5),
+        ({"worker": 2, "ps": 1, "evaluator": 1}, "a server elsewhere", 15),
+        ({"worker": 2, "ps": 1, "evaluator": 1}, "a worker elsewhere", 15),
+        ({"worker": 2, "ps": 1, "evaluator": 1}, "an evaluator elsewhere", 5),
+        ({"worker": 2, "ps": 1, "evaluator": 1}, "some wait for a node", 5),
+    ],
+)
+@pytest.mark.parametrize("ended", [10, -600, 600], ids=["in time", "told late", "by a clock that is ahead"])
+def test_a_permanent_exit_is_held_for_a_settling_time_from_when_it_is_seen(
+    shape: dict[str, Any], nodes: str, seconds: int, ended: float
+) -> None:
     owner = begun(job(**shape))
-    failed = pod(owner, "worker-0").running().exited(1, at=10)
-    others = [one for one in running(owner) if one.pod.metadata.name != failed.pod.metadata.name]
-    held = judge(owner, failed, *others, second=10 + seconds - 1)
+    pods = {one.pod.metadata.name.removeprefix("mnist-"): one for one in running(owner)}
+    for name, node in NODES[nodes].items():
+        if name in pods:
+            pods[name].on(node)
+    pods["worker-0"].exited(1, at=ended)
+    held = judge(owner, *pods.values(), second=10)
     assert isinstance(held, Settle)
-    assert held.until == at(10 + seconds)
-    assert isinstance(judge(owner, failed, *others, second=10 + seconds), Fail)
+    assert (held.since, held.until) == (at(10), at(10 + seconds))
+    assert judge(owner, *pods.values(), second=10 + seconds - 0.1, seen=10) == held
+    assert isinstance(judge(owner, *pods.values(), second=10 + seconds, seen=10), Fail)
+
+
+def test_who_has_ended_or_is_done_is_no_cause_to_wait_for_though_on_another_node() -> None:
+    owner = begun(job(worker=3, ps=1, success_policy="AllWorkers"))
+    failed = pod(owner, "worker-0").running().on("n0").exited(1, at=10)
+    done = pod(owner, "worker-1").running().on("n1").exited(0, at=9)
+    ended = pod(owner, "worker-2").running().on("n1").exited(1, at=11)
+    held = judge(owner, failed, done, ended, pod(owner, "ps-0").running().on("n0"), second=12)
+    assert isinstance(held, Settle)
+    assert held.until == at(17)
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_the_settling() -> None:
+    owner = begun(job(worker=2))
+    failed = pod(owner, "worker-0").running().exited(1, at=10)
+    held = judge(owner, failed, *running(owner, "worker-1"), second=20, seen=600)
+    assert isinstance(held, Settle)
+    assert (held.since, held.until) == (at(20), at(35))
+
+
+def test_what_an_older_version_wrote_while_it_was_settling_is_settled_anew() -> None:
+    owner = begun(job(worker=2))
+    owner = replace(owner, status=replace(owner.status, reason="Settling"))
+    failed = pod(owner, "worker-0").running().exited(1, at=10)
+    held = judge(owner, failed, *running(owner, "worker-1"), second=24)
+    assert isinstance(held, Settle)
+    assert held.until == at(39)
 
 
 def test_a_single_task_is_judged_at_once() -> None:
@@ -207,7 +267,7 @@ def test_an_evaluator_is_no_cause_of_a_chiefs_failure() -> None:
     chief = pod(owner, "chief-0").running().exited(1, at=10)
     others = running(owner, "worker-0")
     assert isinstance(judge(owner, killed, chief, *others, second=12), Settle)
-    decision = judge(owner, killed, chief, *others, second=26)
+    decision = judge(owner, killed, chief, *others, second=27, seen=12)
     assert isinstance(decision, Fail)
     assert decision.cause.replica == "chief-0"
 
@@ -225,7 +285,7 @@ def test_an_evaluator_restarts_alone() -> None:
 def test_an_evaluators_permanent_exit_fails_the_job() -> None:
     owner = begun(job(chief=1, worker=1, evaluator=1))
     failed = pod(owner, "evaluator-0").running().exited(1, at=9)
-    assert isinstance(judge(owner, failed, *running(owner, "chief-0", "worker-0"), second=25), Fail)
+    assert isinstance(judge(owner, failed, *running(owner, "chief-0", "worker-0"), second=25, seen=10), Fail)
 
 
 def test_a_gang_member_never_restarts_without_its_gang_even_if_an_evaluator_failed_first() -> None:
@@ -275,7 +335,8 @@ def test_an_old_restart_does_not_excuse_an_exit(why: str, restart: Restart, star
     owner = begun(job(worker=2, ps=1))
     owner = replace(owner, status=replace(owner.status, last_restart=restart))
     failed = pod(owner, "worker-0").running(started).exited(1, at=ended)
-    assert isinstance(judge(owner, failed, *running(owner, "worker-1", "ps-0"), second=ended + 6), Fail), why
+    others = running(owner, "worker-1", "ps-0")
+    assert isinstance(judge(owner, failed, *others, second=ended + 6, seen=ended), Fail), why
 
 
 def test_a_loss_that_was_noticed_late_still_explains_an_exit_shortly_before() -> None:
@@ -325,7 +386,7 @@ def test_a_worker_of_an_elastic_job_may_fail() -> None:
 def test_under_exit_code_a_permanent_exit_of_an_elastic_worker_fails_the_job() -> None:
     owner = begun(job(worker=2, ps=1, enable_dynamic_worker=True))
     failed = pod(owner, "worker-1").running().exited(1, at=9)
-    assert isinstance(judge(owner, failed, *running(owner, "worker-0", "ps-0")), Fail)
+    assert isinstance(judge(owner, failed, *running(owner, "worker-0", "ps-0"), seen=9), Fail)
 
 
 def test_a_batch_job_replaces_failed_pods_and_counts_each() -> None:
@@ -334,22 +395,3 @@ def test_a_batch_job_replaces_failed_pods_and_counts_each() -> None:
     decision = judge(owner, *failed, *running(owner, "worker-2"))
     assert rerun(decision) == ("worker-0", False, {"worker-0", "worker-1"})
     assert again(decision).counted == 2
-
-
-# --- waits ------------------------------------------------------------------------------------------------------------
-
-
-def test_restarts_wait_longer_each_time_up_to_five_minutes() -> None:
-    now, waits, current = at(0), [], status()
-    for _ in range(9):
-        streak, wait = wait_before(current, now)
-        waits.append(wait.total_seconds())
-        current = replace(current, last_restart=Restart(streak=streak, not_before=now + wait))
-        now = now + wait + timedelta(seconds=30)
-    assert waits == [0, 10, 20, 40, 80, 160, 300, 300, 300]
-
-
-def test_ten_minutes_of_running_make_the_next_restart_immediate() -> None:
-    before = status(last_restart=Restart(streak=4, not_before=at(100)))
-    assert wait_before(before, at(699)) == (5, timedelta(seconds=160))
-    assert wait_before(before, at(700)) == (0, timedelta(0))

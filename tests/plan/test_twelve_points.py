@@ -100,6 +100,7 @@ def test_point_03_restart_by_root_cause_a_killed_worker_and_the_chief_that_dies_
 def test_point_03_restart_by_root_cause_without_a_cause_the_exit_is_final_after_the_settling_time() -> None:
     owner = begun(job(chief=1, worker=1))
     pods = [killed(owner, "chief-0", 10, code=1), *running(owner, "worker-0")]
+    owner = after(owner, see(owner, pods, 10))
     assert see(owner, pods, 24.9).status.state == "Restarting"
     assert see(owner, pods, 25).status.state == "Failed"
 

@@ -131,16 +131,19 @@ def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
     assert incident.reason in (cause.get("reason"), "")
 
 
-def test_a_worker_that_is_killed_while_its_kubelet_is_away_is_the_cause_all_the_same(start: Start) -> None:
-    """The chief's exit 1 is known first; it is held until the kubelet is back and tells of the worker.
+@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
+def test_a_task_that_is_killed_while_its_kubelet_is_away_is_the_cause_all_the_same(
+    start: Start, shape: str, task: str
+) -> None:
+    """The chief's exit 1 is known first; it is held until the kubelet is back and tells of the other task.
 
-    The settling time of collectives, 15 s, allows for that; that of parameter servers, 5 s, may not.
+    The settling time, 15 s if the cause may be on another node, allows for that.
     """
-    fire = start(COLLECTIVE)
-    fire.strike(KILLED_UNSEEN, "worker-0")
+    fire = start(shape)
+    fire.strike(KILLED_UNSEEN, task)
     status = fire.finish()
     cause = status["lastRestart"]["cause"]
-    assert (status["restarts"], cause["replica"], cause["exitCode"]) == (1, "worker-0", 137)
+    assert (status["restarts"], cause["replica"], cause["exitCode"]) == (1, task, 137)
 
 
 @pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "worker-1"), (SERVERS, "ps-0")])

@@ -149,6 +149,14 @@ class Restart(Model, frozen=True):
     not_before: datetime | None = None
 
 
+class BackOff(Model, frozen=True):
+    """Tasks, as indexes per type, that started again so many times in a row, and when they may start."""
+
+    tasks: dict[str, str] = {}
+    restarts: int = 0
+    not_before: datetime | None = None
+
+
 class TFJobStatus(Model, frozen=True):
     """What happened: v1.9's conditions and counts, and a flat summary that a person or a workflow can wait on.
 
@@ -173,6 +181,7 @@ class TFJobStatus(Model, frozen=True):
     task_restarts: dict[str, int] = {}
     oom_killed: list[str] = []
     last_restart: Restart | None = None
+    back_offs: list[BackOff] = []
     told_restart: datetime | None = None
     failure: Verdict | None = None
     runtime_id: str = ""

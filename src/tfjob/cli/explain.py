@@ -18,7 +18,8 @@ def restarts(output: str) -> None:
     """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
     from tfjob.cli.shapes import print_object, retry_rule_shape, tf_job_rule_shape
     from tfjob.cli.tables import table
-    from tfjob.plan.restarts import RETRY_TABLE, TF_JOB_TABLE, WAITS
+    from tfjob.plan.back_offs import WAITS
+    from tfjob.plan.restarts import RETRY_TABLE, TF_JOB_TABLE
 
     if output != "text":
         rules, of_tf_jobs = map(retry_rule_shape, RETRY_TABLE), map(tf_job_rule_shape, TF_JOB_TABLE)
@@ -31,9 +32,10 @@ def restarts(output: str) -> None:
     click.echo(f"""
 Who starts again: chief, master and workers together when there is no parameter server (collectives cannot go on
 without a member); with parameter servers, only what was lost. `spec.restartScope: Task | Gang` overrides.
-A failure that looks permanent waits 15 s (with parameter servers 5 s) for its cause: if another replica was lost or
-killed no later, that one is to blame and everything starts again.
-Restarts wait {waits} s, from the start after 10 minutes without one.
+A failure that looks permanent waits 15 s for its cause (with parameter servers on the same node 5 s): if another
+replica was lost or killed no later, that one is to blame and everything starts again.
+Restarts wait {waits} s, from the start after 10 minutes without one; each replica for its own
+restarts, replicas that start again together for those of all.
 COUNTS says whether it uses up `runPolicy.backoffLimit`; without a limit there is none.
 
 In a TfJob of tensorflow.org/v1alpha1 the type decides, whatever the template's restartPolicy says. MASTER stands for

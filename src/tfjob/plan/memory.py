@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from tfjob.api.names import runtime_id
 from tfjob.api.objects import Pod
 from tfjob.api.origin import origin
-from tfjob.api.types import Restart, TFJob, TFJobStatus, Verdict
-from tfjob.plan import conditions
+from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
+from tfjob.plan import back_offs, conditions
 from tfjob.plan.attempts import attempt_of, restarts_in_place
-from tfjob.plan.gangs import GANG, TASK, gang_types
-from tfjob.plan.restarts import Again, settling_time, wait_before
+from tfjob.plan.gangs import GANG, TASK, gang, gang_types
+from tfjob.plan.restarts import Again, settling_time
 from tfjob.plan.tasks import Task, desired, main_container, members, ranges
 from tfjob.plan.verdict import verdict
 from tfjob.plan.views import End, View, end_of
@@ -46,7 +46,7 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
     if origin(job).is_first and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
     if status.attempt == 0 or resumed:
-        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None))
+        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_offs=[]))
     return status if status.start_time else replace(status, start_time=now)
 
 
@@ -81,12 +81,15 @@ def remember(job: TFJob, status: TFJobStatus, views: Sequence[View], now: dateti
 
 def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime) -> TFJobStatus:
     """Writes a restart down before anything is deleted: who runs again, why, and from when."""
-    status = _runs_again(status, again.tasks)
+    units = [*([gang(job)] if again.gang else ()), *(frozenset({task}) for task in sorted(again.tasks))]
+    blame = again.cause.replica
+    waits = back_offs.after(job, status, units, now, cause=blame, followers=again.followers, incident=again.incident)
+    status = replace(_runs_again(status, again.tasks), back_offs=waits)
     if again.gang:
         status = _new_gang(job, status)
     if not again.incident:
         return status
-    streak, wait = wait_before(status, now)
+    own = back_offs.of(waits, blame) or BackOff(restarts=1, not_before=now)
     return replace(
         status,
         restarts=status.restarts + 1,
@@ -96,9 +99,9 @@ def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime) -> TFJo
             cause=again.cause,
             scope=GANG if again.gang else TASK,
             counted=again.counted > 0,
-            streak=streak,
+            streak=own.restarts - 1,
             time=now,
-            not_before=now + wait,
+            not_before=own.not_before,
         ),
     )
 

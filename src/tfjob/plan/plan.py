@@ -19,10 +19,11 @@ from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
 from tfjob.plan import accelerators, conditions, in_place, limits, memory, pod_groups, success, summary, tensorboard
 from tfjob.plan.actions import Action, DeleteJob, News
+from tfjob.plan.back_offs import next_starts
 from tfjob.plan.children import Settings, template_of
 from tfjob.plan.cleanup import cleanup, everything
 from tfjob.plan.replicas import is_resized, reconcile, stale_pods
-from tfjob.plan.restarts import Again, Fail, Settle, decide
+from tfjob.plan.restarts import SETTLING, Again, Fail, Settle, decide
 from tfjob.plan.suspension import SUSPEND_REASON
 from tfjob.plan.tasks import Observed, apart, desired, main_container, members
 from tfjob.plan.verdict import fewer_lines, limit_verdict, memory_advice, shortened, verdict
@@ -150,8 +151,8 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
     before = status
     decision = decide(job, status, views, now)
     match decision:
-        case Settle(first, until):
-            return _settling(this, summary.counted(job, status, views), first, until)
+        case Settle():
+            return _settling(this, summary.counted(job, status, views), decision)
         case Fail(reason, cause):
             repeated = cause.replica in status.oom_killed
             advised = memory_advice(job, this.observed.pods, cause, repeated=repeated)
@@ -179,22 +180,22 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
     if status.reason == POD_GROUP_PENDING != job.status.reason:
         # v1.9 writes it in every pass, and so wakes itself; once is enough to show since when.
         status = replace(status, last_reconcile_time=now)
-    restart_at = status.last_restart.not_before if status.last_restart else None
-    later = [deadline, restart_at, *(wait.fails_at for wait in reasons)]
+    later = [deadline, *next_starts(job, status, now), *(wait.fails_at for wait in reasons)]
     actions = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
     return Plan(status, actions, news, _soonest(later, now))
 
 
-def _settling(this: Pass, status: TFJobStatus, first: Verdict, until: datetime) -> Plan:
+def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> Plan:
     """A failure that may be the consequence of another one: nothing is touched until that is known."""
     # No condition yet: whether it is a restart or the end is what has to be found out.
     status = replace(
         status,
         state=conditions.RESTARTING,
-        reason="Settling",
-        message=f"{first.message}; waiting to see whether another replica failed first",
+        reason=SETTLING,
+        message=f"{settle.first.message}; waiting to see whether another replica failed first",
+        last_reconcile_time=settle.since,
     )
-    return Plan(status, again_at=_soonest([until, limits.deadline(this.job, status)], this.now))
+    return Plan(status, again_at=_soonest([settle.until, limits.deadline(this.job, status)], this.now))
 
 
 def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
@@ -246,7 +247,7 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 def _ending(this: Pass, status: TFJobStatus, news: News) -> Plan:
     told = [news, *_group_news(this)]
-    status = _cleaning(this, status)
+    status = replace(_cleaning(this, status), back_offs=[])  # nobody starts again
     return Plan(status, cleanup(this.job, this.observed), told, again_at=limits.expiry(this.job, status))
 
 

@@ -10,11 +10,11 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import PARALLELISM, PS, TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.attempts import attempts_due, is_stale
+from tfjob.plan.back_offs import held_back
 from tfjob.plan.children import SIZE, Settings, cluster_size, pods, service
 from tfjob.plan.gangs import gang_types
 from tfjob.plan.parameter_server import config_map, lacks_program
 from tfjob.plan.pod_groups import Step
-from tfjob.plan.restarts import runs_again
 from tfjob.plan.tasks import Observed, desired, members, task_of
 from tfjob.plan.views import View
 
@@ -117,13 +117,12 @@ def _missing(
     taken = {task_of(child) for child in observed.pods}
     types = gang_types(job)
     blocked = types if any((task := task_of(child)) and task.type in types for child in stale) else frozenset()
-    not_before = status.last_restart.not_before if status.last_restart else None
-    waiting = runs_again(job, status) if not_before and now < not_before else frozenset()
+    waiting = held_back(job, status, now)
     room = _room(job, observed)
     for view in views:
         if room == 0:
             return
-        if view.completed or view.task.type in blocked or view.task.name in waiting:
+        if view.completed or view.task.type in blocked or view.task in waiting:
             continue
         if view.task not in taken:
             room -= 1

@@ -2,7 +2,8 @@
 
 TensorFlow peers die of a peer's death: a killed worker makes the chief exit 1 up to ten seconds later. Judged one by
 one, the chief's exit is a permanent error and the job fails. So an exit that looks permanent is held for a settling
-time, and if another task turns out to have been lost or killed before it, that one is the cause.
+time from when it was first seen (what a node tells may come late, and by a wrong clock), and if another task turns out
+to have been lost or killed before it, that one is the cause.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from datetime import datetime, timedelta
 
 from tfjob.api.origin import BATCH, origin
 from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
+from tfjob.plan.back_offs import absences
 from tfjob.plan.gangs import GANG, gang
 from tfjob.plan.limits import BACKOFF_LIMIT_EXCEEDED
 from tfjob.plan.tasks import Task, main_container, policy_of
@@ -20,12 +22,14 @@ from tfjob.plan.verdict import START_ERROR, verdict
 from tfjob.plan.views import NODE_NOT_READY, End, View, end_of
 
 SETTLE_GANG, SETTLE_TASKS = timedelta(seconds=15), timedelta(seconds=5)
-WAITS = tuple(timedelta(seconds=seconds) for seconds in (0, 10, 20, 40, 80, 160, 300))
-STREAK_RESET = timedelta(minutes=10)
+SETTLE_NODES = timedelta(seconds=15)
+"""When the cause may be on another node: a kubelet that is restarted tells only afterwards what ended meanwhile."""
+SETTLING = "Settling"
+"""Why a job with a failure that is held is restarting; `lastReconcileTime` is then since when."""
 AFTERMATH = timedelta(minutes=1)
 """How long after a lost task is back its peers may still fail of it: they notice when they next talk to it."""
 OOM_WINDOW = timedelta(minutes=30)
-OOM_KILLED = "OOMKilled"
+OOM_KILLED, HELD_BACK = "OOMKilled", "HeldBack"
 NO_PROGRAM = ("executable file not found", "no such file or directory", "permission denied", "exec format error")
 """How the system says that there is nothing to execute; runtimes repeat it, each with an exit code of its own."""
 
@@ -96,9 +100,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Settle:
-    """Wait until `until` for a root cause to show; `first` is to blame if none does."""
+    """Wait until `until` for a root cause to show, as since `since`; `first` is to blame if none does."""
 
     first: Verdict
+    since: datetime
     until: datetime
 
 
@@ -115,7 +120,7 @@ class Again:
     """Run tasks again: the whole gang, or `tasks` alone, or both.
 
     `counted` is how much of `backoffLimit` it uses up. What follows from an incident that is recorded already is no
-    `incident` of its own. `oom` names the tasks whose memory did not suffice.
+    `incident` of its own. `followers` may have died of the cause. `oom` names the tasks whose memory did not suffice.
     """
 
     cause: Verdict
@@ -123,6 +128,7 @@ class Again:
     tasks: frozenset[Task]
     counted: int = 0
     incident: bool = True
+    followers: frozenset[Task] = frozenset()
     oom: frozenset[str] = frozenset()
 
 
@@ -148,9 +154,10 @@ def decide(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime
     earlier = _earlier_cause(job, status, views, first)
     if earlier is not None:
         return _rerun(job, earlier, failures, incident=False)
-    settled = first.end.time + settling_time(job)
+    since = settling_since(status, now)
+    settled = since + (SETTLE_NODES if _is_elsewhere(views, first) else settling_time(job))
     if now < settled and not _all_ended(job, views, first):
-        return Settle(_verdict(first), settled)
+        return Settle(_verdict(first), since, settled)
     return Fail(OOM_KILLED if _is_oom(first.end) else "ReplicaFailed", _verdict(first))
 
 
@@ -170,16 +177,8 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure) -> bool:
     return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
 
 
-def wait_before(status: TFJobStatus, now: datetime) -> tuple[int, timedelta]:
-    """The streak of restarts that the next one belongs to, and how long it waits."""
-    last = status.last_restart
-    quiet = last is None or last.not_before is None or now - last.not_before >= STREAK_RESET
-    streak = 0 if quiet or last is None else last.streak + 1
-    return streak, WAITS[min(streak, len(WAITS) - 1)]
-
-
 def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
-    """The names of the tasks that the last restart, and its wait, concern."""
+    """The names of the tasks that the last restart concerns."""
     last = status.last_restart
     if last is None:
         return frozenset()
@@ -190,6 +189,12 @@ def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
 def settling_time(job: TFJob) -> timedelta:
     """How long a failure that looks permanent is held; failures within it have one cause."""
     return SETTLE_GANG if gang(job) else SETTLE_TASKS
+
+
+def settling_since(status: TFJobStatus, now: datetime) -> datetime:
+    """When the failure that is held was first seen: now, unless an earlier pass has written it down."""
+    since = status.last_reconcile_time if status.reason == SETTLING else None
+    return min(since, now) if since else now
 
 
 def _failures(views: Sequence[View]) -> list[Failure]:
@@ -228,8 +233,15 @@ def _rerun(
         tasks=tasks - members,
         counted=counted,
         incident=incident,
+        followers=frozenset(failure.task for failure in failures if _follows(job, failure, cause)),
         oom=frozenset(failure.task.name for failure in failures if _is_oom(failure.end)),
     )
+
+
+def _follows(job: TFJob, failure: Failure, cause: Verdict) -> bool:
+    """Whether a task that runs again because of a cause, or beside it, may have died of it."""
+    alone = failure.task.type == EVALUATOR or origin(job).api_version == BATCH
+    return not (alone or failure.end.infrastructure or failure.task.name == cause.replica)
 
 
 def _root(failures: Sequence[Failure]) -> Failure:
@@ -268,6 +280,19 @@ def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first
         ended_first = cause.time.replace(microsecond=0) - slack <= first.second
         if started <= cause.time and ended_first and first.end.time <= repaired + AFTERMATH:
             return cause
+    return _absent_peer(job, status, first, started)
+
+
+def _absent_peer(job: TFJob, status: TFJobStatus, first: Failure, started: datetime) -> Verdict | None:
+    """A task that was held back when `first` ran, which may have been started meanwhile: it could not do without."""
+    bystanders = gang(job)
+    if origin(job).is_first:
+        return None  # where a task is held back for an error of its own too, which excuses nobody
+    for task, since, until in absences(job, status):
+        if task == first.task or task.type == EVALUATOR or task in bystanders:
+            continue
+        if since.replace(microsecond=0) <= first.second and started <= until and first.end.time <= until + AFTERMATH:
+            return Verdict(replica=task.name, reason=HELD_BACK, message=f"{task.name} was not back yet", time=since)
     return None
 
 
@@ -281,6 +306,18 @@ def _repaired_causes(status: TFJobStatus, views: Sequence[View]) -> Iterator[tup
         ended = container.last_state.terminated if container else None
         if ended and ended.finished_at and ended.exit_code:
             yield verdict(view.task, view.attempt - 1, end_of(ended, ended.finished_at)), ended.finished_at
+
+
+def _is_elsewhere(views: Sequence[View], first: Failure) -> bool:
+    """Whether somebody who could still turn out to be the cause is on another node."""
+    here = _node(first.view)
+    possible = (view for view in views if not (view.end or view.completed or view.task.type == EVALUATOR))
+    return any(_node(view) not in ("", here) for view in possible)
+
+
+def _node(view: View) -> str:
+    name: str = view.pod.spec.get("nodeName") or "" if view.pod else ""
+    return name
 
 
 def _all_ended(job: TFJob, views: Sequence[View], first: Failure) -> bool:

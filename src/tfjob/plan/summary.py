@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
 from tfjob.plan import conditions
+from tfjob.plan.back_offs import next_starts
 from tfjob.plan.restarts import runs_again
 from tfjob.plan.success import deciding_types
 from tfjob.plan.views import View
@@ -47,7 +48,7 @@ def described(
         listed = conditions.with_condition(status.conditions, conditions.RUNNING, now, f"TFJob {name} is running.")
         status = replace(status, conditions=listed, state=conditions.RUNNING, reason="", message="")
     elif restarting:
-        status = replace(status, state=conditions.RESTARTING, **_restart_words(status, now))
+        status = replace(status, state=conditions.RESTARTING, **_restart_words(job, status, now))
     elif conditions.is_true(status.conditions, conditions.RUNNING):
         status = replace(status, state=conditions.RUNNING, reason="", message="")
     else:
@@ -73,11 +74,11 @@ def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> bool:
     return all(view.running or view.completed or view.end for view in views if view.task.name in concerned)
 
 
-def _restart_words(status: TFJobStatus, now: datetime) -> dict[str, str]:
+def _restart_words(job: TFJob, status: TFJobStatus, now: datetime) -> dict[str, str]:
     last = status.last_restart
     if last is None:
         return {"reason": status.reason, "message": status.message}
     message = last.cause.message
-    if last.not_before and last.not_before > now:
-        message += f"; next start at {last.not_before:%H:%M:%S} UTC"
+    if starts := next_starts(job, status, now):
+        message += f"; next start at {starts[0]:%H:%M:%S} UTC"
     return {"reason": last.cause.reason, "message": message}
