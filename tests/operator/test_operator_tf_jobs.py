@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from commands.cluster_line import on_cluster
@@ -61,14 +64,23 @@ def replica(kind: str, count: int = 1) -> Object:
 
 def begin(team: Room, body: Object, *names: str) -> str:
     """Makes a TfJob, waits for its Jobs and pods, lets them run, and returns its random id."""
-    name = body["metadata"]["name"]
     team.make(TF_JOBS, body)
+    return begun(team, body["metadata"]["name"], *names)
+
+
+def begun(team: Room, name: str, *names: str) -> str:
+    """The same for one that somebody has made."""
     wait_until(lambda: len(pods(team, name)) == len(names), 90, lambda: str(team.find(TF_JOBS, name)))
     assert set(pods(team, name)) == set(names)
     team.runs(*(pod["metadata"]["name"] for pod in pods(team, name).values()))
     until(team, name, phase="Running", state="Running")
     runtime_id: str = team.get(TF_JOBS, name)["spec"]["RuntimeId"]
     return runtime_id
+
+
+def first_words(table: str) -> set[str]:
+    """The names in what `kubectl get` prints."""
+    return {line.split()[0] for line in table.splitlines()[1:]}
 
 
 def pods(team: Room, job: str) -> dict[str, Object]:
@@ -93,24 +105,40 @@ def until(team: Room, job: str, **wanted: Any) -> Object:
     return seen[0]
 
 
-def test_a_job_of_the_documents_runs_and_shows_what_they_show(documents: Room, own_cluster: Client) -> None:
+def test_a_job_of_the_documents_runs_and_shows_what_they_show(
+    documents: Room, own_cluster: Client, tmp_path: Path
+) -> None:
+    """With their commands as they are printed."""
     team = documents
+    here = Path(shutil.copy(own_cluster.kubeconfig, tmp_path / "config"))
+    client = dataclasses.replace(own_cluster, kubeconfig=here)
+    client.kubectl("config", "set-context", "--current", f"--namespace={team.namespace}")
+
+    def printed(command: str) -> str:
+        return client.kubectl(*command.split()[1:])
+
     body = tf_job("example-job", replica("MASTER"), replica("WORKER"), {"replicas": 2, "tfReplicaType": "PS"})
-    runtime_id = begin(team, body, "master-0", "worker-0", "ps-0", "ps-1")
+    manifest = tmp_path / "tf_job.yaml"
+    manifest.write_text(yaml.safe_dump(body))
+    assert printed(f"kubectl create -f {manifest}") == "tfjob.tensorflow.org/example-job created\n"
+    runtime_id = begun(team, "example-job", "master-0", "worker-0", "ps-0", "ps-1")
     assert re.fullmatch("[0-9a-z]{4}", runtime_id)
 
     stored = team.get(TF_JOBS, "example-job")["spec"]
-    shown = [
+    replicas = [
         (one["tfReplicaType"], one["replicas"], one["tfPort"], one["IsDefaultPS"]) for one in stored["replicaSpecs"]
     ]
-    assert shown == [("MASTER", 1, 2222, False), ("WORKER", 1, 2222, False), ("PS", 2, 2222, True)]
+    assert replicas == [("MASTER", 1, 2222, False), ("WORKER", 1, 2222, False), ("PS", 2, 2222, True)]
     (server,) = stored["replicaSpecs"][2]["template"]["spec"]["containers"]
     assert (server["name"], server["image"]) == ("tensorflow", stored["tfImage"])
     assert server["volumeMounts"] == [{"mountPath": "/ps-server", "name": "ps-config-volume"}]
 
     jobs = {one["metadata"]["name"]: one for one in team.objects(JOBS, f"runtime_id={runtime_id}")}
     names = {f"{task}-{runtime_id}-{index}" for task, index in (("master", 0), ("worker", 0), ("ps", 0), ("ps", 1))}
-    assert set(jobs) == names == {one["metadata"]["name"] for one in team.objects(SERVICES, f"runtime_id={runtime_id}")}
+    assert set(jobs) == names
+    assert names <= first_words(printed("kubectl get job"))
+    assert names <= first_words(printed("kubectl get services"))
+    assert names <= {word.rpartition("-")[0] for word in first_words(printed("kubectl get pod"))}
     wrapper = jobs[f"master-{runtime_id}-0"]
     assert (wrapper["spec"]["backoffLimit"], wrapper["spec"]["template"]["spec"]["restartPolicy"]) == (0, "Never")
     assert wrapper["metadata"]["ownerReferences"][0]["kind"] == "TfJob"
@@ -142,9 +170,14 @@ def test_a_job_of_the_documents_runs_and_shows_what_they_show(documents: Room, o
     ]
     assert set(pods(team, "example-job")) == {"master-0"}
 
-    lines = own_cluster.kubectl("get", "tfjob", "-n", team.namespace).splitlines()
-    assert lines[0].split() == ["NAME", "PHASE", "STATE", "RUNTIMEID", "AGE"]
-    assert lines[1].split()[:4] == ["example-job", "Done", "Succeeded", runtime_id]
+    lines = [line.split() for line in printed("kubectl get tfjob").splitlines()]
+    assert lines[0] == ["NAME", "PHASE", "STATE", "RUNTIMEID", "AGE"]
+    assert ["example-job", "Done", "Succeeded", runtime_id] in [line[:4] for line in lines]
+    shown = yaml.safe_load(printed("kubectl get -o yaml tfjobs example-job"))
+    assert (shown["kind"], shown["spec"], shown["status"]["phase"]) == ("TfJob", stored, "Done")
+    assert printed("kubectl delete tfjob example-job").startswith('tfjob.tensorflow.org "example-job" deleted')
+    wait_until(lambda: not team.objects(JOBS, f"runtime_id={runtime_id}"), 90)
+    assert "example-job" not in first_words(printed("kubectl get tfjobs"))
 
 
 def test_a_lost_worker_and_a_server_that_exits_are_started_again_and_nothing_else_is(documents: Room) -> None:
@@ -226,6 +259,33 @@ def test_the_spellings_of_the_documents_are_understood_and_written_as_they_show_
     stored = team.get(TF_JOBS, "spelt")["spec"]
     assert not {"replica_specs", "runtimeId"} & stored.keys()
     assert stored["replicaSpecs"][0]["tfReplicaType"] == "MASTER"
+
+
+def test_a_manifest_in_the_documents_spelling_can_be_applied_again(documents: Room, own_cluster: Client) -> None:
+    """The operator has written its fields in another spelling meanwhile."""
+    team = documents
+    body = tf_job("applied")
+    worker: Object = {"tf_replica_type": "WORKER", "template": template()}
+    body["spec"] = {"runtimeId": "cd34", "replica_specs": [{"template": template()}, worker]}
+
+    def apply() -> Object:
+        """The spec once the operator has written into it."""
+        own_cluster.apply(body, namespace=team.namespace)
+        wait_until(lambda: "replica_specs" not in team.get(TF_JOBS, "applied")["spec"], 90)
+        spec: Object = team.get(TF_JOBS, "applied")["spec"]
+        return spec
+
+    before = apply()
+    assert begun(team, "applied", "master-0", "worker-0") == "cd34"
+    first = {task: pod["metadata"]["uid"] for task, pod in pods(team, "applied").items()}
+    assert apply() == before
+    assert {task: pod["metadata"]["uid"] for task, pod in pods(team, "applied").items()} == first
+    worker["replicas"] = 2
+    after = apply()
+    assert [one["replicas"] for one in after["replicaSpecs"]] == [1, 2]
+    assert after.keys() == before.keys()
+    wait_until(lambda: "worker-1" in pods(team, "applied"), 90, lambda: str(team.find(TF_JOBS, "applied")))
+    assert "InvalidSpec" not in {one["reason"] for one in team.events("applied")}
 
 
 def test_a_job_that_is_none_is_failed_with_the_place_of_the_fault(documents: Room) -> None:
