@@ -39,8 +39,8 @@ def init(template: str, folder: str, force: bool) -> None:
     from pathlib import Path
 
     target = Path(folder)
-    name = _job_name(template, target)
-    files = _files(template, name)
+    job = _job_name(template, target)
+    files = _files(template, job)
     there = [target / name for name in files if (target / name).exists()]
     if there and not force:
         raise outcome.Stop(
@@ -54,7 +54,7 @@ def init(template: str, folder: str, force: bool) -> None:
     if is_quiet():
         return
     click.echo(f"wrote {' and '.join(str(target / name) for name in files)}: {TEMPLATES[template]}")
-    click.echo(_next_commands(name, target))
+    click.echo(_next_commands(job, target))
 
 
 def _job_name(template: str, folder: Path) -> str:
