@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import sys
 import termios
 from collections.abc import Callable, Iterator
@@ -116,6 +117,30 @@ def test_a_terminal_that_goes_away_ends_the_printing_and_not_the_run(
     assert asyncio.run(main()) == "the end"
     assert capsys.readouterr().err == "cannot print any longer (Input/output error); the logs go on in /somewhere\n"
     pty.stream.close()
+
+
+@pytest.mark.timeout(60)
+def test_a_terminal_that_takes_nothing_for_a_while_holds_nothing_up_and_misses_no_line(pty: Pty) -> None:
+    """As after Ctrl-S: what drives the job has the same event loop."""
+    live = Live(Terminal(pty.stream), "", colour=True)
+    shown = b""
+
+    def read() -> None:
+        nonlocal shown
+        while b"line 1999 " not in shown:
+            shown += os.read(pty.ours, 1 << 16)
+
+    async def main() -> None:
+        async with live:
+            for number in range(2000):
+                live.print(f"line {number} {'.' * 80}")
+            await asyncio.sleep(0.2)  # paintings, which nobody reads
+            reader = asyncio.get_running_loop().run_in_executor(None, read)
+        await reader
+
+    asyncio.run(main())
+    assert re.findall(rb"line (\d+) ", shown) == [b"%d" % number for number in range(2000)]
+    assert pty.echoes
 
 
 def test_what_a_library_says_on_stderr_goes_above_the_panel(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
