@@ -55,9 +55,9 @@ def losses(terminal: Tmux) -> list[tuple[int, float]]:
 
 
 def curve(url: str, tag: str) -> list[tuple[int, float]]:
-    """The steps and values of the one curve of that name, as TensorBoard gives them to its page."""
+    """The steps and values of the first worker's curve, as TensorBoard gives them to its page."""
     with urlopen(f"{url}data/plugin/scalars/tags", timeout=60) as answer:
-        (run,) = [run for run, tags in json.load(answer).items() if tag in tags]
+        run = min(run for run, tags in json.load(answer).items() if tag in tags)
     with urlopen(f"{url}data/plugin/scalars/scalars?{urlencode({'run': run, 'tag': tag})}", timeout=60) as answer:
         return [(step, value) for _, step, value in json.load(answer)]
 
