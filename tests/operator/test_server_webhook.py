@@ -73,8 +73,7 @@ async def serving(server: Kubernetes, port: int, **options: Any) -> AsyncIterato
     access = config.load(environ=server.environment())
     as_operator = replace(access, impersonation=(("Impersonate-User", OPERATOR),))
     async with Client(as_operator) as client:
-        options = {"look_again": 0.2, "spreading": 2.0, **options}
-        one = Webhook(client, Address("127.0.0.1", port), ["127.0.0.1"], **options)
+        one = Webhook(client, Address("127.0.0.1", port), ["127.0.0.1"], look_again=0.2, spreading=2.0, **options)
         task = asyncio.create_task(one.run())
         try:
             await until(lambda: bool(not one.fault()))
@@ -149,7 +148,7 @@ def test_two_replicas_are_trusted_at_once_and_a_certificate_is_replaced_without_
     async def case() -> None:
         one, two = free_port(), free_port()
         configured(server, one)
-        async with serving(server, one, clock=lambda: now[0], spreading=10.0), serving(server, two):
+        async with serving(server, one, clock=lambda: now[0]), serving(server, two):
             await until(lambda: trusted(server))
             patch = [
                 {"op": "replace", "path": "/webhooks/0/clientConfig/url", "value": f"https://127.0.0.1:{two}/validate"}
