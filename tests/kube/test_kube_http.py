@@ -356,6 +356,7 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
 def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.MonkeyPatch, after: bytes) -> None:
     """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
@@ -396,6 +397,7 @@ def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.Monkey
     asyncio.run(run())
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("first", ["a stream", "a request"])
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
