@@ -186,7 +186,7 @@ def checked(*words: str) -> tuple[int, str]:
     with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit) as ended:
         outcome.guarded(partial(cli.main, ["check", *words]))
     printed.flush()
-    text = printed.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    text = printed.buffer.getvalue().decode()
     assert ended.value.code in (outcome.SUCCEEDED, outcome.BAD_INPUT), text
     return int(ended.value.code), text
 
