@@ -130,6 +130,15 @@ class MisbehavingServer(Door):
                 times[key].append(when)
         return max((_most(moments) / WINDOW, key) for key, moments in times.items())
 
+    def total_peak(self) -> float:
+        """The highest rate of all requests in any window, per second."""
+        return _most([when for when, _ in self.asked]) / WINDOW
+
+    def most_asked(self, begun: float, ended: float) -> tuple[int, str]:
+        """How often a watch was asked for between two moments, at most, and what it watches."""
+        counts = Counter(key for when, key in self.asked if begun <= when <= ended and key in self._watched)
+        return max(((count, key) for key, count in counts.items()), default=(0, ""))
+
     def asked_since(self, moment: float) -> list[str]:
         """What was asked after a moment."""
         return [what for when, what in self.asked if when > moment]
