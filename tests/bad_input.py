@@ -40,6 +40,7 @@ ODD: list[Any] = [
     " ",
     "\x00",
     "\u202eabc",
+    "@surrogate@",
     "ä" * 300,
     "😀",
     "../../etc/passwd",
@@ -82,7 +83,7 @@ def tree(seed: int, sound: Sequence[Any] = SOUND) -> dict[str, Any]:
 
 def written(value: Any) -> bytes:
     """A tree as JSON, with what is nested in it."""
-    return _NESTED.sub(_nesting, json.dumps(value)).encode()
+    return _marked(json.dumps(value)).encode()
 
 
 def text(seed: int, sound: Sequence[Any] = SOUND) -> bytes:
@@ -91,7 +92,7 @@ def text(seed: int, sound: Sequence[Any] = SOUND) -> bytes:
     kind = "huge" if dice.randrange(ONE_IN) == 0 else dice.choice(TEXTS)
     DRAWN[kind] += 1
     value = tree(seed, sound)
-    lines = _NESTED.sub(_nesting, yaml.dump(value, Dumper=DUMPER, allow_unicode=True, sort_keys=False)).splitlines()
+    lines = _marked(yaml.dump(value, Dumper=DUMPER, allow_unicode=True, sort_keys=False)).splitlines()
     whole = "\n".join(lines)
     at = dice.randrange(len(lines))
     match kind:
@@ -177,12 +178,18 @@ def _nest(dice: random.Random, parent: Any, key: Any) -> None:
     parent[key] = f"@nested {dice.choice((30, 300, 900, 5000))}@"
 
 
+def _marked(text: str) -> str:
+    """A tree that is written, with what cannot stand in one: half a character, and what is deeper than a stack."""
+    return _NESTED.sub(_nesting, _SURROGATE.sub(r'"a\\ud800b"', text))
+
+
 def _nesting(match: re.Match[str]) -> str:
     depth = int(match[1])
     return "[" * depth + "]" * depth
 
 
 _NESTED = re.compile(r"""['"]@nested (\d+)@['"]""")
+_SURROGATE = re.compile(r"""['"]@surrogate@['"]""")
 _KEY = re.compile(r"[ -]*[A-Za-z]\w*:")
 _CHANGES: list[Callable[[random.Random, Any, Any], None]] = [
     *(_replace, _replace, _replace, _replace),

@@ -50,7 +50,8 @@ def manifest(name: str, *command: str, **mount: str) -> str:
 
 def shown(cli: CommandLine, name: str, folder: Path) -> Iterator[tuple[str, str]]:
     """What the commands say of a job that there is, with all that they can be asked to say; and its bundle."""
-    for words in (("status", name), ("status", name, "-o", "json"), ("events", name, "-o", "json"), ("logs", name)):
+    asked = [("status", name), ("status", name, "-o", "json"), ("events", name, "-o", "json"), ("logs", name)]
+    for words in (*asked, ("ps", "-a", "-o", "json")):
         yield " ".join(words), cli(*words, "-v")
     cli("debug-dump", name, "--file", str(folder / "bundle.tar.gz"), "-v")
     with tarfile.open(folder / "bundle.tar.gz") as archive:

@@ -43,9 +43,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs root"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """What a suite of faults draws its cases from; printed, so that a run can be repeated."""
+    """What a suite of faults draws its cases from; printed by each test, so that one that fails can be repeated."""
     given = int(request.config.getoption("--seed"))
     print(f"seed {given}")
     return given

@@ -8,14 +8,16 @@ from tfjob.__main__ import main
 from tfjob.kube import client, http_pool, reflector
 from tfjob.kube.backoff import Backoff
 
-IDLE_SECONDS = 3.0
+IDLE_SECONDS = 16.0
+"""Far longer than a dead connection is there: what notices that must be the kernel."""
+REQUEST_SECONDS = LONGEST_DELAY = 3.0
 DEAD_SECONDS = 2
 BOOKMARK_SECONDS = 1.0
 """As often as a server must give a sign of life then."""
 
 if __name__ == "__main__":
     reflector.IDLE_SECONDS = IDLE_SECONDS
-    client.REQUEST_SECONDS = IDLE_SECONDS
+    client.REQUEST_SECONDS = REQUEST_SECONDS
     http_pool.DEAD_SECONDS = DEAD_SECONDS
-    reflector.Backoff = partial(Backoff, last=IDLE_SECONDS)  # type: ignore[attr-defined,assignment]
+    reflector.Backoff = partial(Backoff, last=LONGEST_DELAY)  # type: ignore[attr-defined,assignment]
     main()

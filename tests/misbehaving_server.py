@@ -130,6 +130,15 @@ class MisbehavingServer(Door):
                 times[key].append(when)
         return max((_most(moments) / WINDOW, key) for key, moments in times.items())
 
+    def total_peak(self) -> float:
+        """The highest rate of all requests in any window, per second."""
+        return _most([when for when, _ in self.asked]) / WINDOW
+
+    def most_asked(self, begun: float, ended: float) -> tuple[int, str]:
+        """How often a watch was asked for between two moments, at most, and what it watches."""
+        counts = Counter(key for when, key in self.asked if begun <= when <= ended and key in self._watched)
+        return max(((count, key) for key, count in counts.items()), default=(0, ""))
+
     def asked_since(self, moment: float) -> list[str]:
         """What was asked after a moment."""
         return [what for when, what in self.asked if when > moment]
@@ -142,6 +151,8 @@ class MisbehavingServer(Door):
         key = _key(request)
         self.asked.append((time.monotonic(), key))
         self._left(key)
+        if request.transport in self._deaf:  # it came in the moment before
+            await self._silence(HALF_OPEN, "")
         if "watch" in request.query:
             self._watched.add(key)
         self._answering.add(request.transport)
@@ -198,9 +209,12 @@ class MisbehavingServer(Door):
         self._spell = spell
         self._transports = {one for one in self._transports if not one.is_closing()}
         if spell == HALF_OPEN:
-            # A watch is deafened between two of its lines, by the one who sends them.
-            for transport in self._transports - self._answering - {watch.request.transport for watch in self._watches}:
-                await self._deafen(transport)
+            # A watch is deafened between two of its lines, by the one who sends them. To deafen takes time, in which
+            # another connection may begin to answer.
+            for transport in tuple(self._transports):
+                watching = {watch.request.transport for watch in self._watches}
+                if transport not in self._answering | watching:
+                    await self._deafen(transport)
         for watch in self._watches:
             watch.lines.put_nowait(NEW_SPELL)
 

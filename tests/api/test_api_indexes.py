@@ -29,3 +29,10 @@ def test_rendering_loses_nothing(named: set[int]) -> None:
 
 def test_a_thousand_indexes_in_a_row_are_a_few_characters() -> None:
     assert indexes.render(range(1000)) == "0-999"
+
+
+@pytest.mark.parametrize("text", ["", "x", "1-", "-1", "9" * 50, "0-9999999999", "²", "1--2"])
+def test_what_is_no_index_names_none(text: str) -> None:
+    """A status may have been written by anybody."""
+    assert indexes.parse(text) == set()
+    assert indexes.parse(f"{text},3") == {3}

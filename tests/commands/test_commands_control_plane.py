@@ -142,6 +142,7 @@ def test_the_objects_of_a_manifest_are_made_and_brought_up_to_date(there: Comman
     assert team.find(CONFIG_MAPS, "settings")
 
 
+@pytest.mark.faults
 def test_a_secret_and_a_token_are_in_no_output_no_record_and_no_object(
     there: CommandLine, control_plane: Client, team: Room, operator: OperatorProcess, tmp_path: Path
 ) -> None:

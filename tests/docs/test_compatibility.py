@@ -32,3 +32,11 @@ def test_every_test_with_real_tensorflow_is_in_the_table_and_they_are_at_most_20
         for name in marked or re.findall(r"^def (test_\w+)", text, re.MULTILINE):
             without = "without_tensorflow" in name or "failing_example" in name
             assert without or (file.name, name) in {(module, test) for module, test, _ in rows}, f"{file.name}::{name}"
+
+
+def test_every_suite_that_the_page_on_reliability_names_is_run_with_the_faults() -> None:
+    named = set(re.findall(r"(test_\w+\.py)", (ROOT / "docs" / "reliability.md").read_text()))
+    files = {file.name: file.read_text() for file in (ROOT / "tests").rglob("test_*.py")}
+    mark = re.compile(r"^(@|pytestmark = .*)pytest\.mark\.faults\b", re.MULTILINE)
+    assert named
+    assert [name for name in sorted(named) if not mark.search(files[name])] == []

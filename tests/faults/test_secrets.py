@@ -43,9 +43,10 @@ def test_a_secret_reaches_the_program_and_no_output_and_no_record(cli: CommandLi
         planned = cli("run", "-", "--dry-run", "-v", *output, stdin=text)
         assert "(secret)" in planned
         assert tells(planned) == []
-    said = cli("run", "-", "-v", "--no-limits", stdin=text, code=1)
-    assert f"{sum(map(len, VALUES))} letters" in said
-    assert tells(said) == []
+    for output in ((), ("-o", "json")):
+        said = cli("run", "-", "-v", "--no-limits", *output, stdin=text, code=1)
+        assert output or f"{sum(map(len, VALUES))} letters" in said
+        assert tells(said) == []
     for what, told in shown(cli, "careful", tmp_path):
         assert tells(told) == [], what
     assert kept(cli.home) == ["secrets/default/access.json"]

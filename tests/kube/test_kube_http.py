@@ -33,6 +33,7 @@ from tfjob.kube.http_pool import Pool
 from tfjob.kube.tls import Trust
 
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y: z\r\n\r\nhello"
+OPEN_ENDED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;ext=1\r\nlo\r\n0\r\nTrailer: x\r\n\r\n"
 ANSWERS = [
     (SIZED, 200, b"hello", True),
@@ -355,11 +356,12 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
 def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.MonkeyPatch, after: bytes) -> None:
     """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
     monkeypatch.setattr(http_pool, "DEAD_SECONDS", 2)
-    head = after or b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n"
+    head = after or OPEN_ENDED
 
     async def run() -> None:
         accepted: list[asyncio.StreamWriter] = []
@@ -393,3 +395,54 @@ def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.Monkey
         server.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("first", ["a stream", "a request"])
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
+    monkeypatch: pytest.MonkeyPatch, first: str, run: Callable[..., None]
+) -> None:
+    """What the kernel gave up last was given up late: a request over another connection would wait as long again."""
+    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 2)
+
+    async def test() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+        has_power = False
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+            while path := (await reader.readuntil(b"\r\n\r\n")).split()[1]:
+                writer.write(OPEN_ENDED if path == b"/log" else SIZED)
+                await writer.drain()
+                if not has_power:
+                    await deafen(writer.transport)
+                    await asyncio.sleep(60)
+
+        async def lost(client: Client) -> None:
+            with pytest.raises(Unreachable, match="timed out"):
+                await (anext(stream) if first == "a stream" else client.request("POST", "/lost"))
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            async with Client(Access(server=f"http://127.0.0.1:{port}")) as client:
+                if first == "a stream":
+                    stream = client.stream("/log")
+                    assert await anext(stream) == b"yes"
+                else:
+                    assert await client.request("GET", "/") == b"hello"
+                losing = asyncio.create_task(lost(client))
+                await asyncio.sleep(1.5)  # so that the kernel has not given these up when it gives up the first one
+                assert await asyncio.gather(*(client.request("GET", "/") for _ in range(2))) == [b"hello"] * 2
+                await losing
+                has_power = True
+                # It may not be repeated, so it would fail over any of the old ones.
+                assert await client.request("POST", "/next") == b"hello"
+                assert len(accepted) == 4
+        finally:
+            for writer in accepted:
+                writer.transport.abort()
+            server.close()
+
+    run(test())

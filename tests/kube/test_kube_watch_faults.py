@@ -19,6 +19,8 @@ from tfjob.kube.reflector import Reflector
 from tfjob.kube.resources import PODS
 from tfjob.kube.store import Store
 
+pytestmark = pytest.mark.faults
+
 Test = Callable[[ApiServer, Reflector[Pod]], Awaitable[None]]
 decode = msgspec.json.Decoder(Pod).decode
 

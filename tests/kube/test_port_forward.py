@@ -54,6 +54,7 @@ async def answers(server: ApiServer, find_pod: Callable[[], Awaitable[str]] = po
             return [await exchange(number, b"hello"), await exchange(number, b"again")]
 
 
+@pytest.mark.faults
 def test_both_directions_until_the_pod_closes() -> None:
     async def echo(request: web.Request) -> web.StreamResponse:
         socket = await socket_of(request)

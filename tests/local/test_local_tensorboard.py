@@ -59,6 +59,7 @@ def test_a_port_that_is_asked_for_must_be_free_and_the_usual_one_need_not() -> N
     assert free_port(None) in (USUAL_PORT, 0)
 
 
+@pytest.mark.faults
 def test_several_jobs_are_shown_by_one_each_under_its_name_and_nothing_beside_them(tmp_path: Path) -> None:
     """Also if two share a folder, one has a comma in its path, and one has nothing yet."""
     shared, odd, later = tmp_path / "shared", tmp_path / "a,b:c", tmp_path / "later"

@@ -7,6 +7,8 @@ import pytest
 from tfjob.cli.operator_run import run
 from tfjob.operator.options import Address
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.mark.parametrize(("inside", "host"), [("", "127.0.0.1"), ("10.0.0.1", "")])
 def test_metrics_and_probes_are_local_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch, inside: str, host: str) -> None:

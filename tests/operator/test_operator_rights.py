@@ -43,6 +43,7 @@ def access(server: Client, namespace: str, folder: Path) -> Path:
     return with_token(token, server.kubeconfig, folder, namespace)
 
 
+@pytest.mark.faults
 def test_a_role_is_enough_for_one_namespace_and_others_are_not_seen(
     server: Client, elsewhere: Room, tmp_path: Path
 ) -> None:
@@ -85,6 +86,7 @@ def whole_cluster(server: Client, tmp_path_factory: pytest.TempPathFactory) -> P
     return access(server, NAMESPACE, tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.faults
 def test_the_cluster_role_is_enough_for_all_namespaces_and_shows_no_secret(
     server: Client, elsewhere: Room, whole_cluster: Path
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_node_that_does_not_answer_is_named_as_what_a_restart_waits_for(server
         wait_until(lambda: team.uids("stuck").get("worker-0", before["worker-0"]) != before["worker-0"], 60)
 
 
+@pytest.mark.faults
 def test_its_webhook_refuses_an_invalid_job_and_blocks_nothing_when_it_is_gone(
     server: Client, whole_cluster: Path
 ) -> None:

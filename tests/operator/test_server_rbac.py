@@ -64,6 +64,9 @@ NEEDS = {
 """What the operator may do in every namespace."""
 NEEDS_AT_HOME = {LEASES: ("create",), f"{LEASES}:tf-operator": ("get", "create", "update")}
 """And in its own; a right to create is one for every name."""
+OF_ONE = f"system:serviceaccount:team:{NAME}"
+NEEDS_OF_ONE = {place: verbs for place, verbs in NEEDS.items() if place != "/nodes" and ":" not in place}
+"""What an operator of one namespace may do there: nothing that the whole cluster shares."""
 
 
 @pytest.fixture(scope="module")
@@ -121,31 +124,34 @@ def served(server: Client) -> set[str]:
     return {f"{group}/{resource['name']}" for group, found in lists for resource in found["resources"]}
 
 
-@pytest.mark.parametrize("namespace", ["default", NAMESPACE])
-def test_the_operator_may_do_what_it_needs_and_nothing_else(server: Client, served: set[str], namespace: str) -> None:
+@pytest.mark.parametrize(
+    ("user", "namespace", "rights"),
+    [
+        pytest.param(OPERATOR, "default", NEEDS, id="default"),
+        pytest.param(OPERATOR, NAMESPACE, {**NEEDS, **NEEDS_AT_HOME}, id=NAMESPACE),
+        pytest.param(OF_ONE, "team", {**NEEDS_OF_ONE, **NEEDS_AT_HOME}, id="of one namespace"),
+        pytest.param(OF_ONE, "default", {}, id="of one namespace elsewhere"),
+    ],
+)
+def test_the_operator_may_do_what_it_needs_and_nothing_else(
+    server: Client, served: set[str], user: str, namespace: str, rights: dict[str, tuple[str, ...]]
+) -> None:
     """Asked for every verb on everything that there is, by name where it has a right to one name alone."""
-    needs = {**EVERYBODY, **NEEDS, **(NEEDS_AT_HOME if namespace == NAMESPACE else {})}
+    needs = {**EVERYBODY, **rights}
     named = {f"{place}:somebody-elses" for place in (WEBHOOKS, CRDS, LEASES, "/pods/exec", "/secrets")}
-    places = sorted(served | needs.keys() | named)
+    places = sorted(served | NEEDS.keys() | needs.keys() | named)
     assert {"/pods/exec", "/secrets", "/nodes/proxy", "rbac.authorization.k8s.io/clusterroles"} < served
     asked = [(verb, place) for place in places for verb in VERBS]
     asked += [(verb, place) for place, verbs in SPECIAL.items() for verb in verbs]
-    may = allowed(server, OPERATOR, namespace, asked)
+    may = allowed(server, user, namespace, asked)
     found = {place: tuple(verb for verb, where in may if where == place) for place in {place for _, place in may}}
-    extra = {f"{LEASES}:somebody-elses": ("create",)} if namespace == NAMESPACE else {}
+    extra = {f"{LEASES}:somebody-elses": ("create",)} if LEASES in needs else {}
     assert found == {**needs, **extra}
 
 
 def test_the_lease_is_kept_in_the_operator_s_own_namespace(server: Client) -> None:
     lease = [("update", "coordination.k8s.io/leases:tf-operator"), ("update", "coordination.k8s.io/leases:other")]
     assert allowed(server, OPERATOR, NAMESPACE, lease) == lease[:1]
-
-
-def test_an_operator_of_one_namespace_sees_no_other(server: Client) -> None:
-    user = f"system:serviceaccount:team:{NAME}"
-    work = [("create", "/pods"), ("update", "kubeflow.org/tfjobs/status")]
-    assert allowed(server, user, "team", [*work, ("get", "/secrets")]) == work
-    assert allowed(server, user, "default", [*work, ("watch", "/nodes")]) == []
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ async def trusted(server: Kubernetes) -> bool:
     return "created" in await create(server, job("probe"))
 
 
+@pytest.mark.faults
 def test_an_invalid_job_is_refused_with_every_fault_and_a_misspelt_field_is_warned_about(server: Kubernetes) -> None:
     async def case() -> None:
         port = free_port()
@@ -141,6 +142,7 @@ def test_without_an_answer_nothing_is_blocked(server: Kubernetes) -> None:
     server.kubectl("delete", "tfjob", "unjudged", "-n", "default")
 
 
+@pytest.mark.faults
 def test_two_replicas_are_trusted_at_once_and_a_certificate_is_replaced_without_a_gap(server: Kubernetes) -> None:
     """The API server is sent to each in turn, and must believe both; then one certificate comes to its end."""
     now = [datetime.now(UTC)]
@@ -167,6 +169,7 @@ def test_two_replicas_are_trusted_at_once_and_a_certificate_is_replaced_without_
     asyncio.run(case())
 
 
+@pytest.mark.faults
 def test_a_configuration_that_comes_later_gets_the_certificate_and_is_not_missed_before(
     server: Kubernetes, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -44,6 +44,7 @@ def servers(node_cluster: Client, team: Room, tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.faults
 @pytest.mark.tensorflow
 def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoint(
     train: Callable[..., Training],
@@ -67,6 +68,7 @@ def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoi
     assert status["lastRestart"]["cause"]["exitCode"] == 137
 
 
+@pytest.mark.faults
 @pytest.mark.tensorflow
 def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
     train: Callable[..., Training], node_cluster: Client
@@ -97,6 +99,7 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
     assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 2 + with_evaluator, 1)
 
 
+@pytest.mark.faults
 @pytest.mark.tensorflow
 def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
     train: Callable[..., Training], node_cluster: Client, team: Room, servers: None
@@ -137,6 +140,7 @@ def test_a_script_without_a_manifest_trains_in_pods(
     assert run.lines[-1].startswith("train succeeded in ")
 
 
+@pytest.mark.faults
 def test_a_replica_that_needs_more_memory_than_its_limit_is_tried_twice(team: Room) -> None:
     """The verdict names the limit to raise."""
     hog = {

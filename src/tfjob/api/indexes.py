@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+"""Of indexes that a job can have."""
 
 
 def parse(text: str) -> set[int]:
-    """The indexes that `text` names; empty text names none."""
+    """The indexes that `text` names; text that is none of ours, which a status may have from anybody, names none."""
     indexes: set[int] = set()
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        indexes.update(range(int(first), int(last or first) + 1))
+    for part in text.split(","):
+        if found := _RANGE.fullmatch(part):
+            first, last = found.groups()
+            indexes.update(range(int(first), int(last or first) + 1))
     return indexes
 
 

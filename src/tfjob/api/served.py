@@ -25,6 +25,11 @@ Object = dict[str, Any]
 ALPHA1 = "kubeflow.org/v1alpha1"
 OLDER = (*v1beta.VERSIONS, ALPHA1)
 """What can be served beside v1, which is stored."""
+LONGEST_SHOWN = 60
+
+
+class StrangeVersion(ValueError):
+    """An object says, or is to get, a version that no job has."""
 
 
 class Note(msgspec.Struct, omit_defaults=True):
@@ -56,10 +61,12 @@ class _Way:
 
 
 def converted(job: Object, api_version: str) -> Object:
-    """A stored object in another version; the given one stays as it is. Raises ValueError for a strange version."""
-    given = job["apiVersion"]
-    if unknown := {given, api_version} - {API_VERSION, *OLDER, TENSORFLOW}:
-        raise ValueError(f"{unknown.pop()} is no version of a job")
+    """A stored object in another version; the given one stays as it is. Raises StrangeVersion."""
+    given = job.get("apiVersion")
+    for version in (given, api_version):
+        if version not in (API_VERSION, *OLDER, TENSORFLOW):  # of any type: nobody has judged it
+            raise StrangeVersion(f"apiVersion {str(version)[:LONGEST_SHOWN]!r} is no version of a job")
+    assert isinstance(given, str)
     if given == api_version:
         return job
     if API_VERSION not in (given, api_version):

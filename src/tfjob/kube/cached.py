@@ -121,6 +121,7 @@ _wrappers = msgspec.json.Decoder(_WireWrapper)
 _nodes = msgspec.json.Decoder(_WireNode)
 _specs = msgspec.json.Decoder(TFJobSpec)
 _statuses = msgspec.json.Decoder(TFJobStatus)
+_tf_job_statuses = msgspec.json.Decoder(_WireTfJobStatus)
 _anything = msgspec.json.Decoder()
 
 
@@ -229,7 +230,7 @@ def _tf_job_of(cached: CachedJob) -> TFJob:
     hub = converted(manifest, API_VERSION)
     # Whatever version a copy of it may have come from, here it is a TfJob.
     metadata = replace(cached.metadata, annotations={**hub["metadata"]["annotations"], ORIGIN: TENSORFLOW})
-    status = _status(bytes(msgspec.json.decode(cached.status, type=_WireTfJobStatus).details))
+    status = _tf_job_status(cached.status)
     shell = TFJob(metadata=metadata, status=status)
     try:
         job = with_defaults(replace(shell, spec=msgspec.convert(hub.get("spec"), TFJobSpec)))
@@ -241,6 +242,14 @@ def _tf_job_of(cached: CachedJob) -> TFJob:
         # The plan would find the same, and name the fields of v1.
         raise InvalidJob(job, problems)
     return job
+
+
+def _tf_job_status(encoded: bytes) -> TFJobStatus:
+    """What a TfJob's status says beside what v1alpha1 had; its CRD takes anything, also what is no status."""
+    try:
+        return _status(bytes(decoded(_tf_job_statuses, encoded).details))
+    except msgspec.ValidationError:
+        return TFJobStatus()
 
 
 def _of_kubeflow(metadata: ObjectMeta) -> ObjectMeta:
@@ -264,11 +273,12 @@ def _run_policy(spec: Any) -> RunPolicy:
 def _status(encoded: bytes) -> TFJobStatus:
     """A status; of one that is not ours the conditions, so that what has ended does not begin again."""
     try:
-        return _statuses.decode(encoded)
+        return decoded(_statuses, encoded)
     except msgspec.ValidationError:
-        found = msgspec.json.decode(encoded)
+        found = decoded(_anything, encoded)
     conditions = []
-    for condition in found.get("conditions") or () if isinstance(found, dict) else ():
+    listed = found.get("conditions") if isinstance(found, dict) else None
+    for condition in listed if isinstance(listed, list) else ():
         with suppress(msgspec.ValidationError):
             conditions.append(msgspec.convert(condition, Condition))
     return TFJobStatus(conditions=conditions)

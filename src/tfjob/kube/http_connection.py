@@ -7,6 +7,7 @@ for: a library that knows all of HTTP costs a quarter of a second to import and 
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import struct
 from collections.abc import AsyncGenerator
@@ -17,8 +18,9 @@ from tfjob.kube.http_answer import Answer
 BUFFER_LIMIT = 2 * 1024 * 1024
 """Bytes of a stream that nobody has taken yet; beyond that the sender is made to wait."""
 
-
 _AT_ONCE = struct.pack("ii", 1, 0)
+_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
+"""What the kernel says of a connection whose other end it has given up."""
 
 
 class Broken(ConnectionError):
@@ -30,6 +32,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.idle_since = 0.0
+        self.peer_is_gone = False
+        """Whether it ended because nothing was heard from the other end, not because that closed it."""
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._answer: Answer | None = None
@@ -152,6 +156,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """It is closed; an answer that lasts until then is whole now."""
         answer, waiter = self._answer, self._waiter
+        self.peer_is_gone = isinstance(error, OSError) and error.errno in _GONE
         if answer is not None and answer.status and answer.end() and waiter is not None and not waiter.done():
             waiter.set_result(None)
         # In any case: whoever keeps the connection must see that it is gone.

@@ -18,7 +18,8 @@ KEEP_ALIVE_SECONDS = 75.0
 """An API server closes a connection after 90 idle seconds; a request must not meet that."""
 DEAD_SECONDS = 30
 """How long the other end may leave unanswered what the kernel sends it, be it a request or a probe on a quiet line."""
-PROBES = 3
+PROBES = 4
+"""They and the quiet before the first one take that time."""
 
 
 class Pool:
@@ -57,6 +58,7 @@ class Pool:
                 try:
                     answer = await connection.exchange(message, seconds)
                 except Broken:
+                    self._keep(connection)
                     if is_new or not repeatable or connection.answered:
                         raise
                     continue
@@ -74,6 +76,7 @@ class Pool:
                 except Broken:
                     if is_new or connection.answered:
                         raise
+                    self._keep(connection)
                     connection = await self._connect()
                     answer = await connection.begin(message, idle)
                 yield answer, connection
@@ -83,13 +86,13 @@ class Pool:
     async def close(self) -> None:
         """Closes what is idle now, and the rest when it is done."""
         self._closed = True
-        for connection in self._idle:
-            connection.abort()
-        self._idle.clear()
+        self._abort_idle()
         await asyncio.sleep(0)  # the event loop closes the sockets in its next round
 
     async def _take(self) -> tuple[Connection, bool]:
         """A connection, and whether it is a new one."""
+        if any(connection.peer_is_gone for connection in self._idle):
+            self._abort_idle()
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_SECONDS
         while self._idle:
             connection = self._idle.pop()
@@ -99,11 +102,20 @@ class Pool:
         return await self._connect(), True
 
     def _keep(self, connection: Connection) -> None:
+        """Keeps a connection for the next request if it is good for one."""
+        if connection.peer_is_gone:
+            # The others lead to the same machine. A request over one of them would begin its own time of waiting.
+            self._abort_idle()
         if self._closed or not connection.usable:
             connection.abort()
             return
         connection.idle_since = asyncio.get_running_loop().time()
         self._idle.append(connection)
+
+    def _abort_idle(self) -> None:
+        for connection in self._idle:
+            connection.abort()
+        self._idle.clear()
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_SECONDS):

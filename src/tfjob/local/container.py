@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LINUX = sys.platform == "linux"
 _KILL_ALL = signal.SIGUSR1  # to the init: kill everything in the container
+_ORPHANED = signal.SIGUSR2  # to the init, from the kernel: its supervisor is gone
 _INIT_SIGNALS = {signal.SIGCHLD, signal.SIGTERM, _KILL_ALL}
 
 
@@ -184,8 +185,9 @@ def _init(plan: Plan, channel: socket.socket, output: int, supervisor: int) -> N
         if _LINUX:
             syscalls.set_process_name("tfjob-init")
         if _LINUX and not plan.namespaces:
-            _tie_to_parent(supervisor)
             syscalls.become_subreaper()
+            signal.signal(_ORPHANED, lambda *_: _end_orphaned())
+            _tie_to_parent(supervisor, _ORPHANED)
         workload = _start_workload(plan, channel, output)
         _send(channel, {"started": time.time()})
         os.close(output)  # the supervisor must see its end
@@ -241,9 +243,13 @@ def _enter_root(plan: Plan) -> None:
 
 def _wait_for(workload: int, namespaces: bool) -> int:
     """Relay signals and reap orphans until the workload's main process ends; returns its wait status."""
+    awaited = {*_INIT_SIGNALS, _ORPHANED}
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # sigwait would not let its handler run
     while True:
-        number = signal.sigwait(_INIT_SIGNALS)
-        if number == signal.SIGTERM:
+        number = signal.sigwait(awaited)
+        if number == _ORPHANED:
+            _end_orphaned()
+        elif number == signal.SIGTERM:
             os.kill(workload, signal.SIGTERM)
         elif number == _KILL_ALL:
             _kill_rest(namespaces)
@@ -271,9 +277,17 @@ def _kill_rest(namespaces: bool) -> None:
         processes.kill(pid, signal.SIGKILL)
 
 
-def _tie_to_parent(parent: int) -> None:
-    """Without a pid namespace: die when the parent dies."""
-    syscalls.die_with_parent(signal.SIGKILL)
+def _end_orphaned() -> NoReturn:
+    """Without a pid namespace nobody else ends what the workload has started and left behind."""
+    _kill_rest(namespaces=False)
+    while _reap_one(block=True) is not None:
+        _kill_rest(namespaces=False)
+    os._exit(1)
+
+
+def _tie_to_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """Without a pid namespace: get a signal when the parent dies."""
+    syscalls.die_with_parent(number)
     if os.getppid() != parent:
         os._exit(1)  # it died before we asked
 
@@ -350,7 +364,8 @@ def _chdir(path: str) -> None:
 
 def _restore_signals() -> None:
     """Undo what Python and the init changed; ignored and blocked signals would survive exec."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
+    ours = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, _ORPHANED)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, *ours):
         try:
             signal.signal(number, signal.SIG_DFL)
         except ValueError:  # Python allows that in the main thread alone; the kernel does not mind

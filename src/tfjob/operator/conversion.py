@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from tfjob.api.served import converted
+from tfjob.api.served import StrangeVersion, converted
 from tfjob.kube.shallow import LEVELS
 
 logger = logging.getLogger("tfjob.operator.conversion")
@@ -30,6 +30,8 @@ def answer(review: Mapping[str, Any]) -> Object:
     try:
         wanted = request["desiredAPIVersion"]
         objects = [converted(one, wanted) for one in request.get("objects") or ()]
+    except StrangeVersion as error:
+        fault = str(error)
     except Exception as error:
         # Whatever it is, the API server must hear of it, and other reviews go on.
         logger.exception("a conversion failed")
