@@ -105,17 +105,18 @@ def unread(tool: Installed, tmp_path: Path) -> subprocess.Popen[str]:
     home = tmp_path / "home"
     manifest = write_job(tmp_path / "job", "unread", UNREAD, '[local]\nlog_max_bytes = "64Mi"\n')
     process = tool.start(home, "run", manifest)
-    wait_until(lambda: '"state": "Succeeded"' in tool.tfjob(home, "ps", "-o", "json").stdout, 60)
+    wait_until(lambda: '"state": "Succeeded"' in tool.tfjob(home, "ps", "-o", "json").stdout, 180)
     assert process.poll() is None, "it has not printed all, so it is there"
     return process
 
 
+@pytest.mark.timeout(500)
 def test_a_reader_that_reads_nothing_for_a_while_keeps_no_job_waiting_and_misses_no_line(
     tool: Installed, tmp_path: Path
 ) -> None:
     """`run | less`, Ctrl-S: the job restarts and ends meanwhile, then all of it is there, each attempt in order."""
     process = unread(tool, tmp_path)
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=180)
     assert process.returncode == 0
     said = [line.partition(" | ")[2].split()[:2] for line in printed.splitlines() if line.startswith("worker-0")]
     for attempt in ("first", "again"):
@@ -123,6 +124,7 @@ def test_a_reader_that_reads_nothing_for_a_while_keeps_no_job_waiting_and_misses
     assert re.search(r"^unread succeeded in .*, 1 restart: worker-0 exited 0$", printed.splitlines()[-1])
 
 
+@pytest.mark.timeout(500)
 def test_ctrl_c_ends_the_wait_for_a_reader_that_never_reads(tool: Installed, tmp_path: Path) -> None:
     process = unread(tool, tmp_path)
     for _ in range(3):  # the first one may come before all is at rest, and is about the job then

@@ -15,6 +15,7 @@ import pytest
 from installed import Installed
 from local.pod_harness import Place, Pods, at
 from local.warm_pods import WarmPods, gone, until_ready, warm_pods, why_not
+from running import wait_until
 from tfjob.local import processes
 from tfjob.local.fork_servers import NotWarm
 
@@ -102,7 +103,12 @@ def test_it_ends_with_its_folder(warm: WarmPods) -> None:
     server = warm.server()
     until_ready(server)
     (state,) = warm.states()
-    shutil.rmtree(warm.home.path)
+
+    def is_removed() -> bool:
+        shutil.rmtree(warm.home.path, ignore_errors=True)  # which may write what it counts meanwhile
+        return not warm.home.path.exists()
+
+    wait_until(is_removed, 20)
     assert gone(state.pid)
     server.close()
 

@@ -143,6 +143,16 @@ def test_nothing_written_yet_is_nothing(tmp_path: Path) -> None:
     assert Follower([source]).poll() == []
 
 
+def test_of_a_container_that_had_not_begun_no_run_is_missed(tmp_path: Path) -> None:
+    """Though it was started again before anybody looked; of one that had, the present run is what is followed."""
+    source = Source("a", tmp_path / "a/main")
+    before = Follower([source])
+    for number in range(3):
+        write(tmp_path / f"a/main/{number}/log", record(number, f"run {number}"))
+    assert texts(before.finish()) == ["run 0", "run 1", "run 2"]
+    assert texts(Follower([source]).finish()) == ["run 2"]
+
+
 def test_a_line_of_five_megabytes_comes_in_pieces_and_bounded_memory(run: Path) -> None:
     log = ContainerLog(str(run), 10 * 1024**2, 5)
     text = ("ä" * 40_000 + "x") * 63

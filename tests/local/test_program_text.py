@@ -32,6 +32,7 @@ REPOSITORY = Path(__file__).parents[2]
         ("# import tensorflow\n", False),
         ("print('import tensorflow')\n", False),
         ("import json, os\n", False),
+        ("import os, \\\n    json\nfrom . import x\n", False),
         ("", False),
         ("\udcff\udcfe", False),
     ],
@@ -136,3 +137,9 @@ def test_a_program_that_says_how_much_is_logged_is_believed(
     """Only of that: what changes a result may stand below a condition."""
     (tmp_path / "train.py").write_text(f"import os\n{line}\nimport tensorflow as tf\n")
     assert read_program(tmp_path / "train.py").log_variables(env) == variables
+
+
+def test_names_that_end_on_the_next_line_are_no_fault_in_the_root_folder(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("import os, \\\n    json\nfrom . import x\n")
+    assert not read_program(program, Path("/")).imports_tensorflow

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from local.pod_harness import PATH, PYTHON, PodRun, Pods
+from running import wait_until
 from tfjob.local import processes
 from tfjob.local.fork_servers import ForkServer, NotWarm, State, running
 from tfjob.local.home import Home
@@ -73,9 +74,12 @@ class WarmPods:
 
 
 def end_fork_servers(home: Path) -> None:
-    """Ends every fork server of a state folder."""
-    for state in running(Home(home).fork_servers):
-        processes.kill(state.pid, signal.SIGTERM)
+    """Ends every fork server of a state folder; one that has just begun has not said yet which process it is."""
+    folders = Home(home).fork_servers
+    wait_until(lambda: all(state.pid for state in running(folders)), 60)
+    for state in running(folders):
+        if state.pid:  # of one that has ended since nothing is left
+            processes.kill(state.pid, signal.SIGTERM)
 
 
 @contextmanager

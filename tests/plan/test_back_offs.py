@@ -204,6 +204,46 @@ def test_who_was_started_while_a_peer_was_held_back_is_not_blamed(started: float
         assert [item.reason for item in outcome.news] == ["HeldBack", "TFJobRestarting"]
 
 
+@pytest.mark.parametrize("name", ["evaluator-0", "chief-0"])
+def test_an_absent_peer_excuses_no_evaluator_and_no_lack_of_memory(name: str) -> None:
+    """The one would be started again without wait and end; the other fails the job the second time, as always."""
+    story = flaky({**ALONE, "evaluator": 1}, "worker_0", 6)
+    story.end(worker_0=137)
+    story.second += 2
+    made = pod(story.job, name).running(story.second - 1)
+    if name == "chief-0":
+        story.job = replace(story.job, status=replace(story.job.status, oom_killed=[name]))
+        ended = made.oom(story.second)
+    else:
+        ended = made.exited(1, story.second)
+    others = {"chief-0", "worker-1", "ps-0", "evaluator-0"} - {name}
+    outcome = see(story.job, [ended, *running(story.job, *sorted(others))], story.second)
+    assert (outcome.status.state, outcome.status.reason) == ("Restarting", "Settling")
+
+
+def test_a_task_that_the_job_no_longer_has_holds_nobody_back() -> None:
+    story = flaky(ALONE, "worker_1", 6)
+    story.end(worker_1=137)
+    assert story.waits() == {"worker-1": 300}
+    story.job = replace(job(**{**ALONE, "worker": 1}), metadata=story.job.metadata, status=story.job.status)
+    story.second += 20
+    assert next_starts(story.job, story.job.status, story.now) == []
+    story.end(chief_0=1)
+    assert story.job.status.reason == "Settling"
+
+
+def test_a_clock_that_is_set_back_holds_nobody_longer_than_the_longest_wait() -> None:
+    story = Story(begun(job(**ALONE)), 86_400)
+    story.end(worker_0=137)
+    story.second += 1
+    story.end(worker_0=137)
+    assert story.waits() == {"worker-0": 10}
+    story.second = 20
+    assert story.waits() == {}
+    story.end(worker_0=137)
+    assert story.waits() == {"worker-0": 20}
+
+
 def test_the_status_of_an_older_version_holds_back_all_that_it_restarted() -> None:
     last = Restart(cause=Verdict(replica="worker-0"), scope="Task", streak=5, time=at(0), not_before=at(160))
     owner = job(**ALONE, status=status(task_restarts={"worker-0": 6, "ps-0": 1}, last_restart=last))

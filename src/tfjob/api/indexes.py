@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 """Of indexes that a job can have."""
 
 

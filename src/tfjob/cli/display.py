@@ -12,7 +12,7 @@ from tfjob.cli.snapshot import Doings
 from tfjob.controller.log_labels import container_labels
 from tfjob.plan.in_place import CRASH_LOOP
 from tfjob.plan.tasks import desired
-from tfjob.plan.waiting import RESTARTED
+from tfjob.plan.waiting import RESTARTED, STARTING
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob, TFJobStatus
@@ -24,7 +24,7 @@ QUIET_NEWS = ("SuccessfulCreate", "SuccessfulDelete", "ExitedWithCode", "TFJobSu
 """News that the replicas' own lines, the states or the final line tell already, by the beginning of their reason."""
 QUIET_STATES = ("", "Restarting", "Succeeded", "Failed")
 """States that the news or the final line tell."""
-QUIET_REASONS = (("Pending", "Starting"), ("Running", CRASH_LOOP), ("Running", RESTARTED))
+QUIET_REASONS = (("Pending", STARTING), ("Running", STARTING), ("Running", CRASH_LOOP), ("Running", RESTARTED))
 """The same of a state for a reason."""
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red")
 

@@ -35,7 +35,8 @@ without a member); with parameter servers, only what was lost. `spec.restartScop
 A failure that looks permanent waits 15 s for its cause (with parameter servers on the same node 5 s): if another
 replica was lost or killed no later, that one is to blame and everything starts again.
 Restarts wait {waits} s, from the start after 10 minutes without one; each replica for its own
-restarts, replicas that start again together for those of all.
+restarts, those that start again together for those of all, and who may have died of another for that one. An error of
+a replica that was started while another one was held back is not held against it.
 COUNTS says whether it uses up `runPolicy.backoffLimit`; without a limit there is none.
 
 In a TfJob of tensorflow.org/v1alpha1 the type decides, whatever the template's restartPolicy says. MASTER stands for

@@ -81,6 +81,7 @@ class Watched:
                 continue
             for line in lines:
                 self.display.line(line)
+            await asyncio.sleep(0)  # whoever wants to leave is heard
         for line in self._follower.finish():
             self.display.line(line)
 

@@ -190,9 +190,8 @@ class Live:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the terminal has not even shown what was painted last, and there is much to paint."""
-        waits = self._outbox is not None and not self._outbox.is_empty
-        return waits and sum(map(len, self._waiting)) > MOST_BYTES
+        """Whether there is much to paint yet."""
+        return not self._given_up and sum(map(len, self._waiting)) > MOST_BYTES
 
     def leave(self) -> None:
         """The terminal stays as it is."""

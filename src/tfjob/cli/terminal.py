@@ -85,11 +85,16 @@ class Terminal:
         """Removes the panel and leaves the terminal as it was found."""
         if self._modes is None:
             return
-        modes, self._modes = self._modes, None
         try:
             self._write(self._erasure())
         finally:
             self._drawn = ()
+            self.give_back()
+
+    def give_back(self) -> None:
+        """Shows again what is typed, and writes nothing."""
+        modes, self._modes = self._modes, None
+        if modes is not None:
             with suppress(termios.error):  # the terminal is gone
                 # Now: a terminal that takes nothing for a while (Ctrl-S) would keep us here.
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)

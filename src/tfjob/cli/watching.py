@@ -112,8 +112,8 @@ class Kept:
         self._terminal.open()
         if not self._terminal.is_open:
             return  # another program has the terminal
-        self._painting = True
         self._shown = listed(self._titles, self._rows, self._trouble, self._terminal.size)
+        self._painting = True
         self._terminal.show((), self._shown)
         self._painting = False
         if self._resting:
@@ -121,8 +121,11 @@ class Kept:
 
     def _leave(self) -> None:
         if self._terminal.is_open:
-            self._terminal.show([line.text for line in self._shown], ())
-            self._terminal.close()
+            try:
+                self._terminal.show([line.text for line in self._shown], ())
+                self._terminal.close()
+            finally:
+                self._terminal.give_back()
 
     def _rest(self, *_: object) -> None:
         """Ctrl-Z: the shell gets the terminal as it was, as soon as a painting is whole."""
@@ -134,8 +137,9 @@ class Kept:
     def _end(self, number: int, _: object) -> None:
         """Ends as if we had not heard of the signal; amid a painting nothing more can be written."""
         if not self._painting:
-            with suppress(OSError):  # the terminal is gone
+            with suppress(OSError, RuntimeError):  # the terminal is gone, or is being written to
                 self._leave()
+        self._terminal.give_back()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 

@@ -243,7 +243,8 @@ def _enter_root(plan: Plan) -> None:
 
 def _wait_for(workload: int, namespaces: bool) -> int:
     """Relay signals and reap orphans until the workload's main process ends; returns its wait status."""
-    awaited = {*_INIT_SIGNALS, _ORPHANED}
+    # In a pid namespace the kernel sees to orphans, and that signal could only be the program's own.
+    awaited = _INIT_SIGNALS if namespaces else {*_INIT_SIGNALS, _ORPHANED}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # sigwait would not let its handler run
     while True:
         number = signal.sigwait(awaited)

@@ -111,7 +111,8 @@ class _Followed:
 
     def __init__(self, source: Source, tail: int | None, since: datetime | None) -> None:
         self._source = source
-        self._tail = tail if restarts(source.folder) else None  # what comes later is new from its first line
+        self._has_begun = bool(restarts(source.folder))
+        self._tail = tail if self._has_begun else None  # what comes later is new from its first line
         self._since = since
         self._run = -1
         self._stream: _Stream | None = None
@@ -150,8 +151,8 @@ class _Followed:
         if not later:
             return False
         first = self._run < 0
-        # As `kubectl logs -f`: begin with the present run, then miss none.
-        self._run = later[-1] if first else later[0]
+        # As `kubectl logs -f`: begin with the present run, then miss none; nor any of one that has not begun.
+        self._run = later[-1] if first and self._has_begun else later[0]
         folder = self._source.folder / str(self._run)
         self._stream = _Stream(self._source.replica, folder, self._tail if first else None, self._since)
         return True

@@ -92,10 +92,20 @@ def _folder(dots: str, file: Path, root: Path) -> Path:
 def _files(folder: Path, name: str) -> Iterator[Path]:
     """The files below a folder that are run when a module is imported."""
     for part in name.split("."):
+        if not part.isidentifier():
+            return
         folder /= part
         for file in (folder.with_suffix(".py"), folder / "__init__.py"):
-            if part.isidentifier() and file.is_file():
+            if _is_file(file):
                 yield file
+
+
+def _is_file(file: Path) -> bool:
+    """Not of a folder that we may not enter, either."""
+    try:
+        return file.is_file()
+    except OSError:
+        return False
 
 
 def _sets(text: str) -> Iterator[tuple[str, str]]:

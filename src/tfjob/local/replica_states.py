@@ -41,7 +41,7 @@ def replicas(store: Store, run: Run) -> list[Replica]:
                 address=pod.status.pod_ip if pod else "",
                 resources=resources_of(pod) if pod else {},
                 start=how(pod) if pod else "",
-                pid=main_process(left[-1].folder, container.name) if container and not ended else None,
+                pid=main_process(left[-1].folder, container.name) if left and container and not ended else None,
             )
         )
     return found

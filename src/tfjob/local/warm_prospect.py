@@ -15,7 +15,9 @@ from tfjob.local.refusal import Refusal
 from tfjob.plan import warm
 
 _TOO_OLD, _NO_TENSORFLOW = 3, 4
+START_SECONDS = 10.0
 _PROGRAM = f"""import importlib.util, sys
+sys.path = [place for place in sys.path if place]
 if sys.version_info < {OLDEST_PYTHON}: sys.exit({_TOO_OLD})
 if importlib.util.find_spec("tensorflow") is None: sys.exit({_NO_TENSORFLOW})"""
 
@@ -28,9 +30,13 @@ def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
         if config.load(project, environ).warm is False:
             return Capability("warm starts", "warm = false in the configuration", "For one run: --warm.")
         python = chosen_interpreter(None, project)
-        done = subprocess.run([python, "-c", _PROGRAM], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(
+            [python, "-c", _PROGRAM], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=START_SECONDS
+        )
     except (Refusal, OSError) as error:
         return Capability("warm starts", str(error))
+    except subprocess.TimeoutExpired:
+        return Capability("warm starts", f"{python} does not start within {START_SECONDS:.0f} s")
     problem = {
         0: "",
         _TOO_OLD: f"{python} is older than {'.'.join(map(str, OLDEST_PYTHON))}",

@@ -23,12 +23,13 @@ MOST_BYTES, LONG = 1024, 64
 
 
 def back_offs(job: TFJob, status: TFJobStatus) -> Sequence[BackOff]:
-    """Those that a status has; an older status has one for all, with its last restart."""
-    last = status.last_restart
+    """Those of a status that concern tasks of the job; an older status has one for all, with its last restart."""
+    last, wanted = status.last_restart, frozenset(desired(job))
     if status.back_offs or last is None or last.not_before is None:
-        return status.back_offs
+        known = [(members(one.tasks) & wanted, one) for one in status.back_offs]
+        return [replace(one, tasks=ranges(tasks)) for tasks, one in known if tasks]
     together = gang(job) if last.scope == GANG else frozenset[Task]()
-    alone = {task for task in desired(job) if task.name in status.task_restarts}
+    alone = {task for task in wanted if task.name in status.task_restarts}
     return [BackOff(tasks=ranges(together | alone), restarts=last.streak + 1, not_before=last.not_before)]
 
 
@@ -72,7 +73,12 @@ def after(
 
     Consequences of an incident that is recorded already are no restarts of their own that count.
     """
-    lately = [one for one in back_offs(job, status) if one.not_before and now - one.not_before < STREAK_RESET]
+    latest = now + WAITS[-1]
+    lately = [
+        replace(one, not_before=min(one.not_before, latest))
+        for one in back_offs(job, status)
+        if one.not_before and now - one.not_before < STREAK_RESET
+    ]
     own = {task: one for one in lately for task in members(one.tasks)}
     waits = dict(own)
     for unit in units if incident else ():
@@ -91,7 +97,9 @@ def of(known: Sequence[BackOff], name: str) -> BackOff | None:
 
 
 def _to_come(job: TFJob, status: TFJobStatus, now: datetime) -> list[BackOff]:
-    return [one for one in back_offs(job, status) if one.not_before and now < one.not_before]
+    """Of starts that are still to come; one that is further away than any wait is of a clock that was set back."""
+    latest = now + WAITS[-1]
+    return [one for one in back_offs(job, status) if one.not_before and now < one.not_before <= latest]
 
 
 def _no_sooner(one: BackOff, time: datetime) -> BackOff:

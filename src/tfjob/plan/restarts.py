@@ -284,16 +284,25 @@ def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first
 
 
 def _absent_peer(job: TFJob, status: TFJobStatus, first: Failure, started: datetime) -> Verdict | None:
-    """A task that was held back when `first` ran, which may have been started meanwhile: it could not do without."""
-    bystanders = gang(job)
-    if origin(job).is_first:
-        return None  # where a task is held back for an error of its own too, which excuses nobody
-    for task, since, until in absences(job, status):
-        if task == first.task or task.type == EVALUATOR or task in bystanders:
-            continue
-        if since.replace(microsecond=0) <= first.second and started <= until and first.end.time <= until + AFTERMATH:
-            return Verdict(replica=task.name, reason=HELD_BACK, message=f"{task.name} was not back yet", time=since)
-    return None
+    """A task that was held back when `first` ran, which may have been started meanwhile: it could not do without.
+
+    An evaluator can, a gang is away as one, and nobody needs more memory for it. A TfJob of the first operator holds a
+    task back for an error of its own too, which excuses nobody.
+    """
+    if first.task.type == EVALUATOR or _is_oom(first.end) or gang(job) or origin(job).is_first:
+        return None
+    away = [
+        (until, task, since)
+        for task, since, until in absences(job, status)
+        if task != first.task and task.type != EVALUATOR
+        # The kubelet tells whole seconds: who started in the same one may have started with it.
+        if since.replace(microsecond=0) <= first.second and started < until.replace(microsecond=0)
+        if first.end.time <= until + AFTERMATH
+    ]
+    if not away:
+        return None
+    _, task, since = max(away)
+    return Verdict(replica=task.name, reason=HELD_BACK, message=f"{task.name} was not back yet", time=since)
 
 
 def _repaired_causes(status: TFJobStatus, views: Sequence[View]) -> Iterator[tuple[Verdict, datetime]]:
