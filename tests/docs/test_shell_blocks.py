@@ -12,7 +12,6 @@ COVERED = {
         "tfjob operator install --image": "tests/operator/test_operator_image.py",
         "python3 -m venv .uv && .uv/bin/pip install -q uv==0.13.7 && .uv/bin/uv run -q --locked --all": ".ci/run",
     },
-    "gpus.md": {"kubectl apply -f config.yaml": "tests/operator/test_controller_config.py"},
     "helm.md": {".venv/bin/python tools/release.py": "tests/packaging/test_release.py"},
     "operator.md": {
         ".venv/bin/python tools/image.py --output": "tests/operator/test_operator_image.py",
@@ -25,7 +24,10 @@ COVERED = {
         "tfjob operator install --image registry.example/tf-job-operator:0.1.0 -n team --namespace-only": (
             "tests/operator/test_server_installation.py"
         ),
-        "tfjob operator install --image registry.example/tf-job-operator:0.1.0 --api-versions": (
+        "tfjob operator install --image registry.example/tf-job-operator:0.1.0 --api-versions v1,v1beta1": (
+            "tests/operator/test_server_installation.py"
+        ),
+        "tfjob operator install --image registry.example/tf-job-operator:0.1.0 --api-versions tensorflow.org": (
             "tests/operator/test_server_installation.py"
         ),
         "tfjob operator uninstall": "tests/operator/test_server_installation.py",
@@ -34,7 +36,7 @@ COVERED = {
         "tfjob run train.py --workers 2 --on k8s": "tests/commands/test_commands_control_plane.py",
         'eval "$(tfjob completion bash)"': "tests/cli/test_cli_completion.py",
     },
-    "tensorboard.md": {"tfjob submit curves.yaml --on k8s": "tests/commands/test_commands_tensorboard.py"},
+    "tensorboard.md": {"tfjob submit kept.yaml --on k8s": "tests/commands/test_commands_guide.py"},
 }
 """By page, how each block begins, and the test that does the same, or why there is none."""
 

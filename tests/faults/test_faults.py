@@ -82,13 +82,13 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
         kill_drivers(home)
         tool.tfjob(home, "ps")
     for worker in ("storm-worker-0", "storm-worker-1"):
-        wait_until(lambda pod=worker: exit_codes(home, pod) == [0], 20)  # type: ignore[misc]
+        wait_until(lambda pod=worker: exit_codes(home, pod) == [0], 60, lambda: str(told(home)))  # type: ignore[misc]
     claim_file(home, "enough").touch()
     assert tool.tfjob(home, "wait", "storm", "--timeout", "40").returncode == 0
     for pod in ("storm-chief-0", "storm-worker-0", "storm-worker-1"):
         assert exit_codes(home, pod) == [0], f"{pod} must have run exactly once"
     assert status(tool, home, "storm")["restarts"] == 0
-    wait_until(lambda: processes_of(home) == [], 10)
+    wait_until(lambda: processes_of(home) == [], 60)
 
 
 def test_a_supervisor_that_is_killed_takes_its_pod_with_it(tool: Installed, tmp_path: Path) -> None:
@@ -214,6 +214,11 @@ def exit_codes(home: Path, pod: str) -> list[int | None]:
     statuses = [json.loads(file.read_text()) for file in files if file.exists()]
     states = [one["containerStatuses"][0]["state"] for one in statuses]
     return [state["terminated"]["exitCode"] if "terminated" in state else None for state in states]
+
+
+def told(home: Path) -> dict[str, str]:
+    """What every supervisor of a state folder has written last."""
+    return {str(file.parent.name): file.read_text() for file in home.glob("runs/*/*/pods/*/status.json")}
 
 
 def kill_drivers(home: Path) -> None:
