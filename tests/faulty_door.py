@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import time
-import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
+from last_callers import forget_last_callers
 from tfjob.kube import config, tls
 
 Fault = Callable[["Door", web.Request, bytes], Awaitable[web.StreamResponse | None]]
@@ -158,10 +157,7 @@ def standing(door: AnyDoor, real: Path) -> Iterator[AnyDoor]:
     finally:
         door.loop.call_soon_threadsafe(ended.set)
         thread.join()
-        # Connections that broke while the server ended are left to the collector, which complains in any later test.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+        forget_last_callers()
 
 
 def _kubeconfig(cluster: dict[str, str]) -> dict[str, object]:
