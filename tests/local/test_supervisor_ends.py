@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import NamedTuple
 
 import pytest
 
-from local.pod_harness import EACH_LEVEL, PYTHON, Pods, at
-from tfjob.local import processes
+from local.pod_harness import EACH_LEVEL, PATH, PYTHON, Pods, at
+from tfjob.local import processes, supervisor
 
 
 class End(NamedTuple):
@@ -41,6 +42,17 @@ def test_the_exit_code_signal_and_reason_of_the_main_process_are_recorded(pods: 
     assert ended["startedAt"] <= ended["finishedAt"]
     if end.reason == "StartError":
         assert end.argv[0] in ended["message"]
+
+
+@at(EACH_LEVEL)
+def test_a_pod_whose_launcher_died_before_it_said_what_the_pod_needs_was_not_started(pods: Pods) -> None:
+    """Without its variables it could only fail, for good; whoever comes next starts it."""
+    pod = pods.prepare(pods.container("echo", "here"))
+    assert pods.as_user(lambda: subprocess.call(supervisor.command(pod.folder, PYTHON), stdin=subprocess.DEVNULL) == 1)
+    assert not supervisor.alive(pod.folder)
+    assert not (pod.folder / "status.json").exists()
+    pods.start(pod, {"env": {"main": {"PATH": PATH}}, "files": {}})
+    assert pod.ended()["exitCode"] == 0
 
 
 @at(EACH_LEVEL)

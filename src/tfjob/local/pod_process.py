@@ -47,8 +47,9 @@ def become_supervisor(pod_dir: str, *, forked: bool = False) -> NoReturn:
     """
     pod_dir = os.path.realpath(pod_dir)
     with open(0, "rb", closefd=False) as pipe:
-        secrets = json.loads(pipe.read() or b'{"env": {}, "files": {}}')
-    spec = pod_files.read_json(f"{pod_dir}/spec.json")
+        if not (told := pipe.read()):
+            os._exit(1)  # the launcher died before it said what the pod needs; another one starts it
+    secrets, spec = json.loads(told), pod_files.read_json(f"{pod_dir}/spec.json")
     try:
         if not spec or spec.get("schema") != 1:
             raise ValueError(f"{pod_dir}/spec.json is not a pod of schema 1")
