@@ -56,7 +56,7 @@ def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoi
     spec["runPolicy"]["backoffLimit"] = 5
     del spec["tfReplicaSpecs"]["Evaluator"]
     at_work = train(documents, "mnist")
-    at_work.run.wait_for("step 60/", PATIENCE)
+    at_work.run.wait_for("chief-0  | step 60/", PATIENCE)  # only the chief's checkpoint counts
     first = at_work.uids()
     at_work.kill("worker-0")
     at_work.run.wait_for("chief-0  | resumed from step", PATIENCE)
@@ -78,12 +78,12 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
     Half of the steps: how well the example learns in all of them is measured without a cluster.
     """
     at_work = train(shortened("mnist", 300, checkpoint_every=50), "mnist")
-    at_work.run.wait_for("step 50/", PATIENCE)
+    at_work.run.wait_for("chief-0     | step 50/", PATIENCE)  # only the chief's checkpoint counts
     evaluator = at_work.uids()["evaluator-0"]
     at_work.kill("chief-0")
     at_work.run.wait_for("chief-0     | resumed from step", PATIENCE)
     assert at_work.uids()["evaluator-0"] == evaluator
-    at_work.run.wait_for("step 150/", PATIENCE)
+    at_work.run.wait_for("chief-0     | step 150/", PATIENCE)
     node = at_work.pod("worker-0")["spec"]["nodeName"]
     with_evaluator = at_work.pod("evaluator-0")["spec"]["nodeName"] == node  # it is in no gang: a restart of its own
     try:

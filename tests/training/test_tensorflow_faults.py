@@ -48,11 +48,11 @@ def test_a_killed_worker_and_a_killed_chief_restart_the_whole_gang(tool: Install
     well, the evaluator undisturbed."""
     home = tmp_path / "home"
     run = Running(tool, home, briefly("mnist", 100, tmp_path / "job"))
-    run.wait_for("step 20/", timeout=PATIENCE)
+    run.wait_for("chief-0     | step 20/", timeout=PATIENCE)  # only the chief's checkpoint counts
     evaluator = workload_pid(home, "mnist-evaluator-0")
     os.kill(workload_pid(home, "mnist-worker-0"), signal.SIGKILL)
     run.wait_for("chief-0     | resumed from step", timeout=PATIENCE)
-    run.wait_for("step 60/", timeout=PATIENCE)
+    run.wait_for("chief-0     | step 60/", timeout=PATIENCE)
     os.kill(workload_pid(home, "mnist-chief-0"), signal.SIGKILL)
     run.wait_for("chief-0     | resumed from step", timeout=PATIENCE, count=2)
     assert workload_pid(home, "mnist-evaluator-0") == evaluator
