@@ -16,7 +16,7 @@ from room import JOB_NAME, Room, room
 from tfjob.kube.cached import decode_job, job_of
 from tfjob.kube.errors import Conflict, NotFound
 from tfjob.kube.resources import PODS, TFJOBS
-from tfjob.plan.attempts import attempts_due
+from tfjob.plan.attempts import ATTEMPT, attempts_due
 from tfjob.plan.tasks import desired, members
 
 Object = dict[str, Any]
@@ -90,10 +90,17 @@ class Kubelet:
                 for task, pod in pods.items()
                 if task.startswith(kind) and pod["status"]["phase"] != "Succeeded"
             }
-            for task, pod in left.items():
-                self.place.ends(f"{name}-{task}", uid=pod["metadata"]["uid"])
+            if left and self._are_due(name, pods):
+                for task, pod in left.items():
+                    self.place.ends(f"{name}-{task}", uid=pod["metadata"]["uid"])
             if left:
                 return
+
+    def _are_due(self, name: str, pods: dict[str, Object]) -> bool:
+        """Whether all pods are of the attempt that their job is on: a chief that ends while a worker's pod is still the
+        old one ends the job without that worker."""
+        due = attempts_of(self.place, name)
+        return all(int(pod["metadata"]["annotations"][ATTEMPT]) == due[task] for task, pod in pods.items())
 
 
 @contextmanager
@@ -132,7 +139,12 @@ def end_due(fate: str) -> Object:
 
 def assert_every_pod_is_recorded(place: Room, history: PodHistory, name: str) -> None:
     """Each task of a job has had one pod for each attempt that its status counts: none is doubled, none forgotten."""
+    attempts = {task: list(range(1, due + 1)) for task, due in attempts_of(place, name).items()}
+    assert history.attempts(name) == attempts, name
+
+
+def attempts_of(place: Room, name: str) -> dict[str, int]:
+    """The attempt that each task of a job is on, as its status says."""
     found = job_of(decode_job(msgspec.json.encode(place.get(TFJOBS, name))))
     due = attempts_due(found, found.status)
-    attempts = {task.name: list(range(1, due(task) + 1)) for task in desired(found)}
-    assert history.attempts(name) == attempts, name
+    return {task.name: due(task) for task in desired(found)}
