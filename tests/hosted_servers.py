@@ -19,6 +19,7 @@ from typing import Any
 
 from devcluster.client import Client
 from devcluster.mounts import HostPython
+from running import wait_until
 from tfjob.api.script_job import SCRIPT_FOLDER
 from tfjob.operator import certificates
 
@@ -52,19 +53,29 @@ def changed_pods(client: Client, namespace: str, folder: Path, patch: Patch) -> 
     pem.write_bytes(certificate.key + certificate.certificate)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(patch))
+    asked = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(patch, asked))
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     name = f"hosted-servers-{namespace}"
     client.apply(_configuration(name, namespace, server.server_port, certificate.certificate))
     try:
+        wait_until(lambda: _is_asked(client, namespace, asked), 60, lambda: "the API server does not know the webhook")
         yield
     finally:
         client.kubectl("delete", "mutatingwebhookconfiguration", name)
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+def _is_asked(client: Client, namespace: str, asked: threading.Event) -> bool:
+    """Whether the webhook is asked about new pods by now; none is made for that."""
+    container = {"name": "none", "image": "none:1"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "none"}, "spec": {"containers": [container]}}
+    client.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=json.dumps(pod))
+    return asked.is_set()
 
 
 def _configuration(name: str, namespace: str, port: int, authority: bytes) -> Object:
@@ -88,9 +99,10 @@ def _configuration(name: str, namespace: str, port: int, authority: bytes) -> Ob
     }
 
 
-def _handler(patch: Patch) -> type[BaseHTTPRequestHandler]:
+def _handler(patch: Patch, asked: threading.Event) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            asked.set()
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             answer: Object = {"uid": review["request"]["uid"], "allowed": True}
             if changes := patch(review["request"]["object"]["spec"]):

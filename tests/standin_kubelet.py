@@ -50,6 +50,8 @@ class Kubelet:
         jobs: dict[str, dict[str, Object]] = {}
         for pod in self.place.objects(PODS):
             name = pod["metadata"]["labels"][JOB_NAME]
+            if name not in self.sizes:  # of somebody else, who used the namespace before
+                continue
             jobs.setdefault(name, {})[pod["metadata"]["name"].removeprefix(f"{name}-")] = pod
         for name, pods in jobs.items():
             # The operator may have been quicker.

@@ -24,7 +24,7 @@ from event_files import write_scalar
 from installed import Installed
 from running import Running, processes_of, wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 TAG = "epoch_loss"
 TRAINING = """
@@ -72,7 +72,7 @@ def manifest(folder: Path, *command: str) -> str:
 
 def url_of(running: Running) -> str:
     """Where a run or a command says that TensorBoard is."""
-    wait_until(lambda: any(map(URL.search, running.lines)), 60, lambda: "\n".join(running.lines))
+    wait_until(lambda: any(map(URL.search, running.lines)), 120, lambda: "\n".join(running.lines))
     return next(found[0] for line in running.lines if (found := URL.search(line)))
 
 
@@ -96,11 +96,11 @@ def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_after
     url = url_of(run)
     assert any("(no event files yet in" in line for line in run.lines), run.lines
     begin.touch()
-    run.wait_for("trained")
+    run.wait_for("trained", 150)
     until_scalar(browser, url, TAG)
     stop.touch()
     assert run.finish() == 0
-    wait_until(lambda: not processes_of(home), 10, lambda: "TensorBoard outlives the run")
+    wait_until(lambda: not processes_of(home), 60, lambda: "TensorBoard outlives the run")
 
     viewer = Running(tool, home, "board", "--port", "0", command="tensorboard")
     until_scalar(browser, url_of(viewer), TAG)
@@ -117,7 +117,7 @@ def test_it_is_started_again_if_it_ends_and_ends_with_the_run_even_if_that_is_ki
     url_of(run)
     (server,) = (pid for pid in processes_of(home) if b"tensorboard.main" in Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(server, signal.SIGKILL)
-    run.wait_for("TensorBoard at http://", count=2)
+    run.wait_for("TensorBoard at http://", 120, count=2)
     os.kill(run.process.pid, signal.SIGKILL)
     run.finish()
     wait_until(lambda: not processes_of(home), 30, lambda: f"left behind: {processes_of(home)}")
@@ -174,7 +174,7 @@ def test_one_that_cannot_start_is_tried_again_in_peace_and_does_not_keep_its_job
     (folder / "tensorboard.log").mkdir()  # where its output should go
     assert tool.tfjob(home, "resume", "stuck").returncode == 0
     log = folder / "controller.log"
-    wait_until(lambda: "TensorBoard cannot be started" in log.read_text(), 30, log.read_text)
+    wait_until(lambda: "TensorBoard cannot be started" in log.read_text(), 90, log.read_text)
     assert tool.tfjob(home, "delete", "stuck", "--yes").returncode == 0
     assert tool.tfjob(home, "status", "stuck").returncode == 3
 

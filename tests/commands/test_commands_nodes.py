@@ -118,7 +118,7 @@ def test_an_attached_run_shows_the_lines_of_all_replicas_and_ends_with_the_job(o
 def test_a_restart_is_told_and_both_attempts_are_kept_when_the_pods_and_the_job_are_gone(
     on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str
 ) -> None:
-    limited = yaml.safe_load(manifest("again", "ExitCode", worker="echo attempt; exit 137"))
+    limited = yaml.safe_load(manifest("again", "ExitCode", worker="echo attempt; sleep 2; exit 137"))
     limited["spec"]["runPolicy"] = {"backoffLimit": 1}
     shown = on_nodes("run", "-", stdin=yaml.safe_dump(limited), code=1)
     assert shown.count("worker-0 | attempt") == 2
@@ -218,9 +218,10 @@ def test_a_shell_in_a_replica_has_a_terminal_of_our_size(on_nodes: CommandLine, 
     import struct
     import termios
 
+    resized = "until [ \"$(stty size)\" = '33 77' ]; do sleep 0.1; done; stty size; exit 5"
     pid, terminal = pty.fork()
     if pid == 0:
-        words = ["exec", ticking, "worker-0", "--", "sh", "-c", "sleep 1; stty size; exit 5"]
+        words = ["exec", ticking, "worker-0", "--", "sh", "-c", resized]
         os.execvpe(on_nodes.tool.command[0], [*on_nodes.tool.command, *words], on_nodes.environment())
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
     screen = b""

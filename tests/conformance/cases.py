@@ -302,7 +302,7 @@ CASES = [
             tfjob(
                 "pause",
                 {
-                    "Chief": remembering("first", "/shared/paused", "sleep", "300", "say", "back"),
+                    "Chief": remembering("say", "here", "first", "/shared/paused", "sleep", "300", "say", "back"),
                     "Worker": replica("sleep", "300"),
                 },
             )

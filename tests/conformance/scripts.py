@@ -12,6 +12,7 @@ def suspend_and_resume(job: LiveJob) -> None:
     """All replicas end, and run again when the job is resumed."""
     job("wait", "--for", "running")
     job.until(ready="2/2")
+    wait_until(lambda: "here" in job.lines("chief-0"), PATIENCE)
     job("suspend")
     job("wait", "--for", "suspended")
     found = job.status()

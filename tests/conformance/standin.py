@@ -142,14 +142,17 @@ def meet(host: str, port: int, name: tuple[str, str]) -> socket.socket:
 
 
 def follow(connections: list[socket.socket]) -> None:
+    """Ends when a peer is gone, and as late as a collective notices it: the peer's own end is known by then."""
     import select
 
     while True:
         for connection in select.select(connections, [], [], 1.0)[0]:
             try:
-                if connection.recv(256) == b"":
-                    sys.exit("a peer is gone: Connection reset by peer")
+                gone = connection.recv(256) == b""
             except OSError:
+                gone = True
+            if gone:
+                time.sleep(1.5)
                 sys.exit("a peer is gone: Connection reset by peer")
 
 

@@ -49,9 +49,9 @@ LATEST_KILL = 2.5
 PATIENCE = 60.0
 """A supervisor looks for its tool every 2 s, gives a grace of 1 s and an init 2 s more; one that was just begun has its
 own start before that, and all of it may have to wait for a busy machine."""
-LOST_LINES = 50
+LOST_LINES = 100
 """Of one replica, when its supervisor is killed: one or two as a rule; lines come every 2 ms, and a busy machine may
-keep a supervisor from what is in its pipe for a tenth of a second."""
+keep a supervisor from what is in its pipe for tenths of a second."""
 LONGEST_WAIT = 0.6
 """Seconds for which a part is let alone once it is there: about as long as a replica runs."""
 

@@ -71,7 +71,7 @@ def test_a_follower_sees_every_line_once_while_logs_rotate(tool: Installed, tmp_
     assert followed.returncode == 0
     numbers = [int(line.split()[1]) for line in followed.stdout.splitlines()]
     assert numbers == list(range(20000))
-    wait_until(lambda: tool.tfjob(home, "wait", "chatty", "--timeout", "10").returncode == 0, 20)
+    wait_until(lambda: tool.tfjob(home, "wait", "chatty", "--timeout", "10").returncode == 0, 60)
     files = list(home.glob("runs/default/chatty.1/pods/*/logs/tensorflow/0/log*"))
     assert len(files) > 3, "the logs must have rotated for this to prove anything"
 

@@ -79,7 +79,7 @@ def test_a_disk_that_fills_up_at_the_start_is_named_and_the_tool_can_be_stopped(
     run.process.send_signal(signal.SIGINT)
     assert run.finish() == 130, run.lines
     assert sum("full; trying again" in line for line in run.lines) == 1
-    wait_until(lambda: processes_of(disk / "home") == [], 15)
+    wait_until(lambda: processes_of(disk / "home") == [], 60)
 
 
 @pytest.mark.root

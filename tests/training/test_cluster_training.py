@@ -56,7 +56,7 @@ def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoi
     spec["runPolicy"]["backoffLimit"] = 5
     del spec["tfReplicaSpecs"]["Evaluator"]
     at_work = train(documents, "mnist")
-    at_work.run.wait_for("chief-0  | step 60/", PATIENCE)  # only the chief's checkpoint counts
+    at_work.run.wait_for("chief-0  | step 20/", PATIENCE)  # only the chief's checkpoint counts
     first = at_work.uids()
     at_work.kill("worker-0")
     at_work.run.wait_for("chief-0  | resumed from step", PATIENCE)
@@ -83,7 +83,7 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
     at_work.kill("chief-0")
     at_work.run.wait_for("chief-0     | resumed from step", PATIENCE)
     assert at_work.uids()["evaluator-0"] == evaluator
-    at_work.run.wait_for("chief-0     | step 150/", PATIENCE)
+    at_work.run.wait_for("chief-0     | step 100/", PATIENCE)
     node = at_work.pod("worker-0")["spec"]["nodeName"]
     with_evaluator = at_work.pod("evaluator-0")["spec"]["nodeName"] == node  # it is in no gang: a restart of its own
     try:
@@ -96,7 +96,8 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
     assert accuracy(at_work.run.lines) >= 0.9
     assert list(at_work.output.glob("output/model/1/saved_model.pb"))
     status = at_work.status()
-    assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 2 + with_evaluator, 1)
+    assert (status["state"], status["retries"]) == ("Succeeded", 1)
+    assert 2 <= status["restarts"] <= 2 + with_evaluator  # both losses of a drain may be seen at once
 
 
 @pytest.mark.faults
@@ -115,6 +116,7 @@ def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
     undisturbed = {task for task in first if first[task] == second[task]}
     assert undisturbed == {"worker-0", "worker-1", "evaluator-0"}, "\n".join(at_work.run.lines)
     at_work.kill("worker-1")
+    team.until_status("mnist-ps", lambda status: "worker-1" in status.get("taskRestarts", {}), PATIENCE)
     node_cluster.kubectl("delete", "pod", "mnist-ps-evaluator-0", "-n", team.namespace, "--wait=false")
     assert at_work.run.finish(PATIENCE) == 0
     assert accuracy(at_work.run.lines) >= 0.95

@@ -75,7 +75,11 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
         "LANG": "C.UTF-8",
         "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
     }
-    with fork_servers_ended(home), tmux(environ, project, 100, 30) as terminal:
+    with (
+        fork_servers_ended(home),
+        tmux(environ, project, 100, 30) as terminal,
+        tmux(environ, project, 100, 30) as other,
+    ):
         with step("init"):
             terminal.type("tfjob init")
             terminal.wait_for("wrote tfjob.yaml and train.py")
@@ -88,10 +92,12 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             (_, first), *_, (saved, third) = losses(terminal)
             assert third < first
         with step("kill -9 of a worker, to the step that both resume from"):
-            with tmux(environ, project, 100, 30) as other:
-                row = re.search(r"^ +worker-1 +Running +1 +- +(\d+) ", other.answer("tfjob status multi-worker"), re.M)
-                assert row
-                other.answer(f"kill -9 {row[1]}")
+            # One line, since the training has only seconds left.
+            killed = other.answer(
+                "tfjob status multi-worker | tee shown | awk '/ worker-1 / { print $5 }' | xargs kill -9"
+            )
+            row = re.search(r"^ +worker-1 +Running +1 +- +(\d+) ", (project / "shown").read_text(), re.M)
+            assert row, killed
             terminal.wait_for(r"restarting because worker-1 was killed by SIGKILL", 60)
             resumed = terminal.wait_for(r"worker-0 +\| resumed from step (\d+)", 120)
             assert int(resumed[1]) >= saved

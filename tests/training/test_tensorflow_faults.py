@@ -67,7 +67,7 @@ def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, tm
     too and resumes. The evaluator is not in the chief's cluster, so nothing hangs. All of them were forked: what
     the strategy sets in the environment is no reason to start the chief over."""
     home = tmp_path / "home"
-    run = Running(tool, home, briefly("mnist-ps", 120, tmp_path / "job"))
+    run = Running(tool, home, briefly("mnist-ps", 400, tmp_path / "job"))
     run.wait_for("step 20/", timeout=PATIENCE)
     replicas: list[dict[str, Any]] = status(tool, home, "mnist-ps")["replicas"]  # type: ignore[assignment]
     assert {replica["start"] for replica in replicas} == {"warm"}, replicas

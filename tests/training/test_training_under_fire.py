@@ -78,7 +78,7 @@ def start(tool: Installed, tmp_path: Path, seed: int, request: pytest.FixtureReq
             return Fire(here, folder, chance)
 
         yield begin
-    wait_until(lambda: processes_of(home) == [], 10, lambda: f"{processes_of(home)} still run")
+    wait_until(lambda: processes_of(home) == [], 60, lambda: f"{processes_of(home)} still run")
 
 
 def end(run: Running) -> None:
