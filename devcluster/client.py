@@ -59,6 +59,9 @@ class Client:
         """A new namespace with a name of its own."""
         name = f"{prefix}-{secrets.token_hex(4)}"
         self.kubectl("create", "namespace", name)
+        # Without it no pod is admitted.
+        account = ("--for=create", "serviceaccount/default", "-n", name)
+        self.kubectl("wait", *account, "--timeout=60s", timeout=70)
         return name
 
     def delete_namespace(self, name: str, *, wait: bool = False) -> None:

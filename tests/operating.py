@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from running import wait_until
 
 READY = "workers started"
 TOOL = ("-m", "tfjob")
+_ports = itertools.count()
 
 
 class OperatorProcess:
@@ -148,10 +150,18 @@ def with_token(token: str, kubeconfig: Path, folder: Path, namespace: str = "") 
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port that nobody listens at, and that nobody is given before it is used.
+
+    It is of this process of the tests alone, and outside of the range from which the kernel gives ports.
+    """
+    first = 11000 + 1000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    while True:
+        port = first + next(_ports) % 1000
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
         return port
 
 

@@ -41,7 +41,7 @@ def running(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """The job sleeper, which runs in the background, to look at."""
     line = CommandLine(tool, tmp_path_factory.mktemp("running") / "home")
     line.outputs["submit"] = line("submit", "sleeper.yaml", "--no-limits")
-    line("wait", "sleeper", "--for", "running", "--timeout", "30s")
+    line("wait", "sleeper", "--for", "running", "--timeout", "90s")
     yield line
     line("delete", "sleeper")
     line.end()

@@ -43,7 +43,7 @@ def test_an_interrupted_run_says_what_became_of_the_job(
                 return await reply(NONE, 404)(request)
             if ("dryRun" in request.query) == dry_run:
                 reached.set()
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(3)
             made = await request.json()
             return web.json_response({**made, "metadata": {**made["metadata"], "uid": "1", "resourceVersion": "1"}})
 

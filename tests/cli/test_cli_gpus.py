@@ -34,9 +34,9 @@ def test_each_replica_sees_its_share_of_the_gpus_and_a_parameter_server_none(
     cli("submit", "gpus.yaml", "--no-limits", "--name", "first", "-p", "seconds=60", env=two_gpus)
     cli("wait", "first", "--for", "running")
     cli("submit", "gpus.yaml", "--no-limits", "-p", "seconds=60", env=two_gpus)
-    wait_until(lambda: "it and 1 more of its job need 2 of this machine's 2 GPUs" in cli("status", "gpus"), 30)
+    wait_until(lambda: "it and 1 more of its job need 2 of this machine's 2 GPUs" in cli("status", "gpus"), 60)
     cli("delete", "--yes", "first")
-    wait_until(lambda: len(seen(cli("logs", "gpus"))) == 3, 30)
+    wait_until(lambda: len(seen(cli("logs", "gpus"))) == 3, 60)
     found = seen(cli("logs", "gpus"))
     cli("delete", "--yes", "gpus")
     assert found.pop("ps-0") == "-1"

@@ -21,7 +21,7 @@ spec:
       template: {spec: {containers: [{name: tensorflow, image: "python:3.11", command: [sleep, "600"]}]}}
     Worker:
       replicas: 1
-      template: {spec: {containers: [{name: tensorflow, image: "python:3.11", command: [sleep, "1"]}]}}
+      template: {spec: {containers: [{name: tensorflow, image: "python:3.11", command: [sleep, "5"]}]}}
 """
 LEFT = "2 replicas still run (cleanPodPolicy: None); to end them: tfjob delete served"
 

@@ -13,17 +13,17 @@ from running import wait_until
 
 def test_a_job_is_stopped_resumed_scaled_and_deleted(cli: CommandLine) -> None:
     cli("submit", "sleeper.yaml", "--no-limits")
-    assert cli("wait", "sleeper", "--for", "running", "--timeout", "30s") == "sleeper is Running\n"
+    assert cli("wait", "sleeper", "--for", "running", "--timeout", "90s") == "sleeper is Running\n"
     wait_until(lambda: "up" in cli("logs", "sleeper"), 60)
     cli.golden("stop", cli("stop", "sleeper"), exact=True)
     assert cli("logs", "sleeper") == "worker-0 | up\nworker-0 | stopped\n"
     assert "Suspended" in cli("ps")
     cli.golden("wait-suspended", cli("wait", "sleeper", code=1), exact=True)
     cli.golden("resume", cli("resume", "sleeper"), exact=True)
-    cli("wait", "sleeper", "--for", "running", "--timeout", "30s")
+    cli("wait", "sleeper", "--for", "running", "--timeout", "90s")
     assert "is not suspended: it is Running" in cli("resume", "sleeper", code=2)
     cli.golden("scale", cli("scale", "sleeper", "worker=2"), exact=True)
-    wait_until(lambda: '"ready": "2/2"' in cli("ps", "-o", "json"), 30)
+    wait_until(lambda: '"ready": "2/2"' in cli("ps", "-o", "json"), 60)
     cli.golden("suspend", cli("suspend", "sleeper"), exact=True)
     shape = json.loads(cli("status", "sleeper", "-o", "json"))
     assert (shape["kind"], shape["state"], shape["reason"]) == ("JobStatus", "Suspended", "Suspended")

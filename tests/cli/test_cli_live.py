@@ -115,6 +115,7 @@ def shown(text: str) -> str:
     return by_replica(text)
 
 
+@pytest.mark.timeout(300)
 def test_of_50_replicas_those_that_do_not_fit_are_counted_and_ctrl_c_gives_the_terminal_back(
     cli: CommandLine, tmp_path: Path, window: Tmux
 ) -> None:
@@ -122,9 +123,9 @@ def test_of_50_replicas_those_that_do_not_fit_are_counted_and_ctrl_c_gives_the_t
     window.wait_for(r"… 4\d more: \d+ \w+")
     window.wait_for(r"worker-\d+ +\| here")
     # A look may fall between two parts of one painting.
-    wait_until(lambda: is_whole(window.screen()), 10, window.screen)
+    wait_until(lambda: is_whole(window.screen()), 60, window.screen)
     window.press("C-c")
-    window.wait_for("code 130$")
+    window.wait_for("code 130$", 120)
     assert "stopping; press Ctrl-C again to kill" in window.everything()
     assert "tfjob resume many" in window.everything()
     assert "── many" not in window.everything()

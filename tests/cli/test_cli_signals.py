@@ -87,7 +87,7 @@ def test_ctrl_c_stops_in_order_and_the_job_can_be_resumed(cli: CommandLine) -> N
     (job,) = json.loads(cli("ps", "-o", "json"))["items"]
     assert (job["state"], job["reason"]) == ("Suspended", "Stopped")
     cli("resume", "sleeper")
-    cli("wait", "sleeper", "--for", "running", "--timeout", "30s")
+    cli("wait", "sleeper", "--for", "running", "--timeout", "90s")
     cli("delete", "sleeper")
 
 
@@ -121,18 +121,18 @@ def test_kill_9_of_an_attached_run_leaves_no_process_and_a_suspended_job(cli: Co
     assert terminal.end() == -signal.SIGKILL
     (job,) = json.loads(cli("ps", "-o", "json"))["items"]
     assert (job["state"], job["reason"], job["ready"]) == ("Suspended", "Interrupted", "0/1")
-    wait_until(lambda: not processes_of(cli.home), 20)
+    wait_until(lambda: not processes_of(cli.home), 60)
     assert "exited" not in cli("status", "sleeper")
     cli("run", "fails.yaml", "--name", "sleeper", "--no-limits", code=1)
 
 
 def test_kill_9_of_the_background_driver_is_healed_by_the_next_command(sleeper: CommandLine) -> None:
-    sleeper("wait", "sleeper", "--for", "running", "--timeout", "30s")
+    sleeper("wait", "sleeper", "--for", "running", "--timeout", "90s")
     (before,) = drivers(sleeper)
     os.kill(before, signal.SIGKILL)
-    wait_until(lambda: before not in drivers(sleeper), 10)
+    wait_until(lambda: before not in drivers(sleeper), 60)
     assert "Running" in sleeper("ps")
-    wait_until(lambda: len(drivers(sleeper)) == 1, 10)
+    wait_until(lambda: len(drivers(sleeper)) == 1, 60)
     assert json.loads(sleeper("status", "sleeper", "-o", "json"))["restarts"] == 0
 
 

@@ -18,7 +18,7 @@ from aiohttp import web
 from command_line import MANIFESTS, CommandLine
 from installed import Installed
 from kube.api_server import Answer, ApiServer, reply
-from running import Running, processes_of
+from running import Running, processes_of, wait_until
 from tfjob.cli.terminal import Size
 from tfjob.cli.watching import listed
 from tmux import Tmux, tmux
@@ -82,7 +82,7 @@ def test_a_watch_in_a_terminal_keeps_one_list_and_leaves_the_terminal_as_it_was(
     window.wait_for("^default +fails .*…$")
     window.resize(80, 24)
     window.wait_for("^default +fails +Failed .{40}")
-    assert window.everything().count("NAMESPACE") == 1, window.everything()
+    wait_until(lambda: window.everything().count("NAMESPACE") == 1, 30, window.everything)
     window.press("C-c")
     window.wait_for("code 130$")
     assert re.search(r"NAMESPACE .*\ndefault +hello .*\ndefault +fails .*\n+code 130", window.everything())

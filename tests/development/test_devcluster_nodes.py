@@ -246,7 +246,7 @@ def others_have_nodes(ours: network.Network) -> bool:
 
 def settled(before: dict[str, set[str]], ours: network.Network) -> list[str]:
     """What is new, after a moment in which the kernel may still be at it."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while (left := new(before, ours)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return left

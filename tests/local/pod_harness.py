@@ -74,7 +74,7 @@ class PodRun:
 
     def kill(self) -> None:
         """As the pod's own user."""
-        self._pods.as_user(lambda: supervisor.kill(self.folder))
+        self._pods.as_user(lambda: supervisor.kill(self.folder, PATIENCE))
 
     def status(self) -> dict[str, Any]:
         try:

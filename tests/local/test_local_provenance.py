@@ -17,7 +17,7 @@ def test_the_packages_of_the_interpreter_are_listed_by_their_normal_names(tmp_pa
     (tmp_path / PROVENANCE_FILE).write_bytes(msgspec.json.encode(provenance(tmp_path, Path(sys.executable))))
     listing = list_packages(tmp_path)
     assert listing is not None
-    assert listing.wait(20) == 0
+    assert listing.wait(90) == 0
     installed = importlib.metadata.distributions(path=[path for path in sys.path if "site-packages" in path])
     assert json.loads((tmp_path / PACKAGES_FILE).read_text()) == {
         re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower(): one.version for one in installed

@@ -96,7 +96,7 @@ def test_a_failed_init_container_is_tried_again_while_the_pod_is_pending(pods: P
         init=[pods.container("sh", "-c", FAIL_TWICE, name="setup")],
         env={"FILE": str(counter)},
         restartPolicy="OnFailure",
-        backoff={"initial": 1, "max": 1, "reset": 600},
+        backoff={"initial": 8, "max": 8, "reset": 600},
     )
     pod.until(lambda: restarts(pod, "setup") == 1)
     assert pod.status()["phase"] == "Pending"

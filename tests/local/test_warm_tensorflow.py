@@ -13,7 +13,7 @@ import pytest
 from local.pod_harness import Place, PodRun, Pods, at
 from local.warm_pods import WarmPods, warm_pods
 
-pytestmark = [pytest.mark.tensorflow]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
 STARTS = int(os.environ.get("TFJOB_TEST_WARM_STARTS") or 1000)
 AT_ONCE = 3

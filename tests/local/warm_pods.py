@@ -99,7 +99,7 @@ def standin_python(venv: Path) -> Path:
     return venv / "bin" / "python"
 
 
-def until_ready(server: ForkServer, seconds: float = 20.0) -> None:
+def until_ready(server: ForkServer, seconds: float = 90.0) -> None:
     deadline = time.monotonic() + seconds
     while not server.ready():
         assert time.monotonic() < deadline, "no fork server"
@@ -127,7 +127,7 @@ def warm_pods(pods: Pods) -> Iterator[WarmPods]:
         shutil.rmtree(folder)
 
 
-def gone(pid: int, seconds: float = 5.0) -> bool:
+def gone(pid: int, seconds: float = 60.0) -> bool:
     """Whether a process ends in time."""
     deadline = time.monotonic() + seconds
     while os.path.exists(f"/proc/{pid}") and not processes.is_zombie(pid):

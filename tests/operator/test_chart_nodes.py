@@ -68,7 +68,7 @@ def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_t
     """
     here = dataclasses.replace(helm, client=cluster)
     here.run("install", RELEASE, str(released / f"tf-job-operator-chart-{__version__}.tgz"), "--wait")
-    assert versions(cluster) == {__version__}
+    wait_until(lambda: versions(cluster) == {__version__}, 90, lambda: str(versions(cluster)))
 
     release_with_operator(released, next_version(tmp_path / "next"))
     cluster.load_image(released / f"tf-job-operator-image-{NEXT}.tar")
@@ -76,7 +76,7 @@ def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_t
     chosen = [f"--set={name}={value}" for name, value in values.items()]
     with served_at(released) as address:
         here.run("upgrade", RELEASE, "tf-job-operator", f"--repo={address}", "--wait", *chosen)
-    wait_until(lambda: versions(cluster) == {NEXT}, 30, lambda: str(versions(cluster)))
+    wait_until(lambda: versions(cluster) == {NEXT}, 90, lambda: str(versions(cluster)))
     assert "PASSED" in here.run("test", RELEASE, "--logs").splitlines()
 
 

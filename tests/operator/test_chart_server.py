@@ -71,14 +71,14 @@ class Cluster:
         return True
 
     def submit(self) -> None:
-        wait_until(lambda: served(self.client), 30)
+        wait_until(lambda: served(self.client), 90)
         self.client.apply(JOB)
 
     def clear(self) -> None:
         for release in json.loads(self.helm.run("list", "-o", "json")):
             self.helm.run("uninstall", release["name"], "--wait")
         self.client.kubectl("delete", "--ignore-not-found", "crd", CRD_NAME, TF_JOB_CRD_NAME)
-        wait_until(lambda: not served(self.client), 30)
+        wait_until(lambda: not served(self.client), 90)
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from installed import Installed
 from operating import operating
 from room import JOB_NAME, Room, room
 from running import wait_until
-from served import serve_tfjobs
-from tfjob.api.tf_job_crd import tf_job_crd
+from served import serve_tf_jobs, serve_tfjobs
 from tfjob.kube.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
 
 Object = dict[str, Any]
@@ -31,7 +30,7 @@ OTHERS = sorted(TEXTS.keys() - set(OF_TENSORFLOW))
 def submitted(own_cluster: Client, tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     """A cluster with both groups and an operator, and all blocks sent to it at once."""
     serve_tfjobs(own_cluster)
-    own_cluster.apply(tf_job_crd())
+    serve_tf_jobs(own_cluster)
     namespace, folder, config = own_cluster.namespace(), tmp_path_factory.mktemp("blocks"), own_cluster.kubeconfig
     with room(config, namespace) as found, operating(config, f"--namespace={namespace}"):
         manifest = folder / "blocks.yaml"
@@ -71,7 +70,7 @@ def test_another_block_is_a_job_of_today_with_pods_of_its_name(submitted: Room, 
     team, name = submitted, NAMES[block]
     pods = until_pods(team, f"{JOB_NAME}={name}", block)
     assert {pod["metadata"]["name"] for pod in pods.values()} == {f"{name}-{task}" for task in TASKS[block]}
-    assert sorted(team.services(name)) == TASKS[block]
+    wait_until(lambda: sorted(team.services(name)) == TASKS[block], 60)
     leader = TASKS[block][0]
     team.runs(*(pod["metadata"]["name"] for pod in pods.values()))
     team.ends(f"{name}-{leader}")

@@ -12,7 +12,7 @@ from devcluster.client import Client
 from operating import operating
 from room import Room, job, room, template
 from running import wait_until
-from served import serve_tfjobs
+from served import serve_tfjobs, served
 from tfjob.kube.resources import PODGROUPS, TFJOBS, VOLCANO_PODGROUPS, Resource
 
 Object = dict[str, Any]
@@ -51,7 +51,7 @@ def gangs(cluster: Client, crd: Object, scheduler: str) -> Iterator[Room]:
     """A namespace whose operator makes groups for a scheduler."""
     serve_tfjobs(cluster)
     cluster.apply(crd)
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}", "--timeout=60s")
+    wait_until(lambda: served(cluster, crd["metadata"]["name"]), 60)
     namespace = cluster.namespace()
     words = (f"--namespace={namespace}", f"--gang-scheduler-name={scheduler}")
     with operating(cluster.kubeconfig, *words), room(cluster.kubeconfig, namespace) as found:

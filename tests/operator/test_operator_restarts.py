@@ -79,7 +79,7 @@ def test_a_gang_restarts_as_a_whole_when_no_pod_of_the_old_attempt_is_left(team:
     before = team.uids("gang")
     team.ends("gang-chief-0", 143)
     team.until_pods("gang", "worker-0", "worker-1")
-    assert all("deletionTimestamp" in pod["metadata"] for pod in team.pods("gang").values())
+    wait_until(lambda: all("deletionTimestamp" in pod["metadata"] for pod in team.pods("gang").values()), 60)
     team.release("gang-worker-0")
     team.until_pods("gang", "worker-1")
     team.release("gang-worker-1")

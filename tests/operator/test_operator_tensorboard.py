@@ -17,7 +17,7 @@ def board(team: Room, name: str) -> tuple[Object | None, Object | None]:
 
 
 def until_board(team: Room, name: str) -> tuple[Object, Object]:
-    wait_until(lambda: all(board(team, name)), 30, lambda: f"{name}: {board(team, name)}")
+    wait_until(lambda: all(board(team, name)), 90, lambda: f"{name}: {board(team, name)}")
     server, address = board(team, name)
     assert server is not None
     assert address is not None
@@ -44,7 +44,7 @@ def test_it_comes_with_the_job_follows_edits_and_stays_when_the_job_ends(team: R
 
     team.all_run("curves", "worker-0")
     team.patch(TFJOBS, "curves", {"spec": {"tensorBoard": {"logDir": "s3://bucket/b"}}})
-    wait_until(lambda: log_dir(board(team, name)[0] or server) == "s3://bucket/b", 30)
+    wait_until(lambda: log_dir(board(team, name)[0] or server) == "s3://bucket/b", 90)
     assert until_board(team, name)[1]["metadata"]["uid"] == address["metadata"]["uid"], "its address stays"
 
     replaced = until_board(team, name)

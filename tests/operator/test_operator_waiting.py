@@ -17,7 +17,7 @@ from tfjob.kube.resources import PODS, RESOURCE_QUOTAS
 Object = dict[str, Any]
 GPU = "example.com/gpu"
 PRIVILEGED = template(container={"securityContext": {"privileged": True}})
-GRACE = 6
+GRACE = 20
 
 
 @pytest.fixture(scope="module")

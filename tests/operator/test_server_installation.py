@@ -17,7 +17,7 @@ import pytest
 from devcluster.client import Client, KubectlFailed
 from installed import Installed
 from running import wait_until
-from served import serve_tfjobs
+from served import serve_tfjobs, served
 from tfjob.api.crd import NAME as CRD_NAME
 from tfjob.operator.certificates import make
 from tfjob.operator.handover import WEBHOOK_ENTRY
@@ -61,6 +61,11 @@ class Cluster:
     def install(self, *words: str, code: int = 0) -> str:
         return self.operator("install", "--image", IMAGE, "--no-wait", *words, code=code)
 
+    def submit(self, job: Object) -> None:
+        """Makes a job, as soon as the API server knows what that is."""
+        wait_until(lambda: served(self.client), 60)
+        self.client.apply(job)
+
     def there(self, *words: str) -> bool:
         try:
             self.client.kubectl("get", *words)
@@ -75,7 +80,7 @@ def cluster(own_cluster: Client, tool: Installed, tmp_path: Path) -> Iterator[Cl
     found = Cluster(own_cluster, tool, tmp_path)
     yield found
     found.operator("uninstall", "--purge", "--yes")
-    wait_until(lambda: not found.there("crd", CRD_NAME) and not found.there("namespace", NAMESPACE), 60)
+    wait_until(lambda: not found.there("crd", CRD_NAME) and not found.there("namespace", NAMESPACE), 180)
 
 
 def test_an_installation_is_complete_and_its_pod_is_admitted_under_the_restricted_standard(cluster: Cluster) -> None:
@@ -87,7 +92,7 @@ def test_an_installation_is_complete_and_its_pod_is_admitted_under_the_restricte
     assert cluster.there("service", NAME, *place)
     assert cluster.there("clusterrole", f"{NAME}-edit")
     assert cluster.client.get("validatingwebhookconfiguration", NAME)["webhooks"][0]["failurePolicy"] == "Ignore"
-    cluster.client.apply(JOB)
+    cluster.submit(JOB)
     assert "mnist" in cluster.client.kubectl("get", "tfj", "-n", "default")
 
 
@@ -116,7 +121,7 @@ def test_an_operator_that_does_not_come_up_says_why(cluster: Cluster) -> None:
 
 def test_uninstall_keeps_the_jobs_and_purge_names_them_first(cluster: Cluster) -> None:
     cluster.install()
-    cluster.client.apply(JOB)
+    cluster.submit(JOB)
     cluster.operator("uninstall")
     assert not cluster.there("deployment", NAME, "-n", NAMESPACE)
     assert not cluster.there("validatingwebhookconfiguration", NAME)
@@ -291,7 +296,7 @@ def test_older_versions_come_and_go_with_a_setting_and_keep_the_certificate(clus
     assert conversion["webhook"]["clientConfig"]["service"]["namespace"] == NAMESPACE
     assert "left CustomResourceDefinition tfjobs.kubeflow.org with v1 alone" in cluster.install("--api-versions", "v1")
     assert found() == (["v1"], {"strategy": "None"})
-    cluster.client.apply(JOB)
+    cluster.submit(JOB)
     cluster.install("--api-versions", "v1,v1beta1")
     cluster.client.kubectl(*words)
     cluster.operator("uninstall")

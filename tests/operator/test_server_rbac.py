@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from devcluster.client import Client
+from running import wait_until
 from tfjob.kube import client as kube
 from tfjob.kube import config
 from tfjob.operator import rbac
@@ -163,4 +164,4 @@ def test_those_who_may_edit_or_view_a_namespace_may_do_so_with_jobs(
 ) -> None:
     server.kubectl("create", "rolebinding", role, "-n", "team", f"--clusterrole={role}", f"--user=may-{role}")
     asked = [(verb, "kubeflow.org/tfjobs") for verb in ("create", "delete", "list")]
-    assert [verb for verb, _ in allowed(server, f"may-{role}", "team", asked)] == verbs
+    wait_until(lambda: [verb for verb, _ in allowed(server, f"may-{role}", "team", asked)] == verbs, 60)

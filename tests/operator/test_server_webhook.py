@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ import pytest
 
 from devcluster.client import Client as Kubernetes
 from last_callers import forget_last_callers
+from operating import free_port
 from served import serve_tfjobs
 from tfjob.kube import config
 from tfjob.kube.client import Client
@@ -66,13 +66,6 @@ def configured(server: Kubernetes, port: int, *, required: bool = True) -> None:
         configuration["webhooks"][0]["failurePolicy"] = "Fail"
     server.kubectl("delete", "validatingwebhookconfiguration", NAME, "--ignore-not-found")
     server.apply(configuration)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @asynccontextmanager

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from running import wait_until
+
 TOOL = Path(__file__).parents[2] / "tools" / "leftovers.py"
 QUICK = f"import sys; sys.path.insert(0, {str(TOOL.parent)!r}); import leftovers; leftovers.GRACE = 0.5"
 
@@ -49,6 +51,7 @@ def test_a_killed_run_is_found_by_where_its_processes_stand_and_by_the_mark_of_i
         "(cd / && env -i TFJOB_POD=pod-11 setsid sleep 76.943 &); echo begun; sleep 60"
     )
     running = start_guard(tmp_path, orphans)
+    wait_until(lambda: all(b"sleep\x0076." + number in every_command_line() for number in (b"541", b"542", b"943")), 30)
     running.send_signal(signal.SIGKILL)
     running.wait()
     sweep(tmp_path)
