@@ -109,3 +109,14 @@ def test_what_was_applied_again_in_the_users_spelling_is_what_is_written() -> No
         "terminationPolicy": {"chief": {"replicaName": "WORKER"}},
         "tensorboard": {"logDir": "/new"},
     }
+
+
+@pytest.mark.parametrize("levels", [10, 400, 5000])
+def test_a_template_with_something_nested_deeply_is_not_the_default_server(levels: int) -> None:
+    """However deep: an API server stores ten thousand levels where a schema lets unknown fields be."""
+    (server,) = filled({"tfReplicaType": "PS"})["replicaSpecs"]
+    nested: Any = "end"
+    for _ in range(levels):
+        nested = [nested]
+    assert is_default_server(server["template"], "example.com/tf:2")
+    assert not is_default_server({**server["template"], "unknown": nested}, "example.com/tf:2")

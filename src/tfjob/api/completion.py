@@ -9,6 +9,8 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.parameter_server import PS_FOLDER, PS_VOLUME, brings_server
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, MASTER, PS
 
+LEVELS = 20
+"""A template that stands for the default server has fewer, also if fields that are empty were written."""
 
 def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[str, Any]:
     """The spec with its random id and every default, in the spelling of the documents.
@@ -40,12 +42,15 @@ def is_default_server(template: Any, tf_image: Any) -> bool:
     return bool(_said(template) == default_server(tf_image))
 
 
-def _said(value: Any) -> Any:
-    """A value without what is null or empty in it: the first operator wrote such fields too."""
-    if isinstance(value, dict):
-        said = {key: _said(item) for key, item in value.items()}
+def _said(value: Any, levels: int = LEVELS) -> Any:
+    """A value without what is null or empty in it: the first operator wrote such fields too.
+
+    What lies deeper than any field of a pod is something else in any case, and a stack might not reach it.
+    """
+    if isinstance(value, dict) and levels:
+        said = {key: _said(item, levels - 1) for key, item in value.items()}
         return {key: item for key, item in said.items() if item not in (None, {}, [], "")}
-    return [_said(item) for item in value] if isinstance(value, list) else value
+    return [_said(item, levels - 1) for item in value] if isinstance(value, list) and levels else value
 
 
 def _replica(replica: Mapping[str, Any], image: str) -> dict[str, Any]:
