@@ -1,115 +1,28 @@
-"""HTTP as we speak it: answers in any pieces, connections that are kept, shared, broken and tunnelled."""
+"""Connections as we use them: kept, shared, limited, broken, and to a server that lost its power."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import gzip
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dead_peer import deafen
 from kube.api_server import ApiServer, chunks, reply
-from kube.kube_files import Authority
-from kube.test_kube_tls import secured
+from kube.test_http_answer import SIZED
 from tfjob.kube import http_connection, http_pool
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
 from tfjob.kube.errors import Unreachable
-from tfjob.kube.http_answer import HEAD_LIMIT, Answer
 from tfjob.kube.http_connection import Broken
 from tfjob.kube.http_pool import Pool
-from tfjob.kube.tls import Trust
 
-SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y: z\r\n\r\nhello"
 OPEN_ENDED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n"
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;ext=1\r\nlo\r\n0\r\nTrailer: x\r\n\r\n"
-ANSWERS = [
-    (SIZED, 200, b"hello", True),
-    (CHUNKED, 200, b"hello", True),
-    (b"HTTP/1.1 100 Continue\r\n\r\n" + SIZED, 200, b"hello", True),
-    (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", True),
-    (b"HTTP/1.1 404 Not Found\r\ncontent-length:0\r\n\r\n", 404, b"", True),
-    (b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 1\r\n\r\nx", 200, b"x", False),
-    (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, b"x", False),
-    (SIZED + b"more", 200, b"hello", False),
-]
-
-
-def fed(*pieces: bytes) -> Answer:
-    answer = Answer()
-    for piece in pieces:
-        if not answer.complete:
-            answer.feed(piece)
-    return answer
-
-
-@pytest.mark.parametrize(("data", "status", "body", "keep_alive"), ANSWERS)
-def test_an_answer_that_arrives_at_once(data: bytes, status: int, body: bytes, keep_alive: bool) -> None:
-    answer = fed(data)
-    assert (answer.complete, answer.status, answer.body(), answer.keep_alive) == (True, status, body, keep_alive)
-
-
-@given(answer=st.sampled_from(ANSWERS[:-1]), cuts=st.sets(st.integers(0, 120)))
-def test_an_answer_that_arrives_in_any_pieces(answer: tuple[bytes, int, bytes, bool], cuts: set[int]) -> None:
-    data, status, body, keep_alive = answer
-    bounds = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    got = fed(*(data[start:end] for start, end in pairwise(bounds)))
-    assert (got.complete, got.status, got.body(), got.keep_alive) == (True, status, body, keep_alive)
-
-
-def test_headers_are_found_whatever_their_case() -> None:
-    assert fed(SIZED).headers == {"content-length": "5", "x": "y: z"}
-
-
-def test_without_a_length_the_end_of_the_connection_is_the_end_of_the_answer() -> None:
-    answer = fed(b"HTTP/1.1 200 OK\r\n\r\n", b"one", b"two")
-    assert not answer.complete
-    assert answer.end()
-    assert (answer.body(), answer.keep_alive) == (b"onetwo", False)
-
-
-@pytest.mark.parametrize("data", [SIZED, CHUNKED])
-def test_an_answer_that_breaks_off_is_no_answer(data: bytes) -> None:
-    for end in range(len(data)):
-        assert not fed(data[:end]).end()
-
-
-def test_a_compressed_answer_is_uncompressed() -> None:
-    body = gzip.compress(b"hello" * 1000)
-    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    assert fed(head + body).body() == b"hello" * 1000
-    with pytest.raises(ValueError, match="not compressed as it says"):
-        fed(head + bytes(len(body))).body()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"SSH-2.0-OpenSSH_9\r\n\r\n",
-        b"HTTP/1.1 abc\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc",
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * HEAD_LIMIT,
-    ],
-)
-def test_what_is_no_http_is_said_to_be_none(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        fed(data)
 
 
 def pooled(test: Callable[[ApiServer, Pool], Awaitable[None]], **settings: Any) -> None:
@@ -275,83 +188,6 @@ def test_a_path_that_would_be_another_request_is_not_sent() -> None:
             for path in ("/a b", "/a\r\nX: y", "/é"):
                 with pytest.raises(ValueError, match="has to be quoted"):
                     await client.request("GET", path)
-
-    asyncio.run(run())
-
-
-class Proxy:
-    """An HTTP proxy that opens tunnels, for those whom it knows if it asks."""
-
-    def __init__(self, password: str = "") -> None:
-        self.targets: list[str] = []
-        self._password = password
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Proxy:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        self.targets.append(head.split()[1])
-        wanted = base64.b64encode(f"user:{self._password}".encode()).decode()
-        if self._password and f"Proxy-Authorization: Basic {wanted}" not in head:
-            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 4\r\n\r\nno!\n")
-            writer.close()
-            return
-        host, _, port = self.targets[-1].rpartition(":")
-        there_reader, there_writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        for source, target in ((reader, there_writer), (there_reader, writer)):
-            task = asyncio.create_task(self._copy(source, target))
-            self._tasks.add(task)
-
-    @staticmethod
-    async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-        except OSError:
-            pass
-        finally:
-            writer.close()
-
-
-@pytest.mark.parametrize("secure", [False, True])
-def test_requests_go_through_a_proxy(tmp_path: Path, secure: bool) -> None:
-    async def run() -> None:
-        authority = Authority(tmp_path)
-        server = secured(authority, "127.0.0.1") if secure else ApiServer(otherwise=reply({"user": ""}))
-        async with server, Proxy("a b") as proxy:
-            access = replace(
-                server.access(), proxy=f"http://user:a%20b@127.0.0.1:{proxy.port}", trust=Trust(authority=authority.pem)
-            )
-            if secure:
-                access = replace(access, server=access.server.replace("http:", "https:"))
-            async with Client(access) as client:
-                assert await client.request("GET", "/") == b'{"user":""}'
-                assert await client.request("POST", "/", body={}) == b'{"user":""}'
-            assert proxy.targets == [f"127.0.0.1:{server.port}"]
-
-    asyncio.run(run())
-
-
-def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfjob.kube.client.FIRST_DELAY", 0.0)
-
-    async def run() -> None:
-        async with ApiServer() as server, Proxy("secret") as proxy:
-            access = replace(server.access(), proxy=f"http://127.0.0.1:{proxy.port}")
-            async with Client(access) as client:
-                with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 answered 407"):
-                    await client.request("GET", "/")
 
     asyncio.run(run())
 

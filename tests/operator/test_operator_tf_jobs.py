@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,9 +19,9 @@ from installed import Installed
 from operating import operating
 from plan.builders import job
 from room import Room, room, template
-from room import job as v1_job
 from running import wait_until
-from served import serve_tf_jobs, serve_tfjobs
+from served import serve_tf_jobs
+from tf_jobs import Object, begin, begun, is_new, pods, replica, tf_job, until
 from tfjob.api.origin import TENSORFLOW
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
 from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
@@ -31,8 +30,6 @@ from tfjob.kube.wrapped_pods import wrapper
 from tfjob.plan.children import Settings
 from tfjob.plan.children import pod as planned
 from tfjob.plan.tasks import Task
-
-Object = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -47,62 +44,9 @@ def documents(own_cluster: Client) -> Iterator[Room]:
         yield found
 
 
-def tf_job(name: str, *replicas: Object, **spec: Any) -> Object:
-    """A TfJob as its users write it."""
-    return {
-        "apiVersion": "tensorflow.org/v1alpha1",
-        "kind": "TfJob",
-        "metadata": {"name": name},
-        "spec": {"replicaSpecs": list(replicas), **spec},
-    }
-
-
-def replica(kind: str, count: int = 1) -> Object:
-    """One entry of `replicaSpecs`."""
-    return {"replicas": count, "tfReplicaType": kind, "template": template(restartPolicy="OnFailure")}
-
-
-def begin(team: Room, body: Object, *names: str) -> str:
-    """Makes a TfJob, waits for its Jobs and pods, lets them run, and returns its random id."""
-    team.make(TF_JOBS, body)
-    return begun(team, body["metadata"]["name"], *names)
-
-
-def begun(team: Room, name: str, *names: str) -> str:
-    """The same for one that somebody has made."""
-    wait_until(lambda: len(pods(team, name)) == len(names), 90, lambda: str(team.find(TF_JOBS, name)))
-    assert set(pods(team, name)) == set(names)
-    team.runs(*(pod["metadata"]["name"] for pod in pods(team, name).values()))
-    until(team, name, phase="Running", state="Running")
-    runtime_id: str = team.get(TF_JOBS, name)["spec"]["RuntimeId"]
-    return runtime_id
-
-
 def first_words(table: str) -> set[str]:
     """The names in what `kubectl get` prints."""
     return {line.split()[0] for line in table.splitlines()[1:]}
-
-
-def pods(team: Room, job: str) -> dict[str, Object]:
-    """The pods of a TfJob by their task, such as `worker-0`, that nobody is deleting."""
-    found = team.objects(PODS, f"tf_job_name={job},job_type")
-    return {
-        f"{one['metadata']['labels']['job_type'].lower()}-{one['metadata']['labels']['task_index']}": one
-        for one in found
-        if "deletionTimestamp" not in one["metadata"]
-    }
-
-
-def until(team: Room, job: str, **wanted: Any) -> Object:
-    """Waits until the status of a TfJob has these values."""
-    seen: list[Object] = [{}]
-
-    def look() -> bool:
-        seen[0] = team.get(TF_JOBS, job).get("status", {})
-        return wanted.items() <= seen[0].items()
-
-    wait_until(look, 90, lambda: str(seen[0]))
-    return seen[0]
 
 
 def test_a_job_of_the_documents_runs_and_shows_what_they_show(
@@ -187,11 +131,11 @@ def test_a_lost_worker_and_a_server_that_exits_are_started_again_and_nothing_els
     )
     before = pods(team, "again")
     team.ends(before["worker-0"]["metadata"]["name"], 1)
-    wait_until(lambda: _is_new(team, "again", "worker-0", before), 90)
+    wait_until(lambda: is_new(team, "again", "worker-0", before), 90)
     team.runs(pods(team, "again")["worker-0"]["metadata"]["name"])
     wait_until(lambda: until(team, "again", phase="Running").get("details", {}).get("state") == "Running", 90)
     team.ends(before["ps-0"]["metadata"]["name"], 0)
-    wait_until(lambda: _is_new(team, "again", "ps-0", before), 90)
+    wait_until(lambda: is_new(team, "again", "ps-0", before), 90)
     after = pods(team, "again")
     assert after["master-0"]["metadata"]["uid"] == before["master-0"]["metadata"]["uid"]
     details = team.get(TF_JOBS, "again")["status"]["details"]
@@ -208,7 +152,7 @@ def test_a_pod_that_somebody_deletes_is_replaced_by_the_plan_and_not_by_its_job(
     gone = pods(team, "deleted")
     team.delete(PODS, gone["worker-0"]["metadata"]["name"])
     team.ends(gone["worker-0"]["metadata"]["name"], 143)  # as its kubelet does; the Job holds it until then
-    wait_until(lambda: _is_new(team, "deleted", "worker-0", gone), 90)
+    wait_until(lambda: is_new(team, "deleted", "worker-0", gone), 90)
     made = {one["metadata"]["name"]: one["metadata"]["uid"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")}
     assert made[f"worker-{runtime_id}-0"] != before[f"worker-{runtime_id}-0"]
 
@@ -381,56 +325,6 @@ def test_a_name_that_is_taken_means_another_id(documents: Room) -> None:
     assert asked == ["GET"] * 6
 
 
-def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(
-    own_cluster: Client, tool: Installed, tmp_path: Path
-) -> None:
-    serve_tfjobs(own_cluster)
-    serve_tf_jobs(own_cluster)
-    namespace = own_cluster.namespace()
-    config = own_cluster.kubeconfig
-    with room(config, namespace) as team, operating(config, f"--namespace={namespace}"):
-        team.create(v1_job("same", worker=1))
-        runtime_id = begin(team, tf_job("same", replica("MASTER")), "master-0")
-        team.all_run("same", "worker-0")
-
-        lines = own_cluster.kubectl("get", "tfjobs.tensorflow.org", "-n", namespace).splitlines()
-        assert lines[1].split()[:4] == ["same", "Running", "Running", runtime_id]
-        assert own_cluster.kubectl("get", "tfja", "-n", namespace).splitlines()[0].split()[1] == "PHASE"
-        assert own_cluster.kubectl("get", "tfjob", "-n", namespace).splitlines()[0].split()[1] == "STATE"
-
-        command = on_cluster(tool, config, namespace, tmp_path)
-        listed = command("ps")
-        assert [line.split()[0] for line in listed.splitlines()[1:]] == ["same", "tfja/same"]
-        assert "master-0" in command("status", "tfja/same")
-        assert "worker-0" in command("status", "same")
-
-        command("stop", "tfja/same")
-        status = until(team, "same", phase="Creating", state="Running")
-        assert status["reason"] == "Stopped"
-        assert pods(team, "same") == {}
-        command("resume", "tfja/same")
-        wait_until(lambda: len(pods(team, "same")) == 1, 90)
-        assert team.get(TF_JOBS, "same")["spec"]["RuntimeId"] == runtime_id
-        command("delete", "-y", "tfja/same")
-        assert team.find(TF_JOBS, "same") is None
-        team.until("same", "Running")
-
-
-def test_an_operator_of_one_group_leaves_the_jobs_of_the_other_alone(own_cluster: Client) -> None:
-    """Its rights are for that group, and CRDs stay where the setting changes."""
-    serve_tfjobs(own_cluster)
-    serve_tf_jobs(own_cluster)
-    config, namespace = own_cluster.kubeconfig, own_cluster.namespace()
-    with room(config, namespace) as team:
-        team.make(TF_JOBS, tf_job("left-alone", replica("MASTER")))
-        team.create(v1_job("seen", worker=1))
-        with operating(config, f"--namespace={namespace}", "--api-groups=kubeflow.org") as operator:
-            team.until_pods("seen", "worker-0")
-            assert {labels["resource"] for labels, _ in operator.samples("tfjob_cached_objects")} >= {"tfjobs", "pods"}
-            assert not operator.said("tensorflow.org")
-        assert "status" not in team.get(TF_JOBS, "left-alone")
-
-
 def test_a_manifest_of_tensorflow_org_becomes_a_tf_job_where_there_are_any(
     documents: Room, own_cluster: Client, tool: Installed, tmp_path: Path
 ) -> None:
@@ -443,8 +337,3 @@ def test_a_manifest_of_tensorflow_org_becomes_a_tf_job_where_there_are_any(
     assert stored["kind"] == "TfJob"
     assert stored["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["image"] == "example.com/train:1"
     assert "tfjob/origin" not in stored["metadata"].get("annotations", {})
-
-
-def _is_new(team: Room, job: str, task: str, before: dict[str, Object]) -> bool:
-    found = pods(team, job).get(task)
-    return found is not None and found["metadata"]["uid"] != before[task]["metadata"]["uid"]
