@@ -12,6 +12,7 @@ from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, MASTER, PS
 LEVELS = 20
 """A template that stands for the default server has fewer, also if fields that are empty were written."""
 
+
 def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[str, Any]:
     """The spec with its random id and every default, in the spelling of the documents.
 
