@@ -240,7 +240,7 @@ def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
     monkeypatch: pytest.MonkeyPatch, first: str, run: Callable[..., None]
 ) -> None:
     """What the kernel gave up last was given up late: a request over another connection would wait as long again."""
-    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 2)
+    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 5)
 
     async def test() -> None:
         accepted: list[asyncio.StreamWriter] = []
