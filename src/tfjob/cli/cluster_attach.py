@@ -87,9 +87,12 @@ async def _follow_all(console: KubeConsole, records: list[Record], screen: Scree
         loop.add_signal_handler(number, interrupt)
     try:
         async with screen:
-            ended_by_us = await _until(detached, [run.follow() for run in runs])
-            following = False
-        return ended_by_us
+            try:
+                return await _until(detached, [run.follow() for run in runs])
+            finally:
+                following = False
+                if detached.is_set():
+                    screen.hurry()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
