@@ -88,7 +88,7 @@ async def attached(tool: Installed, folder: Path) -> AsyncIterator[asyncio.subpr
         finally:
             if process.returncode is None:
                 process.kill()
-                await process.communicate()
+            await process.communicate()
 
 
 def kept(home: Path) -> int:
