@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -141,6 +142,92 @@ def test_a_terminal_that_takes_nothing_for_a_while_holds_nothing_up_and_misses_n
     asyncio.run(main())
     assert re.findall(rb"line (\d+) ", shown) == [b"%d" % number for number in range(2000)]
     assert pty.echoes
+
+
+class Pipe:
+    """Stdout and stderr that lead to one pipe, as with `2>&1 |`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reader, writer = os.pipe()
+        for name, descriptor in (("stdout", writer), ("stderr", os.dup(writer))):
+            monkeypatch.setattr(sys, name, io.TextIOWrapper(os.fdopen(descriptor, "wb"), encoding="utf-8"))
+
+    def rest(self) -> bytes:
+        """What is in it when nobody writes any longer."""
+        sys.stdout.close()
+        sys.stderr.close()
+        with os.fdopen(self.reader, "rb") as file:
+            return file.read()
+
+
+@pytest.mark.timeout(60)
+def test_a_reader_that_takes_nothing_is_left_by_who_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes later, on stderr too, does not wait for it either."""
+    pipe = Pipe(monkeypatch)
+
+    async def main() -> bool:
+        async with Lines() as lines:
+            lines.print("." * 200_000)
+            assert not lines.is_left
+            lines.hurry()
+            while not lines.is_left:
+                await asyncio.sleep(0.01)
+        return True
+
+    assert asyncio.run(main())
+    for stream in (sys.stdout, sys.stderr):
+        print("." * 200_000, file=stream, flush=True)
+    assert len(pipe.rest()) < 200_000
+
+
+@pytest.mark.timeout(60)
+def test_who_is_in_a_hurry_waits_for_a_reader_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `tee` to a slow disk: it takes longer for all than anybody has patience with one that takes nothing."""
+    pipe = Pipe(monkeypatch)
+    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    read = b""
+
+    def take() -> None:
+        nonlocal read
+        while b"the end" not in read:
+            time.sleep(0.04)
+            read += os.read(pipe.reader, 1 << 14)
+
+    async def main() -> None:
+        reader = asyncio.get_running_loop().run_in_executor(None, take)
+        async with Lines() as lines:
+            for number in range(4000):
+                lines.print(f"line {number} {'.' * 80}")
+            lines.print("the end")
+            lines.hurry()
+        await reader
+
+    asyncio.run(main())
+    assert re.findall(rb"line (\d+) ", read) == [b"%d" % number for number in range(4000)]
+    pipe.rest()
+
+
+@pytest.mark.timeout(60)
+def test_lines_of_stdout_and_stderr_do_not_tear_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come out of one pipe whole, and in the order in which they were printed."""
+    pipe = Pipe(monkeypatch)
+    said = [f"line {number} {'.' * (number % 977)}" for number in range(5000)]
+
+    def take() -> bytes:
+        read = b""
+        while not read.endswith(said[-1].encode() + b"\n"):
+            read += os.read(pipe.reader, 1 << 12)
+        return read
+
+    async def main() -> bytes:
+        reader = asyncio.get_running_loop().run_in_executor(None, take)
+        async with Lines() as lines:
+            for number, text in enumerate(said):
+                (lines.tell if number % 3 else lines.print)(text)
+        return await reader
+
+    assert asyncio.run(main()).decode().splitlines() == said
+    pipe.rest()
 
 
 def test_what_a_library_says_on_stderr_goes_above_the_panel(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 from command_line import MANIFESTS, CommandLine
 from running import processes_of, wait_until
 
-CTRL_C = "\x03"
+CTRL_C, CTRL_S = "\x03", "\x13"
 
 
 class Terminal:
@@ -112,6 +112,22 @@ def test_the_end_of_the_session_stops_an_attached_run_in_order(cli: CommandLine,
     assert "stopped" in terminal.screen
     assert terminal.screen.rindex("\x1b[?25h") > terminal.screen.rindex("\x1b[?25l"), "the cursor is shown again"
     assert processes_of(cli.home) == []
+
+
+def test_one_signal_ends_a_run_whose_terminal_takes_nothing(cli: CommandLine) -> None:
+    """As after Ctrl-S: a terminal that was closed meanwhile sends no second one."""
+    terminal = Terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.type(CTRL_S)
+    terminal.process.send_signal(signal.SIGTERM)
+    try:
+        assert terminal.process.wait(60) == 130
+    finally:
+        terminal.process.kill()
+    terminal.end()
+    assert processes_of(cli.home) == []
+    (job,) = json.loads(cli("ps", "-o", "json"))["items"]
+    assert (job["state"], job["reason"]) == ("Suspended", "Stopped")
 
 
 def test_kill_9_of_an_attached_run_leaves_no_process_and_a_suspended_job(cli: CommandLine) -> None:

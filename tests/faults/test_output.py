@@ -124,6 +124,26 @@ def test_a_reader_that_reads_nothing_for_a_while_keeps_no_job_waiting_and_misses
     assert re.search(r"^unread succeeded in .*, 1 restart: worker-0 exited 0$", printed.splitlines()[-1])
 
 
+@pytest.mark.timeout(300)
+def test_one_signal_stops_a_run_whose_reader_never_reads(tool: Installed, tmp_path: Path) -> None:
+    """The job is stopped in order, and nobody has to ask again because ten megabytes were not read."""
+    home = tmp_path / "home"
+    program = f"{CHATTY.replace('20000', '100000')}\nprint('all', flush=True)\nimport time; time.sleep(600)"
+    manifest = write_job(tmp_path / "job", "unread", program, '[local]\nlog_max_bytes = "64Mi"\n')
+    process = tool.start(home, "run", manifest)
+    try:
+        wait_until(lambda: tool.tfjob(home, "logs", "unread", "--tail", "1").stdout.endswith("all\n"), 120)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+    assert process.stdout is not None
+    assert process.stdout.read().count("\n") < 100000
+    process.stdout.close()
+    (job,) = json.loads(tool.tfjob(home, "ps", "-o", "json").stdout)["items"]
+    assert (job["state"], job["reason"]) == ("Suspended", "Stopped")
+
+
 @pytest.mark.timeout(500)
 def test_ctrl_c_ends_the_wait_for_a_reader_that_never_reads(tool: Installed, tmp_path: Path) -> None:
     process = unread(tool, tmp_path)

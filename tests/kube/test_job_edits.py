@@ -10,7 +10,8 @@ import pytest
 from plan.builders import job
 from tfjob.api.types import TFJob
 from tfjob.cli.lifecycle import scaled
-from tfjob.kube.jobs import Edit, difference
+from tfjob.kube.jobs import Edit
+from tfjob.kube.merge_patches import difference
 from tfjob.plan.suspension import resumed, suspended
 
 SUSPENDED = suspended(job(worker=2), "Stopped")
@@ -46,6 +47,13 @@ SUSPENDED = suspended(job(worker=2), "Stopped")
 )
 def test_only_what_differs_is_sent(old: TFJob, edit: Edit, patch: dict[str, Any]) -> None:
     assert difference(msgspec.to_builtins(old), msgspec.to_builtins(edit(old))) == patch
+
+
+@pytest.mark.parametrize(("whole", "patch"), [(False, {"a": {"b": None}}), (True, {"a": None})])
+def test_an_object_that_went_keeps_what_we_do_not_know_of_unless_all_of_it_is_to_go(
+    whole: bool, patch: dict[str, Any]
+) -> None:
+    assert difference({"a": {"b": 1}}, {}, whole=whole) == patch
 
 
 def test_a_field_that_went_is_sent_as_null_and_a_list_as_a_whole() -> None:

@@ -12,7 +12,7 @@ from plan.builders import job as built
 from tfjob.api.types import TFJob
 from tfjob.controller.console import Line
 from tfjob.kube import job_records
-from tfjob.kube.job_records import JobRecords
+from tfjob.kube.job_records import MISSING, JobRecords, RecordReader
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -84,6 +84,47 @@ def test_a_record_does_not_grow_without_end(records: JobRecords, monkeypatch: py
     assert found[-1] == "line 99"
     assert 10 < len(found) < 60
     assert sum(file.stat().st_size for file in writer.folder.glob("lines*")) < 2500
+
+
+def test_who_reads_late_reads_every_line_that_was_kept_since(
+    records: JobRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of a file that has become the older one, or was thrown away while it was read."""
+    monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
+    monkeypatch.setattr(job_records, "AT_ONCE", 100)
+    writer = records.begin(job())
+    reader, read = RecordReader(writer), list[str]()
+    for number in range(100):
+        writer.add(line(number, "worker-0", f"line {number}"), "a/0")
+        while number % 10 == 9 and (lines := reader.read()):
+            read += [one.text for one in lines]
+    reader.close()
+    writer.close()
+    assert writer.files > 4
+    assert read == [f"line {number}" for number in range(100)]
+
+
+def test_who_reads_much_too_late_is_told_that_lines_are_missing(
+    records: JobRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
+    writer = records.begin(job())
+    writer.add(line(0, "worker-0", "line 0"), "a/0")
+    reader = RecordReader(writer)
+    for number in range(1, 100):
+        writer.add(line(number, "worker-0", f"line {number}"), "a/0")
+    read = list[str]()
+    while lines := reader.read():
+        read += [one.text for one in lines]
+    assert read.count(MISSING) == 1
+    before, after = read.index(MISSING), len(read) - read.index(MISSING) - 1
+    assert read == [
+        *(f"line {n}" for n in range(1, before + 1)),
+        MISSING,
+        *(f"line {n}" for n in range(100 - after, 100)),
+    ]
+    reader.close()
+    writer.close()
 
 
 def test_a_full_disk_costs_the_record_and_is_told(records: JobRecords) -> None:

@@ -167,6 +167,32 @@ def test_one_that_hangs_keeps_no_run_waiting(warm: WarmPods) -> None:
     server.close()
 
 
+SLOW_DISK = """
+import os, time
+stat = os.stat
+def slow(path, *rest, **named):
+    time.sleep(0.02 * str(path).endswith(('.py', '.so')))
+    return stat(path, *rest, **named)
+os.stat = slow
+"""
+
+
+@HERE
+def test_one_that_looks_at_its_files_for_long_does_not_hang(warm: WarmPods) -> None:
+    """It greets whoever comes at once, also while it looks for another one."""
+    warm.have(SLOW_DISK)
+    servers = [warm.server() for _ in range(3)]
+    until_ready(servers[0], 60)
+    (state,) = warm.states()
+    waiting = servers[1:]
+    deadline = time.monotonic() + 60
+    while waiting := [server for server in waiting if not server.ready()]:
+        assert time.monotonic() < deadline, "it does not say that it is fit"
+    assert [one.pid for one in warm.states()] == [state.pid]
+    for server in servers:
+        server.close()
+
+
 DIRTY_AFTER_THE_FIRST = """
 import os, threading, time
 server, forks = os.getpid(), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,28 @@ def test_a_module_beside_the_program_tells_too(tmp_path: Path, module: str) -> N
     (tmp_path / module).parent.mkdir(exist_ok=True)
     (tmp_path / module).write_text("import tensorflow as tf\n")
     assert read_program(tmp_path / "train.py").imports_tensorflow
+
+
+def test_the_modules_of_a_program_are_read_in_the_same_order_each_time(tmp_path: Path) -> None:
+    """The first variable that counts is named as the reason."""
+    names = [f"step_{letter}" for letter in "abcdefghij"]
+    (tmp_path / "train.py").write_text(f"import {', '.join(names)}\n")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(f"os.environ['{name}'] = '1'\n")
+    assert read_program(tmp_path / "train.py").variables({}) == names
+
+
+def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    """A replica that waits for its fork server is looked at many times a second."""
+    program = tmp_path / "train.py"
+    program.write_text("import tensorflow\n")
+    assert read_program(program).imports_tensorflow
+    was = program.stat()
+    program.write_text("import tensorfish\n")
+    os.utime(program, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert read_program(program).imports_tensorflow
+    os.utime(program, ns=(was.st_atime_ns, was.st_mtime_ns + 1))
+    assert not read_program(program).imports_tensorflow
 
 
 @pytest.mark.parametrize(

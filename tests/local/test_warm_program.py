@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -209,6 +210,29 @@ def test_a_program_that_starts_over_finds_what_it_found_at_first(warm: WarmPods,
     first, second, end = run.log().splitlines()
     assert (first, end) == (second, "end")
     assert "OMP_NUM_THREADS" in run.status()["cold"]["main"]
+
+
+TIED = """
+import ctypes, os, threading
+def settle():
+    os.environ['OMP_NUM_THREADS'] = '1'
+thread = threading.Thread(target=settle)
+thread.start()
+thread.join()
+number = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(number), 0, 0, 0)  # PR_GET_PDEATHSIG
+print(number.value)
+"""
+
+
+@at(EACH_LEVEL[1:])
+def test_a_program_that_a_thread_starts_over_dies_with_its_init_all_the_same(warm: WarmPods, project: Path) -> None:
+    """Without a pid namespace nothing else would end it when its init is killed."""
+    (project / "tied.py").write_text(TIED)
+    run = warm.launch("tied.py", cwd=project)
+    assert run.ended()["exitCode"] == 0, run.log()
+    assert "OMP_NUM_THREADS" in run.status()["cold"]["main"]
+    assert run.log() == f"{signal.SIGKILL:d}\n"
 
 
 @at([Place("full", "root" if os.geteuid() == 0 else "user")])

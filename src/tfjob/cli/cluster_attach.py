@@ -21,13 +21,13 @@ from tfjob.cli.screen import Screen, screen_for
 from tfjob.cli.snapshot import Snapshot
 from tfjob.cli.starting import ended
 from tfjob.cli.troubles import show_outages
-from tfjob.controller.console import Record, Usage
+from tfjob.controller.console import Line, Record, Usage
 from tfjob.controller.replicas import replicas
 from tfjob.kube.console import KubeConsole
 from tfjob.kube.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.follower import Follower
 from tfjob.kube.job_events import KubeEvent
-from tfjob.kube.job_records import RecordWriter
+from tfjob.kube.job_records import RecordReader, RecordWriter
 from tfjob.kube.job_states import PATIENCE, is_unseen
 from tfjob.kube.pod_metrics import usage_by_pod
 from tfjob.kube.reflector import Reflector
@@ -38,8 +38,6 @@ from tfjob.plan.actions import News
 from tfjob.plan.tasks import task_of
 
 MOMENT_SECONDS = 1.0
-READER_SECONDS = 0.02
-"""Between two looks whether the reader of our output has gone on."""
 METRICS_SECONDS = 15.0
 """How often a metrics server measures, as it is installed."""
 HINT = "Ctrl-C detaches; the job goes on"
@@ -87,9 +85,12 @@ async def _follow_all(console: KubeConsole, records: list[Record], screen: Scree
         loop.add_signal_handler(number, interrupt)
     try:
         async with screen:
-            ended_by_us = await _until(detached, [run.follow() for run in runs])
-            following = False
-        return ended_by_us
+            try:
+                return await _until(detached, [run.follow() for run in runs])
+            finally:
+                following = False
+                if detached.is_set():
+                    screen.hurry()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
@@ -125,6 +126,7 @@ class _Attached:
         self._pods: Callable[[], list[Pod]] = list
         self._usage: Mapping[str, Usage] = {}
         self._writer: RecordWriter = console.records.begin(record.job)
+        self._late: RecordReader | None = None
         self.display = Display(record.job, screen, several=several)
         screen.kept.append(str(self._writer.folder))
 
@@ -146,20 +148,44 @@ class _Attached:
             async with Follower(self._client, self._record.job, on_job=self._changed) as follower:
                 self._pods = lambda: follower.pods
                 async for lines in follower.lines():
+                    if self._late is None and self.display.is_behind:
+                        self._late = RecordReader(self._writer)
                     for line, run in lines:
                         self._writer.add(line, run)
-                        if not self._quiet:
-                            self.display.line(line)
                     self._writer.flush()
-                    while self.display.is_behind:
-                        await asyncio.sleep(READER_SECONDS)
+                    await self._show([line for line, _ in lines])
+            while self._late is not None and await self.display.has_reader():
+                self._catch_up(self._late)
         finally:
+            if self._late is not None:
+                self._late.close()
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
             self._writer.close()
             if self._writer.trouble:
                 self.display.say(f"not all of it was kept here: {self._writer.trouble}", warning=True)
+
+    async def _show(self, lines: list[Line]) -> None:
+        """Shows lines; those that nobody reads yet wait in the record, so that it goes on being kept."""
+        if self._late is not None:
+            self._catch_up(self._late)
+        else:
+            for line in lines if not self._quiet else ():
+                self.display.line(line)
+        if self._writer.trouble:
+            await self.display.has_reader()  # what comes next might be kept nowhere
+
+    def _catch_up(self, late: RecordReader) -> None:
+        """Shows what waits in the record, as far as somebody reads it."""
+        while not self.display.is_behind:
+            lines = late.read()
+            for line in lines:
+                self.display.line(line)
+            if not lines:
+                late.close()
+                self._late = None
+                return
 
     def _changed(self, job: TFJob | None) -> None:
         if job is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tfjob.controller.console import Line
     from tfjob.plan.actions import News
 
+READER_SECONDS = 0.02
+"""Between two looks whether the reader of our output has gone on."""
 QUIET_NEWS = ("SuccessfulCreate", "SuccessfulDelete", "ExitedWithCode", "TFJobSucceeded", "TFJobFailed", "TFJobSuspend")
 """News that the replicas' own lines, the states or the final line tell already, by the beginning of their reason."""
 QUIET_STATES = ("", "Restarting", "Succeeded", "Failed")
@@ -49,6 +52,17 @@ class Display:
     def is_behind(self) -> bool:
         """Whether its lines should wait where they are."""
         return self._screen.is_behind
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody reads its lines any longer."""
+        return self._screen.is_left
+
+    async def has_reader(self) -> bool:
+        """Waits until whoever reads its lines has come far enough for more; False if nobody does any longer."""
+        while self.is_behind:
+            await asyncio.sleep(READER_SECONDS)
+        return not self.is_left
 
     def begin(self, where: str) -> None:
         """Says what starts."""

@@ -28,8 +28,6 @@ from tfjob.local.store import Run, Store, open_store
 from tfjob.local.submission import Started, Submission
 from tfjob.plan.tasks import task_of
 
-READER_SECONDS = 0.02
-"""Between two looks whether the reader of our output has gone on."""
 HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 
 
@@ -69,20 +67,17 @@ class Watched:
         if run is not None:
             self.display.state(run.job.status)
         self._follow_new_pods()
-        for line in () if self.display.is_behind else self._follower.poll():
+        for line in () if self.display.is_behind or self.display.is_left else self._follower.poll():
             self.display.line(line)
 
     async def finish(self) -> None:
         """Prints what is left in the logs, no faster than somebody reads it."""
         self.tick()
-        while self.display.is_behind or (lines := self._follower.poll()):
-            if self.display.is_behind:
-                await asyncio.sleep(READER_SECONDS)
-                continue
+        while await self.display.has_reader() and (lines := self._follower.poll()):
             for line in lines:
                 self.display.line(line)
             await asyncio.sleep(0)  # whoever wants to leave is heard
-        for line in self._follower.finish():
+        for line in () if self.display.is_left else self._follower.finish():
             self.display.line(line)
 
     def snapshot(self) -> Snapshot:
@@ -147,6 +142,8 @@ async def drive_all(home: Home, started: Sequence[Started], screen: Screen, *, q
                 await asyncio.gather(*(driver.drive(tick) for driver, tick in zip(drivers, ticks, strict=True)))
             finally:
                 over = True
+                if interrupts:
+                    screen.hurry()
                 for run in () if quiet else runs:
                     await run.finish()
     finally:

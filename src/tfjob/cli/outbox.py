@@ -11,6 +11,8 @@ from collections import deque
 
 MOST_BYTES = 4 * 2**20
 """What waits beyond this should not be added to: logs lie on the disk, and can be read when there is room."""
+PIECE = select.PIPE_BUF
+"""What a pipe takes at once, or not yet: a line that fits is not torn by others who write there."""
 STEP_SECONDS = 0.005
 
 
@@ -23,8 +25,10 @@ class Outbox:
         self._texts: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._waiting = 0
+        self._taken = 0
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self._hurrying: asyncio.Task[None] | None = None
         self.error: OSError | None = None
         self.is_left = False
 
@@ -56,8 +60,22 @@ class Outbox:
         while not self.is_empty:
             await asyncio.sleep(STEP_SECONDS)
 
+    def hurry(self, seconds: float) -> None:
+        """From now on leaves as soon as nothing is taken for so long, though something waits."""
+        if self._hurrying is None:
+            self._hurrying = asyncio.create_task(self._leave_if_stuck(seconds))
+
+    async def _leave_if_stuck(self, seconds: float) -> None:
+        taken, since = self._taken, time.monotonic()
+        while not (self.is_left or self._is_closed):
+            await asyncio.sleep(STEP_SECONDS)
+            if self.is_empty or self._taken != taken:
+                taken, since = self._taken, time.monotonic()
+            elif time.monotonic() - since >= seconds:
+                self.leave()
+
     def wait(self, seconds: float) -> None:
-        """The same for who has no event loop; not for ever."""
+        """As `delivered`, for who has no event loop; not for ever."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._waiting and (left := deadline - time.monotonic()) > 0:
@@ -103,9 +121,11 @@ class Outbox:
                 self._changed.notify_all()
 
     def _write(self, text: bytes) -> None:
-        view = memoryview(text)
-        while view and not self.is_left:
+        view, start = memoryview(text), 0
+        while start < len(text) and not self.is_left:
+            end = text.rfind(b"\n", start, start + PIECE) + 1 or start + PIECE
             try:
-                view = view[os.write(self._descriptor, view) :]
+                start += os.write(self._descriptor, view[start:end])
+                self._taken += 1
             except BlockingIOError:  # somebody else made it so
                 select.select([], [self._descriptor], [])

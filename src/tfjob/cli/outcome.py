@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
@@ -116,9 +116,29 @@ def explained(error: Exception) -> Stop | None:
 
 def discard_stdout() -> None:
     """Sends what is still buffered, and everything later, to nowhere."""
+    discard(sys.stdout)
+
+
+def discard_output() -> None:
+    """The same, and of stderr too if both have one reader, who would keep us waiting there."""
+    if one_file(sys.stdout, sys.stderr):
+        discard(sys.stderr)
+    discard_stdout()
+
+
+def discard(stream: TextIO) -> None:
+    """The same of one stream."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(descriptor, sys.stdout.fileno())
+    os.dup2(descriptor, stream.fileno())
     os.close(descriptor)
+
+
+def one_file(one: TextIO, other: TextIO) -> bool:
+    """Whether two streams lead to the same pipe, terminal or file; not if one of them is no file."""
+    try:
+        return os.path.sameopenfile(one.fileno(), other.fileno())
+    except OSError:
+        return False
 
 
 def _listed(invalid: InvalidManifest) -> str:

@@ -18,7 +18,7 @@ import click
 
 from tfjob.cli import terminal
 from tfjob.cli.outbox import MOST_BYTES, Outbox
-from tfjob.cli.outcome import colour, discard_stdout
+from tfjob.cli.outcome import colour, discard, discard_output, one_file
 from tfjob.cli.snapshot import Snapshot
 
 PERIOD = 0.15
@@ -47,8 +47,15 @@ class Screen(Protocol):
     def is_behind(self) -> bool:
         """Whether so much waits for its reader that nothing should be added that can be read later."""
 
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody reads it any longer, so that nothing needs to be printed."""
+
     def leave(self) -> None:
         """Does not wait for the reader at the end: what was not read by then is not printed."""
+
+    def hurry(self) -> None:
+        """From now on leaves a reader that takes nothing for a moment."""
 
     def print(self, text: str) -> None:
         """One line, or several."""
@@ -88,10 +95,21 @@ class Lines:
         """By what waits for stdout."""
         return self._out is not None and self._out.outbox.is_full
 
+    @property
+    def is_left(self) -> bool:
+        """Of stdout."""
+        outbox = self._out.outbox if self._out is not None else None
+        return self._muted or (outbox is not None and (outbox.is_left or outbox.error is not None))
+
     def leave(self) -> None:
         """Of stdout; nobody waits long for stderr."""
         if self._out is not None:
             self._out.outbox.leave()
+
+    def hurry(self) -> None:
+        """Of stdout too."""
+        if self._out is not None:
+            self._out.outbox.hurry(PATIENCE)
 
     def print(self, text: str) -> None:
         """On stdout."""
@@ -113,10 +131,11 @@ class Lines:
         if not isinstance(error, BrokenPipeError):
             where = ", ".join(self.kept)
             self.tell(f"cannot print any longer ({error.strerror}); the logs go on in {where}")
-        discard_stdout()
+        discard_output()
 
     async def __aenter__(self) -> Self:
-        self._out, self._err = _door(sys.stdout), _door(sys.stderr)
+        self._out = _door(sys.stdout)
+        self._err = _door(sys.stderr, self._out)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -124,14 +143,17 @@ class Lines:
             await self._out.outbox.delivered()
             self._look()
             if self._out.outbox.is_left:
-                discard_stdout()
+                discard_output()
                 self.tell(f"left before all was read; the logs are in {', '.join(self.kept)}")
         if self._err is not None:
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(PATIENCE):
                     await self._err.outbox.delivered()
-        for door in filter(None, (self._out, self._err)):
-            door.outbox.close()
+            except TimeoutError:
+                self._err.outbox.leave()
+                discard(sys.stderr)  # what comes now would wait for its reader
+        for outbox in {door.outbox for door in (self._out, self._err) if door is not None}:
+            outbox.close()
         self._out = self._err = None
 
     def _look(self) -> None:
@@ -143,26 +165,29 @@ class Lines:
 class _Door(io.TextIOBase):
     """Stands in for a stream: what is written here waits in an outbox for it."""
 
-    def __init__(self, stream: io.TextIOWrapper) -> None:
+    def __init__(self, stream: io.TextIOWrapper, outbox: Outbox | None = None) -> None:
         stream.flush()
-        self.outbox = Outbox(stream.fileno())
-        self._stream = stream
+        self.outbox = outbox or Outbox(stream.fileno())
+        self.stream = stream
 
     def isatty(self) -> bool:
-        return self._stream.isatty()
+        return self.stream.isatty()
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        self.outbox.put(text.encode(self._stream.encoding, self._stream.errors or "strict"))
+        self.outbox.put(text.encode(self.stream.encoding, self.stream.errors or "strict"))
         return len(text)
 
 
-def _door(stream: object) -> _Door | None:
-    """None for what is no file."""
+def _door(stream: object, beside: _Door | None = None) -> _Door | None:
+    """None for what is no file; one that leads to the same place as another goes through its outbox."""
     try:
-        return _Door(stream) if isinstance(stream, io.TextIOWrapper) else None
+        if not isinstance(stream, io.TextIOWrapper):
+            return None
+        # Two who write to one pipe would tear each other's lines.
+        return _Door(stream, beside.outbox if beside is not None and one_file(stream, beside.stream) else None)
     except OSError:
         return None
 
@@ -191,12 +216,24 @@ class Live:
     @property
     def is_behind(self) -> bool:
         """Whether there is much to paint yet."""
-        return not self._given_up and sum(map(len, self._waiting)) > MOST_BYTES
+        return not self._given_up and not self.is_left and sum(map(len, self._waiting)) > MOST_BYTES
+
+    @property
+    def is_left(self) -> bool:
+        """As of lines where the view was given up."""
+        if self._given_up:
+            return self._otherwise.is_left
+        return self._outbox is not None and self._outbox.is_left
 
     def leave(self) -> None:
         """The terminal stays as it is."""
         if self._outbox is not None:
             self._outbox.leave()
+
+    def hurry(self) -> None:
+        """As after Ctrl-S."""
+        if self._outbox is not None:
+            self._outbox.hurry(PATIENCE)
 
     def print(self, text: str) -> None:
         """Above the panel, with the next painting."""
@@ -225,14 +262,16 @@ class Live:
             with suppress(asyncio.CancelledError):
                 await self._painting
         finally:
-            await self._end_outbox()
+            is_left = await self._end_outbox()
             sys.stderr = self._stderr
+            if is_left:
+                discard_output()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGQUIT):
                 loop.remove_signal_handler(number)
 
-    async def _end_outbox(self) -> None:
-        """Waits until the terminal has all, and gives it back."""
+    async def _end_outbox(self) -> bool:
+        """Waits until the terminal has all, and gives it back; whether it was left instead."""
         outbox = self._outbox
         assert outbox is not None
         self._show_rest()
@@ -242,8 +281,7 @@ class Live:
         await outbox.delivered()
         self._terminal.end_outbox()
         self._outbox = None
-        if outbox.is_left:
-            discard_stdout()
+        return outbox.is_left
 
     async def _paint(self) -> None:
         await asyncio.sleep(PERIOD)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from heapq import merge
+from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +26,8 @@ from tfjob.controller.console import Line
 SHORT_UID = 8
 MOST_BYTES = 64 * 1024 * 1024
 """Of one file of lines; when it is full it becomes the older one."""
+AT_ONCE = 1024 * 1024
+MISSING = "[tfjob: output is missing here: nobody read it before it was thrown away]"
 
 
 class KeptLine(msgspec.Struct, frozen=True, array_like=True):
@@ -58,11 +61,7 @@ class JobRecord:
         for name in ("lines.1.jsonl", "lines.jsonl"):
             try:
                 with (self.folder / name).open("rb") as file:
-                    for encoded in file:
-                        try:
-                            yield _lines.decode(encoded)
-                        except msgspec.DecodeError:
-                            continue
+                    yield from _decoded(file)
             except FileNotFoundError:
                 continue
 
@@ -131,6 +130,8 @@ class RecordWriter:
     def __init__(self, folder: Path, job: TFJob) -> None:
         self.folder = folder
         self.trouble = ""
+        self.files = 0
+        """How many files are full by now."""
         self._file: BinaryIO | None = None
         self._encode = msgspec.json.Encoder().encode
         self.keep(job)
@@ -155,6 +156,7 @@ class RecordWriter:
             if self._file.tell() > MOST_BYTES:
                 self.close()
                 (self.folder / "lines.jsonl").replace(self.folder / "lines.1.jsonl")
+                self.files += 1
         except OSError as error:
             self.trouble = error.strerror or str(error)
 
@@ -176,9 +178,64 @@ class RecordWriter:
             self.trouble = error.strerror or str(error)
 
 
+class RecordReader:
+    """Reads what a writer adds from now on, when there is time for it."""
+
+    def __init__(self, writer: RecordWriter) -> None:
+        writer.flush()
+        self._writer = writer
+        self._number = writer.files
+        self._file = self._opened()
+        if self._file is not None:
+            self._file.seek(0, SEEK_END)
+
+    def read(self) -> list[Line]:
+        """The next lines, a notice where some were thrown away before; none when all were read that are there."""
+        self._writer.flush()
+        lines: list[Line] = []
+        while not lines:
+            self._file = self._file or self._opened()
+            if self._file is not None:
+                lines += [kept.line for kept in _decoded(self._file.readlines(AT_ONCE))]
+            if not lines and not self._go_on(lines):
+                break
+        return lines
+
+    def close(self) -> None:
+        """Reads no more."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self) -> BinaryIO | None:
+        name = {0: "lines.jsonl", 1: "lines.1.jsonl"}.get(self._writer.files - self._number)
+        try:
+            return (self._writer.folder / name).open("rb") if name else None
+        except OSError:
+            return None  # nothing was written yet, or it cannot be
+
+    def _go_on(self, lines: list[Line]) -> bool:
+        """To the file after the present one, if there is one."""
+        if self._number == self._writer.files:
+            return False
+        self.close()
+        kept = max(self._number + 1, self._writer.files - 1)
+        if kept > self._number + 1:
+            lines.append(Line(datetime.now(UTC), "", MISSING, notice=True))
+        self._number = kept
+        return True
+
+
 def short_id(job: TFJob) -> str:
     """What tells a job from others of its name that were before it: `mnist.1f2e3d4c`."""
     return f"{job.metadata.name}.{job.metadata.uid[:SHORT_UID]}"
+
+
+def _decoded(lines: Iterable[bytes]) -> Iterator[KeptLine]:
+    """Without those that a full disk has torn."""
+    for encoded in lines:
+        with suppress(msgspec.DecodeError):
+            yield _lines.decode(encoded)
 
 
 def _read(folder: Path) -> JobRecord | None:

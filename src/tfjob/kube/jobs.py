@@ -17,6 +17,7 @@ from tfjob.controller.cluster import InvalidJob
 from tfjob.kube.cached import JOB_DECODERS, CachedJob, job_of
 from tfjob.kube.client import Client
 from tfjob.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
+from tfjob.kube.merge_patches import difference, merged
 from tfjob.kube.resources import JOB_KINDS, TF_JOBS, Resource
 
 EDIT_TRIES = 5
@@ -143,32 +144,7 @@ def _edited(stored: dict[str, Any], change: Edit) -> dict[str, Any]:
     hub = converted(stored, API_VERSION)
     old = msgspec.convert(hub, TFJob)
     changes = difference(msgspec.to_builtins(old), msgspec.to_builtins(change(old)))
-    return converted(_merged(hub, changes), stored["apiVersion"])
-
-
-def _merged(value: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(value)
-    for key, item in patch.items():
-        if item is None:
-            merged.pop(key, None)
-        elif isinstance(item, dict):
-            merged[key] = _merged(merged.get(key) or {}, item)
-        else:
-            merged[key] = item
-    return merged
-
-
-def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes `new` of `old`; an object that is empty now may hold what we do not know of."""
-    patch: dict[str, Any] = {}
-    for key in {**old, **new}:
-        before, after = old.get(key), new.get(key)
-        if isinstance(before, dict) and (isinstance(after, dict) or after is None):
-            if inner := difference(before, after or {}):
-                patch[key] = inner
-        elif before != after:
-            patch[key] = after
-    return patch
+    return converted(merged(hub, changes), stored["apiVersion"])
 
 
 async def changed(client: Client, job: TFJob, seconds: float) -> None:

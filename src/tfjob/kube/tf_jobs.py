@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from random import SystemRandom
 from typing import Any
@@ -27,6 +27,7 @@ from tfjob.api.v1alpha1 import canonical_spec
 from tfjob.kube.cached import CachedJob, tf_job_manifest
 from tfjob.kube.client import Client
 from tfjob.kube.errors import NotFound
+from tfjob.kube.merge_patches import difference
 from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES, TF_JOBS, Resource
 from tfjob.plan.parameter_server import DEFAULT_TF_IMAGE, config_map_name
 from tfjob.plan.tasks import desired
@@ -66,7 +67,8 @@ async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterab
         # The id of another job is that of the job whose manifest was copied.
         runtime_id = given if given and given not in used else await draw(client, job, used)
     stored = msgspec.json.decode(cached.spec, type=dict[str, Any])
-    patch = _patch(stored, completed(canonical_spec(stored), runtime_id, tf_image or DEFAULT_TF_IMAGE))
+    wanted = completed(canonical_spec(stored), runtime_id, tf_image or DEFAULT_TF_IMAGE)
+    patch = difference(stored, wanted, whole=True)  # what is spelt otherwise now goes as it is
     if patch:
         body = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": patch}
         await client.patch(TF_JOBS, metadata.namespace, metadata.name, body)
@@ -84,19 +86,6 @@ async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[]
         named = replace(job, status=replace(job.status, runtime_id=runtime_id))
         if runtime_id not in used and not foreign & _names(named) and not await _is_taken(client, named):
             return runtime_id
-
-
-def _patch(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch from one to the other; what is spelt otherwise now goes as a whole."""
-    patch: dict[str, Any] = {}
-    for key in {**stored, **wanted}:
-        before, after = stored.get(key), wanted.get(key)
-        if isinstance(before, dict) and isinstance(after, dict):
-            if inner := _patch(before, after):
-                patch[key] = inner
-        elif before != after:
-            patch[key] = after
-    return patch
 
 
 def _recorded(cached: CachedJob) -> str:

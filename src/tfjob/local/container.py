@@ -139,11 +139,12 @@ class Become(BaseException):
     whoever forked the supervisor, so that nothing of it stays below the program.
     """
 
-    def __init__(self, plan: Plan, channel: socket.socket, errors: int) -> None:
+    def __init__(self, plan: Plan, channel: socket.socket, errors: int, init: int) -> None:
         super().__init__()
         self.plan = plan
         self._channel = channel
         self._errors = errors
+        self._init = init
 
     def keep_open(self) -> list[int]:
         """The descriptors that are still needed."""
@@ -158,6 +159,8 @@ class Become(BaseException):
         """Run the command itself after all, in any thread; what the program has done so far is done again."""
         _send(self._channel, {"cold": reason})
         try:
+            if _LINUX and not self.plan.namespaces:
+                _tie_to_parent(self._init)  # the thread that calls exec lives on, and only the first one was tied
             _prepare_exec(self.plan)
             _exec(self.plan)
         except _StartError as error:
@@ -325,7 +328,7 @@ def _workload(plan: Plan, channel: socket.socket, output: int, cgroups: list[int
         _announce(plan, channel)
         _prepare_exec(plan)
         if plan.warm is not None:
-            raise Become(plan, channel, errors)
+            raise Become(plan, channel, errors, init)
         _exec(plan)
     except Become:
         raise

@@ -22,9 +22,11 @@ from .file_identity import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterator
+    from typing import Any, NoReturn
 
 _LOOK = 1.0  # seconds between looks at the clock, at its folder and at what it has imported
+_PART = 0.05  # seconds of one part of a look at what it has imported: who asks meanwhile is heard
 _CONTEXT = "tensorflow.python.eager.context"
 
 
@@ -109,8 +111,26 @@ def _open_files() -> set[str]:
     return set(os.listdir("/proc/self/fd"))  # with the one for this look, which is the same each time
 
 
+class _Wish:
+    """What a client waits for until it is known that all is as it was imported: a fork, or just to know that."""
+
+    def __init__(self, client: socket.socket, pod_dir: str = "", fds: list[int] | None = None) -> None:
+        self.client = client
+        self.pod_dir = pod_dir
+        self.fds = fds or []
+
+    def give_up(self) -> None:
+        """Let go of the descriptors for a fork that is made by now, or never will be."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+
 class _Server:
-    """Answers on a socket in its folder; every message is one packet of JSON."""
+    """Answers on a socket in its folder; every message is one packet of JSON.
+
+    Who comes is greeted at once, and told later that it may ask: in between lies a look at thousands of files.
+    """
 
     def __init__(self, folder: str, imported: warm_program.Imported, idle: float, starter: int) -> None:
         self._folder = folder
@@ -122,6 +142,9 @@ class _Server:
         self._forked = 0
         self._quiet_since = time.monotonic()
         self._looked_at = 0.0  # when its files were last seen to be as they were
+        self._look: Iterator[str] | None = None
+        self._looking_for: list[_Wish] = []
+        self._waiting: list[_Wish] = []  # those that came after the look had begun, for the next one
         self._poll = select.poll()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pod_files.remove(self._socket)
@@ -137,11 +160,13 @@ class _Server:
     def serve(self) -> str:
         """Until it is time to end; returns only in a fork, with the pod directory that it is for."""
         while True:
-            for fd, _ in self._poll.poll(_LOOK * 1000):
+            for fd, _ in self._poll.poll(0 if self._waiting or self._look else _LOOK * 1000):
                 if fd == self._listener.fileno():
                     self._welcome()
                 elif pod_dir := self._hear(self._clients[fd]):
                     return pod_dir
+            if pod_dir := self._look_on():
+                return pod_dir
             _bury()
             unused = not self._clients and time.monotonic() - self._quiet_since >= self._idle
             if unused or identity(self._socket) != self._identity:
@@ -151,12 +176,9 @@ class _Server:
         client, _ = self._listener.accept()
         self._clients[client.fileno()] = client
         self._poll.register(client, select.POLLIN)
-        self._looked_at = 0.0
-        stale = self._stale()
         self._tell()
-        self._say(client, {"unfit": stale} if stale else {"pid": os.getpid()})
-        if stale:
-            self._end()
+        self._say(client, {"pid": os.getpid()})
+        self._waiting.append(_Wish(client))
 
     def _hear(self, client: socket.socket) -> str:
         """Do what a client asks; a pod directory in the fork that is to supervise it, else nothing."""
@@ -169,30 +191,57 @@ class _Server:
         if "launch" not in request:
             self._farewell(client, in_order="bye" in request)
             return ""
-        if reason := _danger() or self._stale():
-            self._say(client, {"unfit": reason})
-            self._end()
+        wish = _Wish(client, str(request["launch"]), fds)
+        if time.monotonic() - self._looked_at < _LOOK:
+            return self._fulfil(wish)
+        self._waiting.append(wish)  # a run may outlast what it began with
+        return ""
+
+    def _look_on(self) -> str:
+        """Look at the next files, for whoever waits; a pod directory in the fork that is to supervise it."""
+        if self._look is None and self._waiting:
+            self._look = self._imported.look()
+            self._looking_for, self._waiting = self._waiting, []
+        if self._look is None:
+            return ""
+        until = time.monotonic() + _PART
+        for stale in self._look:
+            if stale:
+                self._refuse(stale, *self._looking_for, *self._waiting)
+            if time.monotonic() > until:
+                return ""
+        self._look, self._looked_at = None, time.monotonic()
+        while self._looking_for:
+            if pod_dir := self._fulfil(self._looking_for.pop(0)):
+                return pod_dir
+        return ""
+
+    def _fulfil(self, wish: _Wish) -> str:
+        """Nothing has changed: say so, or fork; a pod directory in the fork."""
+        if not wish.pod_dir:
+            self._say(wish.client, {"fit": True})
+            self._tell()  # which wakes a driver that did not wait for it
+            return ""
+        if reason := _danger():
+            self._refuse(reason, wish)
         pid = os.fork()
         if pid == 0:
             os.setsid()
-            for number, fd in enumerate(fds):
+            for number, fd in enumerate(wish.fds):
                 os.dup2(fd, number)
             self._forget()
             container.close_all_but()
-            return str(request["launch"])
-        for fd in fds:
-            os.close(fd)
+            return wish.pod_dir
+        wish.give_up()
         self._forked += 1
-        self._say(client, {"pid": pid})
+        self._say(wish.client, {"pid": pid})
         self._tell()
         return ""
 
-    def _stale(self) -> str:
-        """What an import would find different by now, looked at now and then: a run may outlast what it began with."""
-        if time.monotonic() - self._looked_at < _LOOK:
-            return ""
-        self._looked_at = time.monotonic()
-        return self._imported.changed()
+    def _refuse(self, reason: str, *wishes: _Wish) -> NoReturn:
+        for wish in wishes:
+            self._say(wish.client, {"unfit": reason})
+        self._end()
 
     def _forget(self) -> None:
         """Let go of what only the server needs, without closing what has a new meaning by now."""
@@ -203,6 +252,10 @@ class _Server:
         self._poll.unregister(client)
         del self._clients[client.fileno()]
         self._starter = -1 if client.fileno() == self._starter else self._starter
+        for wishes in (self._looking_for, self._waiting):
+            for wish in [wish for wish in wishes if wish.client is client]:
+                wish.give_up()
+                wishes.remove(wish)
         client.close()
         self._quiet_since = time.monotonic()
         if not in_order and not self._clients:
@@ -231,7 +284,7 @@ class _Server:
         except OSError:
             pass  # its folder has gone, which we see next
 
-    def _end(self) -> None:
+    def _end(self) -> NoReturn:
         if identity(self._socket) == self._identity:
             pod_files.remove(self._socket)
         os._exit(0)

@@ -32,6 +32,7 @@ MOST = 4
 START_SECONDS = 60.0
 ANSWER_SECONDS = 5.0
 GREETING_SECONDS = 1.0
+LOOK_SECONDS = 0.001
 READY_SECONDS = 10.0
 OLDEST_PYTHON = (3, 11)
 
@@ -69,19 +70,20 @@ class ForkServer:
         self.folder = self._folders / _key(program, env)
         self._connection: socket.socket | None = None
         self._born_with: socket.socket | None = None  # by which one that we started knows that we live
+        self._is_fit = False  # it has seen that nothing has changed since its import
         self._started = False
         self._deadline = 0.0  # when it must be up, once it was started or seen to start
 
     def ready(self) -> bool:
         """Whether it can be asked now; starts it if there is none. Raises NotWarm if there will be none."""
         try:
-            if self._connection is not None or self._connect():
-                return True
-            self._see_that_it_comes()
+            if self._connection is None and not self._connect():
+                self._see_that_it_comes()
+                return False
+            return self._is_fit or self._hear_verdict()
         except NotWarm:
             self.close()
             raise
-        return False
 
     def _see_that_it_comes(self) -> None:
         try:
@@ -91,6 +93,9 @@ class ForkServer:
                 self._start()
         except OSError as error:
             raise NotWarm(f"its fork server cannot be started: {error}") from None
+        self._be_patient()
+
+    def _be_patient(self) -> None:
         self._deadline = self._deadline or time.monotonic() + START_SECONDS
         if time.monotonic() > self._deadline:
             raise NotWarm(f"its fork server was not ready in {START_SECONDS:g} s")
@@ -135,6 +140,7 @@ class ForkServer:
         _part(self._connection)
         _part(self._born_with)
         self._connection = self._born_with = None
+        self._is_fit = False
 
     def _connect(self) -> bool:
         try:
@@ -147,10 +153,6 @@ class ForkServer:
         try:
             connection.connect(f"/proc/self/fd/{folder}/socket")  # a path of any depth fits
             if "pid" in self._hear():
-                self._started, self._deadline = False, 0.0  # should it end, another one may be started
-                _part(self._born_with)
-                self._born_with = None
-                connection.settimeout(ANSWER_SECONDS)
                 return True
         except TimeoutError:
             if pid := _state(self.folder).pid:  # it was up once: no more time will help
@@ -159,9 +161,30 @@ class ForkServer:
             pass
         finally:
             os.close(folder)
-        _part(connection)  # none there, or one that has seen its files change and ends
+        _part(connection)  # none there, or one that ends
         self._connection = None
         return False
+
+    def _hear_verdict(self) -> bool:
+        """Whether it has said that it may be asked; it looks at many files first, on a disk that may be slow."""
+        assert self._connection is not None
+        try:
+            heard = self._hear()
+        except TimeoutError:
+            self._connection.settimeout(LOOK_SECONDS)  # the next time nobody waits for what may take long
+            self._be_patient()
+            return False
+        except OSError:
+            heard = {}
+        if "fit" not in heard:
+            _part(self._connection)  # it has seen its files change, and ends
+            self._connection = None
+            return False
+        self._is_fit, self._started, self._deadline = True, False, 0.0  # should it end, another one may be started
+        _part(self._born_with)
+        self._born_with = None
+        self._connection.settimeout(ANSWER_SECONDS)
+        return True
 
     def _hear(self) -> dict[str, Any]:
         assert self._connection is not None

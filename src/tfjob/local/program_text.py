@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+
+from tfjob.local.file_identity import version
 
 MOST_FILES = 50
 MOST_BYTES = 1_000_000
@@ -62,15 +65,34 @@ def read_program(program: Path, root: Path | None = None) -> ProgramText:
     imports, sets = False, list[tuple[str, str]]()
     while waiting and len(seen) <= MOST_FILES:
         file = waiting.pop()
-        text = _text(file)
-        sets += _sets(text)
-        modules = list(_modules(text))
-        imports |= any(not base and _TENSORFLOW.fullmatch(name.partition(".")[0]) for base, name in modules)
-        found = {found for base, name in modules for found in _files(_folder(base, file, root), name)}
-        waiting += found - seen
+        said = _said(file)
+        sets += said.sets
+        imports |= any(not base and _TENSORFLOW.fullmatch(name.partition(".")[0]) for base, name in said.modules)
+        found = {found for base, name in said.modules for found in _files(_folder(base, file, root), name)}
+        waiting += sorted(found - seen, reverse=True)
         seen |= found
-    levels = [(found[1], found[2], found[3]) for found in _LOG_LEVEL.finditer(_text(program))]
-    return ProgramText(imports, tuple(sets), tuple(levels))
+    return ProgramText(imports, tuple(sets), _said(program).log_levels)
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What one file says: what it imports, and its lines on variables."""
+
+    modules: tuple[tuple[str, str], ...]
+    sets: tuple[tuple[str, str], ...]
+    log_levels: tuple[tuple[str, str, str], ...]
+
+
+def _said(file: Path) -> _Said:
+    return _read(file, version(str(file)))
+
+
+@lru_cache(maxsize=10 * MOST_FILES)
+def _read(file: Path, _version: tuple[int, int, int] | None) -> _Said:
+    """Once for each version: every replica of a job runs the same program, and is looked at until it can start."""
+    text = _text(file)
+    levels = tuple((found[1], found[2], found[3]) for found in _LOG_LEVEL.finditer(text))
+    return _Said(tuple(_modules(text)), tuple(_sets(text)), levels)
 
 
 def _modules(text: str) -> Iterator[tuple[str, str]]:

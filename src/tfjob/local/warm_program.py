@@ -19,7 +19,7 @@ from .file_identity import identity, version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 
@@ -35,9 +35,10 @@ class Imported:
         files = {str(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
         self._versions = {path: version(path) for path in (*files, *sys.path, *settings["files"])}
 
-    def changed(self) -> str:
-        """What an import would find different by now; empty if nothing."""
-        return next((f"{path} has changed" for path, was in self._versions.items() if version(path) != was), "")
+    def look(self) -> Iterator[str]:
+        """File by file, for a disk may be slow: what an import would find different by now; empty if nothing."""
+        for path, was in self._versions.items():
+            yield f"{path} has changed" if version(path) != was else ""
 
     def elsewhere(self) -> str:
         """What is another file in this container; empty if nothing."""
