@@ -24,9 +24,14 @@ INFRASTRUCTURE_REASONS = frozenset(
         "Terminated",
         "TopologyAffinityError",
         "UnexpectedAdmissionError",
+        "Unknown",
     }
 )
-"""Reasons of a failed pod that are no fault of the program in it; `OutOfcpu` and its like belong to them too."""
+"""Reasons of a failed pod that are no fault of the program in it; `OutOfcpu` and its like belong to them too.
+
+After a node was without power containerd finds containers and no processes: it calls that `Unknown`, with exit code 255
+and the time when it looked. A program that exits 255 by itself has `Error`.
+"""
 
 
 @dataclass(frozen=True)
