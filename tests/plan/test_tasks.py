@@ -100,6 +100,8 @@ INIT = ContainerStatus(
         ("ExitCode", lambda p: p.evicted(5), (), (137, "Evicted", True)),
         ("ExitCode", lambda p: p.evicted(5, code=None), (), (None, "Evicted", True)),
         ("ExitCode", lambda p: p.exited(255, 5, reason="Unknown"), (), (255, "Unknown", True)),
+        ("ExitCode", lambda p: p.exited(255, 5, reason="Unknown", phase="Running"), (), (255, "Unknown", True)),
+        ("OnFailure", lambda p: p.exited(255, 5, reason="Unknown", phase="Running"), (), None),
         ("ExitCode", lambda p: p.exited(255, 5), (), (255, "Error", False)),
         ("ExitCode", lambda p: p.disrupted(5), (), (143, "PreemptionByScheduler", True)),
         ("ExitCode", lambda p: p._status(phase="Failed", reason="OutOfnvidia.com/gpu"), (), (None, "OutOf", True)),
