@@ -85,12 +85,20 @@ class Client:
         nodes.load_image(self._own(), archive)
 
     def cut_power(self, node: str) -> None:
-        """Ends a node and all its pods at once; the cluster notices when the node's lease runs out."""
+        """Ends a node and all its pods at once, without a word; the cluster notices when the node's lease runs out."""
         nodes.cut_power(self._own(), node)
+
+    def has_power(self, node: str) -> bool:
+        """Whether a node runs."""
+        return nodes.has_power(self._own(), node)
 
     def restore_power(self, node: str) -> None:
         """Starts a node again, with the disk that it had, and waits until it is ready."""
         nodes.restore_power(self._own(), node)
+
+    def node_command(self, node: str, *words: str) -> str:
+        """Runs a command that sees a node's files and network, such as `mount`; what it printed."""
+        return nodes.command(self._own(), node, *words)
 
     def node_process(self, node: str, program: str) -> int:
         """The process of a node that runs one of its programs, such as `kubelet`; killed, it is started again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import socket
 import struct
@@ -78,21 +77,31 @@ def load_image(folder: Folder, archive: Path) -> None:
 
 
 def cut_power(folder: Folder, name: str) -> None:
-    """Ends a node and all its pods at once; the cluster notices when the node's lease runs out."""
-    room.close(room.find(folder, name))
-    # Its cable goes too, but when the kernel gets to it: a new one must find the port free.
-    with contextlib.suppress(Refused):
-        room.ip(f"link delete {network.port(_number(name))}", room=room.find(folder, SWITCH).pid)
+    """Ends a node and all its pods at once, without a word; the cluster notices when the node's lease runs out."""
+    lost = room.find(folder, name)
+    # The cable first: the kernel of processes that are killed would tell everybody who is connected to them.
+    room.ip(f"link delete {network.port(_number(name))}", room=room.find(folder, SWITCH).pid)
+    room.close(lost)
+
+
+def has_power(folder: Folder, name: str) -> bool:
+    """Whether a node runs."""
+    return name in node.running(folder)
 
 
 def restore_power(folder: Folder, name: str) -> None:
     """Starts a node again, with the disk that it had, and waits until it is ready."""
     net = network.of(folder)
-    if net is None or name in node.running(folder):
+    if net is None or has_power(folder, name):
         raise Refused(f"{name} of cluster {folder.name} has power")
     member = Node(folder, net, _number(name))
     member.start(room.find(folder, SWITCH).pid, folder.read("shape")[1])
     member.await_ready()
+
+
+def command(folder: Folder, name: str, *words: str) -> str:
+    """Runs a command that sees a node's files and network; what it printed."""
+    return room.enter(room.find(folder, name).pid, words, {})
 
 
 def process(folder: Folder, name: str, program: str) -> int:

@@ -94,8 +94,8 @@ def ip(*commands: str, room: int | None = None) -> None:
 
 
 def enter(pid: int, command: Sequence[str], env: Mapping[str, str], stdin: IO[bytes] | None = None) -> str:
-    """Runs a command that sees a room's files and network; what it printed."""
-    return run(["nsenter", "--target", str(pid), "--mount", "--net", *command], env=env, stdin=stdin)
+    """Runs a command that sees a room's files, network and processes; what it printed."""
+    return run(["nsenter", "--target", str(pid), "--mount", "--net", "--pid", *command], env=env, stdin=stdin)
 
 
 def find(cluster: Folder, name: str) -> Started:

@@ -6,9 +6,9 @@ import asyncio
 import ctypes
 import fcntl
 import struct
-from socket import SOL_SOCKET
+from socket import SOL_SOCKET, socket
 
-SO_ATTACH_FILTER, BPF_RETURN, SIOCOUTQ = 26, 6, 0x5411
+SO_ATTACH_FILTER, SO_DETACH_FILTER, BPF_RETURN, SIOCOUTQ = 26, 27, 6, 0x5411
 """Of Linux, of its packet filters, and of its sockets."""
 
 
@@ -21,6 +21,15 @@ async def deafen(transport: asyncio.BaseTransport) -> None:
     while not transport.is_closing() and struct.unpack("i", fcntl.ioctl(connected.fileno(), SIOCOUTQ, bytes(4)))[0]:
         await asyncio.sleep(0.01)
     if not transport.is_closing():
-        drop_all = ctypes.create_string_buffer(struct.pack("HBBI", BPF_RETURN, 0, 0, 0))
-        program = struct.pack("HL", 1, ctypes.addressof(drop_all))
-        connected.setsockopt(SOL_SOCKET, SO_ATTACH_FILTER, program)
+        drop_what_comes(connected)
+
+
+def drop_what_comes(deaf: socket) -> None:
+    """Has the kernel drop every packet for a socket: also who wants to connect is told nothing."""
+    drop_all = ctypes.create_string_buffer(struct.pack("HBBI", BPF_RETURN, 0, 0, 0))
+    deaf.setsockopt(SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HL", 1, ctypes.addressof(drop_all)))
+
+
+def take_what_comes(deaf: socket) -> None:
+    """The opposite: what the other end sends again arrives now."""
+    deaf.setsockopt(SOL_SOCKET, SO_DETACH_FILTER, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,6 +16,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
+from dead_peer import deafen, drop_what_comes, take_what_comes
 from last_callers import forget_last_callers
 from tfjob.kube import config, tls
 
@@ -33,6 +35,8 @@ class Door:
     shut: bool = False
     seen: list[tuple[float, str]] = field(default_factory=list)
     """Every write: when, and `METHOD PATH`; that of a creation ends in the name of what is made."""
+    _passes: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set unless everything vanishes."""
     _met: set[str] = field(default_factory=set)
     _open: dict[int, web.Request] = field(default_factory=dict)
 
@@ -45,9 +49,41 @@ class Door:
         self.shut = True
         self.loop.call_soon_threadsafe(self._abort_all)
 
+    def vanish(self) -> None:
+        """Is a black hole from now on: nothing arrives, nothing is sent, and nobody is told, not even by the kernel."""
+        asyncio.run_coroutine_threadsafe(self._vanish(), self.loop).result()
+
     def reopen(self) -> None:
-        """Lets everything pass again."""
+        """Lets everything pass again; what a kernel still tries to deliver arrives."""
         self.shut = False
+        asyncio.run_coroutine_threadsafe(self._reappear(), self.loop).result()
+
+    def undelivered(self) -> int:
+        """Connections of callers whose kernel may still deliver something, also for a process that has ended."""
+        found = 0
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, _, remote, _, queues = line.split()[:5]
+            found += int(remote.rpartition(":")[2], 16) == self.port and int(queues.partition(":")[0], 16) > 0
+        return found
+
+    async def _vanish(self) -> None:
+        self._passes.clear()
+        drop_what_comes(self.listener)
+        for transport in self._connections():
+            await deafen(transport)
+
+    async def _reappear(self) -> None:
+        if self._passes.is_set():
+            return
+        take_what_comes(self.listener)
+        for transport in self._connections():
+            take_what_comes(transport.get_extra_info("socket"))
+        self._passes.set()
+
+    def _connections(self) -> list[asyncio.Transport]:
+        assert self.runner.server is not None
+        connected = (one.transport for one in self.runner.server.connections)
+        return [one for one in connected if isinstance(one, asyncio.Transport) and not one.is_closing()]
 
     def _abort_all(self) -> None:
         for request in list(self._open.values()):
@@ -58,6 +94,10 @@ class Door:
             abort(request)
             return web.Response()
         body = await request.read()
+        if not self._passes.is_set():  # it came in the moment before; to let it pass later would be a delivery of ours
+            await self._passes.wait()
+            abort(request)
+            return web.Response()
         if request.method != "GET":
             what = f"{request.method} {request.path}{name_in(body) if request.method == 'POST' else ''}"
             self.seen.append((time.monotonic(), what))
@@ -79,9 +119,12 @@ class Door:
         async with self.session.request(request.method, url, headers=headers, data=body or None) as answer:
             passed = {name: value for name, value in answer.headers.items() if name not in HOP_BY_HOP}
             response = web.StreamResponse(status=answer.status, headers=passed)
+            await self._passes.wait()
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
+                await self._passes.wait()
                 await response.write(chunk)
+            await self._passes.wait()
             await response.write_eof()
             return response
 
@@ -95,10 +138,13 @@ class Door:
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as self.session:
             app = web.Application(client_max_size=2**24)
             app.router.add_route("*", "/{path:.*}", self.handle)
-            runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+            self.runner = runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
             await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            cluster = {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}
+            self.listener = socket.create_server(("127.0.0.1", 0))
+            await web.SockSite(runner, self.listener).start()
+            self._passes.set()
+            self.port = self.listener.getsockname()[1]
+            cluster = {"server": f"http://127.0.0.1:{self.port}"}
             self.kubeconfig.write_text(yaml.safe_dump(_kubeconfig(cluster)))
             begun.set()
             await ended.wait()

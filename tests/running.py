@@ -18,10 +18,11 @@ SHORTEST_PAUSE = 0.02
 class Running:
     """An attached `tfjob run`, or another command that goes on, in the background of a test."""
 
-    def __init__(self, tool: Installed, home: Path, *words: str, command: str = "run") -> None:
+    def __init__(self, tool: Installed, home: Path, *words: str, command: str = "run", cwd: Path | None = None) -> None:
         self.tool = tool
         self.home = home
-        self.process = tool.start(home, command, *words)
+        self.words = words
+        self.process = tool.start(home, command, *words, cwd=cwd)
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -6,10 +6,12 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,6 +68,19 @@ def finished(run: Callable[..., str], name: str, phase: str = "Succeeded") -> st
     """The log of a pod that has ended."""
     run("wait", f"--for=jsonpath={{.status.phase}}={phase}", f"pod/{name}", "--timeout=60s", timeout=90)
     return run("logs", name)
+
+
+def connected(address: str, port: int) -> socket.socket:
+    """A connection to a pod; it is ready before its program listens."""
+    made: list[socket.socket] = []
+
+    def connects() -> bool:
+        with suppress(ConnectionRefusedError):
+            made.append(socket.create_connection((address, port), timeout=30))
+        return bool(made)
+
+    wait_until(connects, 30)
+    return made[0]
 
 
 @pytest.mark.root
@@ -138,11 +153,17 @@ def test_an_image_that_was_loaded_runs_on_every_node(
 
 @pytest.mark.root
 @pytest.mark.alone  # pods of others may be on that node
-def test_a_node_that_lost_its_power_comes_back_and_runs_its_pods_again(
+def test_a_node_that_lost_its_power_tells_nobody_comes_back_and_runs_its_pods_again(
     node_cluster: Client, start: Callable[..., None], run: Callable[..., str]
 ) -> None:
-    start(pod("stays", "sleep", "600", nodeName="node-2", restartPolicy="Always"))
-    node_cluster.cut_power("node-2")
+    start(pod("stays", "nc", "-ll", "-p", "2222", "-e", "cat", nodeName="node-2", restartPolicy="Always"))
+    with connected(run("get", "pod", "stays", "-o", "jsonpath={.status.podIP}"), 2222) as peer:
+        peer.sendall(b"there?")
+        assert peer.recv(16) == b"there?"
+        node_cluster.cut_power("node-2")
+        peer.settimeout(2)
+        with pytest.raises(TimeoutError):
+            peer.recv(16)
     node_cluster.restore_power("node-2")
     run("wait", "--for=jsonpath={..restartCount}=1", "pod/stays", "--timeout=60s", timeout=90)
     run("wait", "--for=condition=Ready", "pod/stays", "--timeout=60s", timeout=90)

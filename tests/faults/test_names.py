@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import pytest
@@ -11,10 +14,16 @@ import yaml
 from command_line import MANIFESTS, CommandLine
 from conformance.manifests import tfjob
 from installed import Installed
+from running import Running, wait_until
+from tfjob.plan.waiting import DOUBTFUL
 
 pytestmark = pytest.mark.faults
 
 SHELL = "$(touch reached)"
+KEPT = [
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kept"}, "stringData": {"k": "v"}},
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"k": "v"}},
+]
 ODD = ["../victim", "..", SHELL, "x\ny"]
 
 
@@ -30,7 +39,7 @@ def untouched(cli: CommandLine) -> bool:
     """Whether the neighbour is as it was and nothing came beside it."""
     beside = {path.name for path in cli.home.parent.iterdir()}
     kept = [path.name for path in (cli.home.parent / "victim").iterdir()]
-    return beside <= {"victim", "home"} and kept == ["kept"] and not (MANIFESTS / "reached").exists()
+    return beside <= {"victim", "home", "job.yaml"} and kept == ["kept"] and not (MANIFESTS / "reached").exists()
 
 
 @pytest.mark.parametrize("name", ["../victim", SHELL])
@@ -91,13 +100,9 @@ def odd_containers(name: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("place", sorted(odd_containers("")))
 def test_no_other_word_of_a_pod_leads_out_of_its_folder(cli: CommandLine, place: str) -> None:
     """It is refused, or waits and says why, or is what the container alone sees under that name."""
-    kept = [
-        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kept"}, "stringData": {"k": "v"}},
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"k": "v"}},
-    ]
     pod = odd_containers(f"../../../../../victim/{SHELL}")[place]
     done = cli.run(
-        "submit", "-", stdin=yaml.safe_dump_all([*kept, tfjob("sound", {"Worker": {"template": {"spec": pod}}})])
+        "submit", "-", stdin=yaml.safe_dump_all([*KEPT, tfjob("sound", {"Worker": {"template": {"spec": pod}}})])
     )
     assert "Traceback" not in done.stderr
     if done.returncode == 0:
@@ -107,6 +112,141 @@ def test_no_other_word_of_a_pod_leads_out_of_its_folder(cli: CommandLine, place:
         assert done.returncode == 2, done.stdout + done.stderr
     assert untouched(cli)
     cli.end()
+
+
+HOSTILE = {
+    "climbing": "../../../../../victim/reached",
+    "hidden climb": "a/../../../../../../victim/reached",
+    "absolute": "/victim/reached",
+    "two lines": "x\ny: $(touch reached)",
+    "shell": "x; touch reached; `touch reached` $(touch reached) && 'touch \"reached",
+    "NUL": "x\0../victim/reached",
+    "long": "x" * 5000,
+    "long path": "x/" * 2500,
+    "unicode": "\u2025/\uff0e\uff0e/victim/\u202ereached\U0001f4a5",
+    "half a character": "x\ud800",
+    "option": "--help",
+    "blank": " ",
+}
+"""Texts that somebody may take for a path, a word of a shell, an option, or the end of a string."""
+SHORT = ("climbing", "NUL", "shell")
+"""Those that CI has everywhere."""
+UNREADABLE = ("NUL", "half a character")
+"""What a manifest, a variable and a path cannot have."""
+FILE_NAMES = ("two lines", "shell", "unicode", "option", "blank")
+"""What a file, or a folder in a folder, may be called."""
+
+
+def cases(places: Iterable[str]) -> list[Any]:
+    """Every place with every hostile text; in CI with three of them."""
+    return [
+        pytest.param(place, kind, marks=() if kind in SHORT else pytest.mark.long, id=f"{place}, {kind}")
+        for place in places
+        for kind in HOSTILE
+    ]
+
+
+def odd_metadata(text: str) -> dict[str, dict[str, Any]]:
+    """The metadata of a pod with the text in it."""
+    return {
+        "label": {"labels": {"odd": text}},
+        "name of a label": {"labels": {text: "odd"}},
+        "annotation": {"annotations": {"odd": text}},
+        "name of an annotation": {"annotations": {text: "odd"}},
+    }
+
+
+@pytest.mark.parametrize(("place", "kind"), cases(odd_metadata("")))
+def test_a_label_or_an_annotation_is_data_wherever_a_pod_reads_it(cli: CommandLine, place: str, kind: str) -> None:
+    """As a file, as a line of one, as a variable and as a word of a command; what can be none of them is refused."""
+    text = HOSTILE[kind]
+    metadata = odd_metadata(text)[place]
+    (field,) = metadata
+    (key,) = metadata[field]
+    one = f"metadata.{field}['{key}']"
+    read = (
+        'cat /info/one >/data/file; cat /info/all >/data/all; printf %s "$ODD" >/data/env; printf %s "$1" >/data/word'
+    )
+    container = {
+        "name": "tensorflow",
+        "image": "x",
+        "command": ["sh", "-ec", read, "sh", "$(ODD)"],
+        "env": [{"name": "ODD", "valueFrom": {"fieldRef": {"fieldPath": one}}}],
+        "volumeMounts": [{"name": "info", "mountPath": "/info"}, {"name": "data", "mountPath": "/data"}],
+    }
+    items = [
+        {"path": "one", "fieldRef": {"fieldPath": one}},
+        {"path": "all", "fieldRef": {"fieldPath": f"metadata.{field}"}},
+    ]
+    volumes = [
+        {"name": "info", "downwardAPI": {"items": items}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "sound"}},
+    ]
+    template = {"metadata": metadata, "spec": {"containers": [container], "volumes": volumes}}
+    job = tfjob("sound", {"Worker": {"template": template}})
+    # A name in quotes ends at the next quote.
+    is_data = field == "annotations" and kind not in UNREADABLE and "'" not in key
+    assert ended_well(cli, job) == is_data
+    if is_data:
+        found = cli.home / "claims" / "default" / "sound"
+        for file in ("file", "env", "word"):
+            assert (found / file).read_text() == metadata[field][key], file
+        assert json.dumps(metadata[field][key], ensure_ascii=False) in (found / "all").read_text()
+
+
+def odd_paths(text: str) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """Volumes, and mounts of them, with the text where a path inside the volume is expected."""
+    field = {"path": text, "fieldRef": {"fieldPath": "metadata.name"}}
+    items = {"items": [{"key": "k", "path": text}]}
+    claim = {"persistentVolumeClaim": {"claimName": "sound"}}
+    return {
+        "path of downwardAPI": ({"downwardAPI": {"items": [field]}}, {}),
+        "path in a ConfigMap": ({"configMap": {"name": "kept", **items}}, {}),
+        "path in a Secret": ({"secret": {"secretName": "kept", **items}}, {}),
+        "projected path": ({"projected": {"sources": [{"downwardAPI": {"items": [field]}}]}}, {}),
+        "subPath of a claim": (claim, {"subPath": text}),
+        "subPath in memory": ({"emptyDir": {"medium": "Memory"}}, {"subPath": text}),
+        "subPath of a file": ({"configMap": {"name": "kept"}}, {"subPath": text}),
+        "field": ({"downwardAPI": {"items": [{"path": "f", "fieldRef": {"fieldPath": text}}]}}, {}),
+    }
+
+
+@pytest.mark.parametrize(("place", "kind"), cases(odd_paths("")))
+def test_a_path_in_a_volume_stays_in_it(cli: CommandLine, place: str, kind: str) -> None:
+    """It is refused, or it is what the container sees under that name."""
+    volume, mount = odd_paths(HOSTILE[kind])[place]
+    container = {
+        "name": "tensorflow",
+        "image": "x",
+        "command": ["true"],
+        "volumeMounts": [{"name": "v", "mountPath": "/data", **mount}],
+    }
+    template = {"spec": {"containers": [container], "volumes": [{"name": "v", **volume}]}}
+    keeps = kind in FILE_NAMES and place != "field"
+    assert ended_well(cli, tfjob("sound", {"Worker": {"template": template}})) == keeps
+
+
+def ended_well(cli: CommandLine, job: dict[str, Any]) -> bool:
+    """Runs a job with odd texts: it succeeds, or is refused, or waits and says why; nothing is touched beside."""
+    manifest = cli.home.parent / "job.yaml"
+    manifest.write_text(yaml.safe_dump_all([*KEPT, job]))
+    run = Running(cli.tool, cli.home, str(manifest), "--cold", cwd=cli.home.parent / "victim")
+    wait_until(
+        lambda: (
+            run.process.poll() is not None or any(f"({reason})" in line for line in run.lines for reason in DOUBTFUL)
+        ),
+        60,
+        lambda: "\n".join(run.lines),
+    )
+    if run.process.poll() is None:
+        run.process.send_signal(SIGINT)
+    code = run.finish()
+    assert code in (0, 2, 130), "\n".join(run.lines)
+    assert "Traceback" not in "\n".join(run.lines)
+    assert untouched(cli)
+    assert not [path for path in cli.home.rglob("reached") if path.is_file()]
+    cli.end()
+    return code == 0
 
 
 @pytest.mark.parametrize("name", ["../victim", SHELL])

@@ -15,7 +15,10 @@ from tfjob.local.references import MissingReference, References
 from tfjob.local.refusal import Refusal
 
 CONFIG_MAPS: dict[str, Any] = {
-    "settings": {"data": {"epochs": "3", "lr": "0.1", "with=sign": "skipped"}, "binaryData": {"blob": "/w=="}}
+    "settings": {
+        "data": {"epochs": "3", "lr": "0.1", "with=sign": "skipped", "with\0end": "skipped"},
+        "binaryData": {"blob": "/w=="},
+    }
 }
 SECRETS: dict[str, Any] = {
     "login": {
@@ -30,7 +33,7 @@ POD = Pod(
         namespace="team",
         uid="u-1",
         labels={"replica-type": "worker"},
-        annotations={"note": 'a "b"'},
+        annotations={"note": 'a "b"', "odd": "a\0b"},
     ),
     spec={"containers": []},
     status=PodStatus(pod_ip="127.77.0.9"),
@@ -209,6 +212,7 @@ def test_a_resource_becomes_a_whole_number_of_its_divisor(reference: dict[str, s
     [
         {"fieldRef": {"fieldPath": "spec.none"}},
         {"fieldRef": {"fieldPath": "metadata.labels"}},
+        {"fieldRef": {"fieldPath": "metadata.annotations['odd']"}},
         {"resourceFieldRef": {"resource": "limits.cpus"}},
         {"resourceFieldRef": {"resource": "limits.cpu", "containerName": "other"}},
         {"secretKeyRef": {"name": "login", "key": "raw"}},

@@ -35,7 +35,9 @@ BUSY_SECONDS = 0.3
 """How long a leader may work for new jobs before it falls silent."""
 SLOW = 10
 """Seconds that a machine that does much else may take on top."""
-PAUSED, CUT_OFF, KILLED = "paused", "cut off", "killed"
+PAUSED, CUT_OFF, VANISHED, KILLED = "paused", "cut off", "in a black hole", "killed"
+UNHEARD = (CUT_OFF, VANISHED)
+"""Those who live on and cannot reach the API server: connections break and are refused, or packets vanish."""
 SHAPES: tuple[tuple[Object, str, str], ...] = (
     ({"chief": 1, "ps": 1, "worker": 1}, "worker-0", "is killed"),
     ({"chief": 1, "worker": 1}, "chief-0", "is deleted"),
@@ -62,8 +64,10 @@ class Operator:
             self.process.signal(SIGSTOP)
         elif fault == KILLED:
             self.process.end(SIGKILL)
-        elif self.door is not None:
+        elif self.door is not None and fault == CUT_OFF:
             self.door.close()
+        elif self.door is not None:
+            self.door.vanish()
 
     def come_back(self) -> None:
         """What kept it from working is gone, if it still lives."""
@@ -179,6 +183,8 @@ class Trial:
     since: float = 0.0
     seconds: list[float] = field(default_factory=list)
     """How long nobody led, each time."""
+    undelivered: int = 0
+    """What a kernel still tries to deliver for the first when the other one leads."""
 
     def give_work(self, jobs: int) -> None:
         """New jobs; some of their pods are there when it returns, and some perhaps not yet."""
@@ -201,6 +207,8 @@ class Trial:
         """The other one leads in time; at once the first comes back."""
         two = self.two
         two.second.wait_for(LEADS)
+        door = two.started[-2].door
+        self.undelivered = door.undelivered() if door else 0
         two.started[-2].come_back()
         self.node.hour = LED
         self.seconds.append(moment(two.second, LEADS) - self.since)
@@ -214,9 +222,11 @@ class Trial:
             assert_every_pod_is_recorded(two.place, self.history, name)
         assert two.first.finish() == (-SIGKILL if fault == KILLED else 1), fault
         assert two.first.said(LOST) == (fault != KILLED)
-        if fault == CUT_OFF:
+        if fault in UNHEARD:
             assert moment(two.first, LOST) < moment(two.second, LEADS), "two at a time believed that they lead"
         assert two.second.process.poll() is None
+        if fault == VANISHED:
+            assert self.undelivered == 0, "the kernel goes on with what an operator that has ended wanted to write"
         if two.cluster.folder is None:
             return
         old, new = (one.name for one in two.started[-2:])
@@ -231,7 +241,7 @@ def trial(fault: str, cluster: Client, folder: Path) -> Iterator[Trial]:
     """A pair of its own with a kubelet, and a record of its pods."""
     folder.mkdir()
     with ExitStack() as stack:
-        two = stack.enter_context(pair(cluster, folder, has_doors=fault == CUT_OFF))
+        two = stack.enter_context(pair(cluster, folder, has_doors=fault in UNHEARD))
         history = stack.enter_context(pod_history(cluster, two.place.namespace))
         node = stack.enter_context(kubelet(cluster.kubeconfig, two.place.namespace))
         yield Trial(fault, two, node, history)
@@ -243,13 +253,16 @@ def trial(fault: str, cluster: Client, folder: Path) -> Iterator[Trial]:
 def test_a_leader_that_falls_silent_is_replaced_and_writes_nothing_after_the_take_over(
     control_plane: Client, tmp_path: Path, seed: int, rounds: int, jobs: int
 ) -> None:
-    """Killed, paused beyond its lease, or cut off from the API server, with jobs under way that lose a replica then."""
+    """Killed, paused beyond its lease, cut off from the API server by broken connections or by a black hole.
+
+    Jobs are under way meanwhile and lose a replica then.
+    """
     chance = random.Random(seed)
     with ExitStack() as stack:
         # The one that is paused comes first: it is to wake up in the very moment of the take-over.
         trials = [
             stack.enter_context(trial(fault, control_plane, tmp_path / fault.replace(" ", "-")))
-            for fault in (PAUSED, CUT_OFF, KILLED)
+            for fault in (PAUSED, CUT_OFF, VANISHED, KILLED)
         ]
         for _ in range(rounds):
             for one in trials:

@@ -157,6 +157,7 @@ def test_a_kill_that_came_later_than_a_permanent_exit_does_not_excuse_it() -> No
         lambda p: p.running().deleting(),
         lambda p: p.running().evicted(40),
         lambda p: p.running().disrupted(40),
+        lambda p: p.running().exited(255, 40, reason="Unknown"),  # its node was without power and is back
         lambda p: p.running().on("n1"),
     ],
 )

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from training.fire import COLLECTIVE, FROZEN, SERVERS, TOO_HUNGRY, Fire
+from training.fire import COLLECTIVE, FROZEN, SERVERS, STEPS, TOO_HUNGRY, Fire
 
 Start = Callable[..., Fire]
 MEMORY = "1Gi"
+DEADLINE = 90
+"""Seconds that a job may run: a start and the steps before an incident take less on a machine that does much else."""
 
 
 class Anywhere:
@@ -30,6 +32,21 @@ class Anywhere:
         failure = fire.fail()
         assert (failure["jobReason"], failure["replica"], failure["exitCode"]) == ("ReplicaFailed", "chief-0", 1)
         assert "a peer is gone" in failure["lastLines"][-1]
+
+    def test_a_stopped_worker_of_parameter_servers_is_waited_for_until_the_deadline(self, start: Start) -> None:
+        """TensorFlow's coordinator waits for ever for the step that it has handed out; activeDeadlineSeconds ends it.
+
+        Nobody is to blame, so the verdict names no replica, and no step was taken a second time.
+        """
+        fire = start(SERVERS, run_policy={"activeDeadlineSeconds": DEADLINE})
+        fire.strike(FROZEN, "worker-1")
+        assert fire.place.run.finish(2 * DEADLINE) == 1, "\n".join(fire.place.run.lines)
+        status, shown = fire.place.status(), fire.place.shown()
+        print(f"after {fire.age()} `tfjob status` says:\n{shown}")
+        assert (status["state"], status["reason"]) == ("Failed", "DeadlineExceeded")
+        assert (status["failure"].get("replica", ""), status.get("restarts", 0)) == ("", 0)
+        assert "DeadlineExceeded" in shown
+        assert len(fire.steps()) == len(set(fire.steps())) < STEPS
 
     @pytest.mark.root
     @pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])

@@ -58,14 +58,30 @@ class Training:
         """kill -9 of the program in a pod."""
         os.kill(self.process(task), signal.SIGKILL)
 
+    def run_again(self) -> None:
+        """The same manifest once more, when the job is over: as a user does, who deletes the old one first."""
+        tool, home, words = self.run.tool, self.run.home, self.run.words
+        gone = tool.tfjob(home, "delete", self.name, "-y", *self._where)
+        assert gone.returncode == 0, gone.stderr
+        self.run = Running(tool, home, *words)
+
+    def end(self) -> None:
+        """Ends the command if a failed test leaves it."""
+        if self.run.process.poll() is None:
+            self.run.process.kill()
+            self.run.finish()
+
     def status(self) -> Object:
         """What the operator has written about the job."""
         return self.room.status(self.name)
 
     def shown(self) -> str:
         """What `tfjob status` says about the job."""
-        where = ("--on", "k8s", "-n", self.room.namespace)
-        return self.run.tool.tfjob(self.run.home, "status", self.name, *where).stdout
+        return self.run.tool.tfjob(self.run.home, "status", self.name, *self._where).stdout
+
+    @property
+    def _where(self) -> tuple[str, ...]:
+        return ("--on", "k8s", "-n", self.room.namespace)
 
 
 @contextmanager
@@ -79,12 +95,11 @@ def training(
     claim = documents[1]["metadata"]["name"]
     with storage_for(client, room.namespace, claim, folder / "output") as output:
         run = Running(there, folder / "home", str(manifest), "--on", "k8s", "-n", room.namespace)
+        started = Training(run, room, documents[0]["metadata"]["name"], output, client)
         try:
-            yield Training(run, room, documents[0]["metadata"]["name"], output, client)
+            yield started
         finally:
-            if run.process.poll() is None:
-                run.process.kill()
-                run.finish()
+            started.end()
 
 
 def hosted(documents: list[Object], program: Path) -> list[Object]:
@@ -114,7 +129,7 @@ def hosted(documents: list[Object], program: Path) -> list[Object]:
 @contextmanager
 def storage_for(client: Client, namespace: str, claim: str, folder: Path) -> Iterator[Path]:
     """A volume for a claim that is still to be made: a folder of this machine, which every node sees."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # what a test has mounted there is the disk
     name = f"{namespace}-{claim}"
     client.apply(
         {

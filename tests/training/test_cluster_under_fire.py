@@ -11,8 +11,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +28,16 @@ from training.fire import (
     KILLED,
     OUT_OF_MEMORY,
     PAUSED,
-    PROGRAM,
     SERVERS,
+    SHAPES,
     STEPS,
     TASKS,
     TERMINATED,
     Fire,
     Incident,
-    documents,
 )
 from training.fire_anywhere import MEMORY, Anywhere, Start
-from training.pods import Training, training
+from training.fire_in_pods import pin, pods, small_disk, trainings
 
 pytestmark = [pytest.mark.faults, pytest.mark.long, pytest.mark.root, pytest.mark.tensorflow, pytest.mark.timeout(600)]
 
@@ -51,28 +49,11 @@ def start(
     tool: Installed, node_cluster: Client, team: Room, tmp_path: Path, seed: int, request: pytest.FixtureRequest
 ) -> Iterator[Start]:
     """Starts a training of a shape; the moment of its incident follows from the seed and the case."""
-    chance = random.Random(f"{seed} {request.node.name}")
-
-    with ExitStack() as stack:
-
-        def begin(
-            shape: str, *options: str, change: Callable[[list[Object]], None] = lambda _: None, **more: Any
-        ) -> Fire:
-            written = documents(shape, tmp_path / "fire", *options, **more)
-            change(written)
-            at_work = training(written, PROGRAM.parent, node_cluster, team, tool, tmp_path)
-            return Fire(stack.enter_context(at_work), tmp_path / "fire", chance)
-
+    with trainings(tool, node_cluster, team, tmp_path, random.Random(f"{seed} {request.node.name}")) as begin:
         yield begin
     # A node that was drained takes pods again.
     for node in node_cluster.get("nodes")["items"]:
         node_cluster.kubectl("uncordon", node["metadata"]["name"])
-
-
-def pods(fire: Fire) -> Training:
-    """The pods of a training."""
-    assert isinstance(fire.place, Training)
-    return fire.place
 
 
 def delete(fire: Fire, task: str) -> None:
@@ -169,6 +150,25 @@ def test_a_disk_that_is_full_fails_the_job_with_what_the_program_said(start: Sta
     failure = start(shape, change=crowd).fail()
     assert failure["exitCode"] == 1
     assert any("No space left on device" in line for line in failure["lastLines"])
+
+
+@pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
+def test_a_disk_that_fills_up_fails_the_job_and_the_next_run_goes_on_from_the_last_whole_checkpoint(
+    start: Start, node_cluster: Client, tmp_path: Path, shape: str
+) -> None:
+    """The disk is the claim's, mounted on one node, where all pods of the job therefore are."""
+    with small_disk(node_cluster, "node-1", tmp_path / "output") as disk:
+        fire = start(shape, change=lambda written: pin(written, dict.fromkeys(SHAPES[shape], "node-1")))
+        fire.strike(Incident("finds the disk full", lambda *_: disk.fill()), "chief-0")
+        failure = fire.fail()
+        assert (failure["jobReason"], failure["exitCode"]) == ("ReplicaFailed", 1)
+        assert any("No space left on device" in line for line in failure["lastLines"])
+        disk.clear()
+        fire.since = time.monotonic()
+        pods(fire).run_again()
+        status = fire.finish()
+        assert status.get("restarts", 0) == 0
+        assert any("begins after step " in line and "step 0" not in line for line in fire.place.run.lines)
 
 
 class TestInPods(Anywhere):

@@ -22,7 +22,6 @@ from installed import Installed
 from running import Running, processes_of, status, wait_until, workload_pid
 from training.fire import (
     COLLECTIVE,
-    FROZEN,
     JOB,
     KILLED,
     OUT_OF_MEMORY,
@@ -137,17 +136,6 @@ def test_a_sigterm_that_tensorflow_swallows_changes_nothing(start: Start) -> Non
     status = fire.finish()
     assert status.get("restarts", 0) == 0
     assert len(fire.steps()) == STEPS
-
-
-@long
-def test_a_stopped_worker_of_parameter_servers_is_waited_for_until_the_deadline(start: Start) -> None:
-    """TensorFlow's coordinator waits for ever for the step that it has handed out; activeDeadlineSeconds ends that."""
-    fire = start(SERVERS, run_policy={"activeDeadlineSeconds": 60})
-    fire.strike(FROZEN, "worker-1")
-    assert fire.place.run.finish() == 1
-    status = fire.place.status()
-    print(fire.place.shown())
-    assert (status["state"], status["reason"]) == ("Failed", "DeadlineExceeded")
 
 
 @long

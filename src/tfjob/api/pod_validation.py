@@ -24,6 +24,7 @@ _NAME_RULE = "lower-case letters, digits and '-', at most 63 characters"
 def pod_problems(pod: Mapping[str, Any], path: Path, brought: Iterable[str] = ()) -> Iterator[Problem]:
     """What is wrong with the pod spec that stands at `path`; `brought` are volumes that the operator adds to it."""
     volumes = pod.get("volumes", [])
+    yield from _nul_problems(pod, path)
     yield from one_of_problem(pod.get("restartPolicy"), POD_RESTART_POLICIES, (*path, "restartPolicy"))
     yield from at_least(pod, "terminationGracePeriodSeconds", 0, path)
     yield from at_least(pod, "activeDeadlineSeconds", 1, path)
@@ -53,6 +54,20 @@ def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path
         if ".." in str(mount.get("subPath", "")).split("/"):
             yield _problem((*where, "subPath"), "must not hold '..'")
         yield from _twice(target, targets, (*where, "mountPath"), "a mount at")
+
+
+def _nul_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+    """Every text that the system would take for a shorter one: to it the character NUL is the end."""
+    left: list[tuple[Path, Any]] = [(path, pod)]
+    while left:
+        where, value = left.pop()
+        if isinstance(value, str):
+            if "\0" in value:
+                yield _problem(where, "holds the character NUL", "no path, variable or word of a command can have it")
+        elif isinstance(value, Mapping):
+            left += [((*where, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            left += [((*where, index), inner) for index, inner in enumerate(value)]
 
 
 def image_problem(image: str | None, path: Path) -> Iterator[Problem]:

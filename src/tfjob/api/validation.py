@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -83,13 +83,7 @@ def _metadata_problems(job: TFJob) -> Iterator[Problem]:
         yield from _child_name_problems(job)
     if metadata.namespace and not (_DNS_1123.fullmatch(metadata.namespace) and len(metadata.namespace) <= 63):
         yield Problem("metadata.namespace", f"{metadata.namespace!r} is no namespace name")
-    for key, value in metadata.labels.items():
-        path = path_text(("metadata", "labels", key))
-        if not _LABEL_KEY.fullmatch(key):
-            yield Problem(path, f"{key!r} is no label name")
-        if not _LABEL_VALUE.fullmatch(value):
-            rule = "letters, digits, '-', '_' and '.', at most 63 characters"
-            yield Problem(path, f"{value!r} is no label value: {rule}", "use an annotation for free text")
+    yield from _label_problems(metadata.labels, ("metadata", "labels"))
     runtime_id = metadata.annotations.get(RUNTIME_ID)
     if runtime_id is not None and not re.fullmatch(r"[0-9A-Za-z]{1,10}", runtime_id):
         path = path_text(("metadata", "annotations", RUNTIME_ID))
@@ -97,6 +91,16 @@ def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     port = metadata.annotations.get(PS_PORT)
     if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
         yield Problem(path_text(("metadata", "annotations", PS_PORT)), f"must be between 1 and 65535, is {port}")
+
+
+def _label_problems(labels: Mapping[str, Any], where: Path) -> Iterator[Problem]:
+    for key, value in labels.items():
+        path = path_text((*where, key))
+        if not _LABEL_KEY.fullmatch(key):
+            yield Problem(path, f"{key!r} is no label name")
+        if not _LABEL_VALUE.fullmatch(str(value)):
+            rule = "letters, digits, '-', '_' and '.', at most 63 characters"
+            yield Problem(path, f"{value!r} is no label value: {rule}", "use an annotation for free text")
 
 
 def _name_problems(job: TFJob) -> Iterator[Problem]:
@@ -188,7 +192,9 @@ def _replica_problems(job: TFJob, name: str, spec: ReplicaSpec) -> Iterator[Prob
 
 
 def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> Iterator[Problem]:
-    pod: dict[str, Any] = (spec.template or {}).get("spec", {})
+    template = spec.template or {}
+    yield from _label_problems((template.get("metadata") or {}).get("labels") or {}, (*path, "metadata", "labels"))
+    pod: dict[str, Any] = template.get("spec", {})
     where = (*path, "spec")
     containers = pod.get("containers", [])
     is_ours = serves_by_default(job, name, spec)

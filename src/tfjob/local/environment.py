@@ -103,7 +103,7 @@ def _declared(
         held = references.find(kind, reference, binary=False) or {}
         for key, content in held.items():
             name = (source.get("prefix") or "") + key
-            if "=" not in name:
+            if "=" not in name and "\0" not in name:
                 values[name] = _as_text(content, kind, reference.get("name", ""), key)
                 secret.add(name) if kind == SECRET else secret.discard(name)
     for variable in container.get("env") or []:
@@ -132,7 +132,10 @@ def _from_source(
         path = (origin["fieldRef"] or {}).get("fieldPath") or ""
         if path in ("metadata.labels", "metadata.annotations"):
             raise Refusal(f'fieldRef "{path}" cannot be one variable', f"Name one key: {path}['KEY'].")
-        return downward.field_value(path, pod, node)
+        value = downward.field_value(path, pod, node)
+        if "\0" in value:
+            raise Refusal(f'fieldRef "{path}" holds the character NUL and cannot be an environment variable')
+        return value
     if "resourceFieldRef" in origin:
         reference = origin["resourceFieldRef"] or {}
         return downward.resource_value(reference, downward.container_named(reference, pod, container), node)

@@ -24,9 +24,14 @@ INFRASTRUCTURE_REASONS = frozenset(
         "Terminated",
         "TopologyAffinityError",
         "UnexpectedAdmissionError",
+        "Unknown",
     }
 )
-"""Reasons of a failed pod that are no fault of the program in it; `OutOfcpu` and its like belong to them too."""
+"""Reasons of a failed pod that are no fault of the program in it; `OutOfcpu` and its like belong to them too.
+
+After a node was without power containerd finds containers and no processes: it calls that `Unknown`, with exit code 255
+and the time when it looked. A program that exits 255 by itself has `Error`.
+"""
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,13 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
         reason, message = _disruption(pod) or (POD_DELETED, "its pod is being deleted")
         return End(now, reason=reason, message=message, infrastructure=True)
     failed = pod.status.phase == "Failed"
-    if failed and (disruption := _disruption(pod)) is not None and not (terminated and terminated.exit_code == 0):
+    # A kubelet says of the container that it ended before it says of the pod that it failed.
+    ended = terminated is not None and not _starts_again(pod, terminated)
+    if (
+        (failed or ended)
+        and (disruption := _disruption(pod)) is not None
+        and not (terminated and terminated.exit_code == 0)
+    ):
         return replace(end_of(terminated, now), reason=disruption[0], message=disruption[1], infrastructure=True)
     if terminated is not None:
         return None if _starts_again(pod, terminated) or _is_called_pending(pod) else end_of(terminated, now)
