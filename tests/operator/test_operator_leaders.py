@@ -44,6 +44,9 @@ SHAPES: tuple[tuple[Object, str, str], ...] = (
     ({"worker": 1}, "worker-0", "fails"),
 )
 """Jobs, and what happens to one of their tasks while nobody leads."""
+STOPPED_WRITER = Path(__file__).parents[1] / "stopped_writer.py"
+DEADLINE_SECONDS = 10.0
+"""Without a renewal, until a leader may not write any more."""
 SILENT, LED = 1, 2
 """The hours of a round, by which the kubelet goes: there is no leader; there is one again."""
 
@@ -169,6 +172,23 @@ def test_one_leads_and_the_other_takes_over_at_once_on_sigterm(control_plane: Cl
         place.ends("before-worker-0")
         place.until("before", "Succeeded")
         assert place.uids("before") == uids
+
+
+def test_a_leader_that_was_stopped_between_its_fence_and_a_request_does_not_send_it(
+    control_plane: Client, quiet_room: Room
+) -> None:
+    place = quiet_room.namespace
+    words = (f"--namespace={place}", "--leader-elect", f"--lease-namespace={place}")
+    with operating(control_plane.kubeconfig, *words, program=[str(STOPPED_WRITER)]) as operator:
+        quiet_room.create(job("late", worker=1))
+        stat = Path(f"/proc/{operator.process.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", 60)
+        time.sleep(DEADLINE_SECONDS + 1)
+        operator.signal(SIGCONT)
+        assert operator.finish() == 1
+        assert operator.said("the lease is lost")
+        assert quiet_room.status("late") == {}
+        assert quiet_room.pods("late") == {}
 
 
 @dataclass

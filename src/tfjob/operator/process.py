@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 import msgspec
@@ -122,6 +122,14 @@ class Operator:
         """Asks the process to end in order."""
         self._stop.set()
 
+    def resumed(self, *_: object) -> None:
+        """Ends at once if the lease ran out in a pause: a request may stand between its fence and the network."""
+        if self.client.before_write is not None:
+            try:
+                self.client.before_write()
+            except LeaseLost as error:
+                _leave(error)
+
     async def run(self) -> None:
         """Works until asked to end."""
         async with AsyncExitStack() as stack:
@@ -217,6 +225,8 @@ async def operate(access: Access, options: Options) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, operator.stop)
+        # Not by the loop, which may send what is ready before it hears of signals.
+        signal.signal(signal.SIGCONT, operator.resumed)
         await operator.run()
 
 
@@ -276,10 +286,7 @@ def main(access: Access, options: Options) -> int:
     try:
         uvloop.run(operate(access, options))
     except LeaseLost as error:
-        logger.error("the lease is lost: %s", error)
-        # At once: nothing that is still under way may reach the API server.
-        logging.shutdown()
-        os._exit(1)
+        _leave(error)
     except KubeError:
         raise
     except Exception:
@@ -287,6 +294,14 @@ def main(access: Access, options: Options) -> int:
         logger.exception("the operator ends")
         raise
     return 0
+
+
+def _leave(error: LeaseLost) -> NoReturn:
+    """At once: nothing that is still under way may reach the API server."""
+    with suppress(RuntimeError):  # a handler of signals may have come upon a line that is half written
+        logger.error("the lease is lost: %s", error)
+        logging.shutdown()
+    os._exit(1)
 
 
 def _identity() -> str:

@@ -1,0 +1,29 @@
+"""The tool whose leader stops itself between the fence and its first request: `python stopped_writer.py operator run`.
+
+A SIGSTOP from outside falls into that moment once in hundreds of times.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tfjob.__main__ import main
+from tfjob.kube.http_answer import Answer
+from tfjob.kube.http_connection import Connection
+
+exchange = Connection.exchange
+
+
+async def stop_first(connection: Connection, message: bytes, seconds: float) -> Answer:
+    """What is sent behind the fence, after a pause; the lease itself is renewed."""
+    words = message.partition(b"\r\n")[0]
+    if not words.startswith(b"GET ") and b"/leases" not in words:
+        Connection.exchange = exchange  # type: ignore[method-assign]
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return await exchange(connection, message, seconds)
+
+
+if __name__ == "__main__":
+    Connection.exchange = stop_first  # type: ignore[method-assign,assignment]
+    main()
