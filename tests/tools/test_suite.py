@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,10 @@ def suite(folder: Path, *tests: str) -> tuple[int, str, str]:
     (folder / "test_some.py").write_text("\n".join([ALONE, *tests]))
     counts = folder / "counts"
     command = [sys.executable, str(TOOL), str(counts), sys.executable, "-n", "2", "--dist", "loadgroup", "test_some.py"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, timeout=60)
+    # It is no part of the run that this test is of, and has folders of its own: pytest closes those to all others.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environ |= {"TMPDIR": str(folder)}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, env=environ, timeout=100)
     return done.returncode, counts.read_text(), done.stdout + done.stderr
 
 
