@@ -83,7 +83,7 @@ def tree(seed: int, sound: Sequence[Any] = SOUND) -> dict[str, Any]:
 
 def written(value: Any) -> bytes:
     """A tree as JSON, with what is nested in it."""
-    return _marked(json.dumps(value)).encode()
+    return _marked(json.dumps(value), quotes='"').encode()
 
 
 def text(seed: int, sound: Sequence[Any] = SOUND) -> bytes:
@@ -178,9 +178,13 @@ def _nest(dice: random.Random, parent: Any, key: Any) -> None:
     parent[key] = f"@nested {dice.choice((30, 300, 900, 5000))}@"
 
 
-def _marked(text: str) -> str:
-    """A tree that is written, with what cannot stand in one: half a character, and what is deeper than a stack."""
-    return _NESTED.sub(_nesting, _SURROGATE.sub(r'"a\\ud800b"', text))
+def _marked(text: str, quotes: str = "\"'") -> str:
+    """A tree that is written, with what cannot stand in one: half a character, and what is deeper than a stack.
+
+    In JSON single quotes are of a value that was made a text: what stands there is part of it.
+    """
+    text = re.sub(f"[{quotes}]@surrogate@[{quotes}]", r'"a\\ud800b"', text)
+    return re.sub(rf"[{quotes}]@nested (\d+)@[{quotes}]", _nesting, text)
 
 
 def _nesting(match: re.Match[str]) -> str:
@@ -188,8 +192,6 @@ def _nesting(match: re.Match[str]) -> str:
     return "[" * depth + "]" * depth
 
 
-_NESTED = re.compile(r"""['"]@nested (\d+)@['"]""")
-_SURROGATE = re.compile(r"""['"]@surrogate@['"]""")
 _KEY = re.compile(r"[ -]*[A-Za-z]\w*:")
 _CHANGES: list[Callable[[random.Random, Any, Any], None]] = [
     *(_replace, _replace, _replace, _replace),
