@@ -32,6 +32,8 @@ LONGEST = (
 )
 """Groups of few tests that take long: begun first, so that none of them is what all others wait for at the end."""
 
+ID = "id"
+"""The property of a test in reports that says its name as it was before pytest-xdist added the group."""
 _LOCK = pytest.StashKey[Any]()
 
 
@@ -47,6 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     groups = {item: _group(item) for item in items}
     sizes = Counter(groups.values())
     for item, group in groups.items():
+        item.user_properties.append((ID, item.nodeid))
         item.add_marker(pytest.mark.xdist_group(group))
     # Large groups before small ones; tests that run alone last, when nobody has anything else to do.
     ranks = {

@@ -10,7 +10,6 @@ passed, failed and were unsteady.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,6 @@ from xml.etree import ElementTree
 
 PATIENCE_SECONDS = 1500
 UNSTEADY_AT_MOST = 2
-GROUP = re.compile(r"@[\w.-]+$")
-"""What pytest-xdist adds to the name of a test: its group."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +63,9 @@ def run(python: str, arguments: list[str]) -> Result:
 
 
 def name_of(case: ElementTree.Element) -> str:
-    """What pytest calls a test: its file, its class if there is one, its name and parameters."""
-    if not case.get("classname"):  # a file that cannot be collected
-        return case.get("name", "")
-    parts = case.get("classname", "").split(".")
-    depth = next((at for at in range(len(parts), 0, -1) if Path(*parts[:at]).with_suffix(".py").is_file()), len(parts))
-    file = Path(*parts[:depth]).with_suffix(".py").as_posix()
-    return "::".join([file, *parts[depth:], GROUP.sub("", case.get("name", ""))])
+    """What pytest calls a test, as `tests/at_once.py` notes it; a file that cannot be collected has no note."""
+    noted = case.find("properties/property[@name='id']")
+    return str(noted.get("value") if noted is not None else case.get("name"))
 
 
 if __name__ == "__main__":

@@ -364,6 +364,14 @@ def test_a_chief_that_fails_soon_after_a_server_is_back_is_tried_once_more_and_c
     assert isinstance(judge(owner, failed, *others, second=40, seen=34), Fail)
 
 
+def test_two_tasks_that_fail_in_turn_do_not_excuse_each_other() -> None:
+    owner = aftershock(worker=2, ps=1)
+    tried = repaired("worker-1", 24, code=1, counted=True)
+    owner = replace(owner, status=replace(owner.status, last_restart=tried))
+    failed = pod(owner, "worker-0").running(25).exited(1, at=28)
+    assert isinstance(judge(owner, failed, *running(owner, "worker-1", "ps-0"), second=34, seen=28), Fail)
+
+
 @pytest.mark.parametrize(
     ("why", "name", "code", "reason"),
     [

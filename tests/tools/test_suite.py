@@ -15,18 +15,19 @@ ALONE = "import os\nALONE = 'PYTEST_XDIST_WORKER' not in os.environ\n"
 
 def suite(folder: Path, *tests: str) -> tuple[int, str, str]:
     """Runs tests, several at once as CI does; the exit code, the line of counts, the output."""
+    (folder / "conftest.py").write_text("pytest_plugins = ['at_once']\n")
     (folder / "test_some.py").write_text("\n".join([ALONE, *tests]))
     counts = folder / "counts"
     command = [sys.executable, str(TOOL), str(counts), sys.executable, "-n", "2", "--dist", "loadgroup", "test_some.py"]
     # It is no part of the run that this test is of, and has folders of its own: pytest closes those to all others.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environ |= {"TMPDIR": str(folder)}
+    environ |= {"TMPDIR": str(folder), "PYTHONPATH": str(TOOL.parents[1] / "tests")}
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, env=environ, timeout=100)
     return done.returncode, counts.read_text(), done.stdout + done.stderr
 
 
 def unsteady(name: str) -> str:
-    return f"import pytest\n@pytest.mark.xdist_group('some')\ndef test_{name}():\n    assert ALONE\n"
+    return f"def test_{name}():\n    assert ALONE\n"
 
 
 GOOD = "def test_good():\n    pass\n"

@@ -148,14 +148,14 @@ class _Attached:
             async with Follower(self._client, self._record.job, on_job=self._changed) as follower:
                 self._pods = lambda: follower.pods
                 async for lines in follower.lines():
-                    if self._late is None and self.display.is_behind:
+                    if self._late is None and self.display.is_behind and not self._writer.trouble:
                         self._late = RecordReader(self._writer)
                     for line, run in lines:
                         self._writer.add(line, run)
                     self._writer.flush()
                     await self._show([line for line, _ in lines])
             while self._late is not None and await self.display.has_reader():
-                self._catch_up(self._late)
+                await self._catch_up(self._late)
         finally:
             if self._late is not None:
                 self._late.close()
@@ -169,23 +169,24 @@ class _Attached:
     async def _show(self, lines: list[Line]) -> None:
         """Shows lines; those that nobody reads yet wait in the record, so that it goes on being kept."""
         if self._late is not None:
-            self._catch_up(self._late)
+            await self._catch_up(self._late)
         else:
             for line in lines if not self._quiet else ():
                 self.display.line(line)
         if self._writer.trouble:
             await self.display.has_reader()  # what comes next might be kept nowhere
 
-    def _catch_up(self, late: RecordReader) -> None:
+    async def _catch_up(self, late: RecordReader) -> None:
         """Shows what waits in the record, as far as somebody reads it."""
         while not self.display.is_behind:
-            lines = late.read()
+            lines = [] if self.display.is_left else late.read()
             for line in lines:
                 self.display.line(line)
             if not lines:
                 late.close()
                 self._late = None
                 return
+            await asyncio.sleep(0)  # the record may be long, and whoever wants to leave is heard
 
     def _changed(self, job: TFJob | None) -> None:
         if job is None:

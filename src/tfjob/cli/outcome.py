@@ -133,11 +133,11 @@ def discard(stream: TextIO) -> None:
     os.close(descriptor)
 
 
-def one_file(one: TextIO, other: TextIO) -> bool:
-    """Whether two streams lead to the same pipe, terminal or file; not if one of them is no file."""
+def one_file(one: TextIO | None, other: TextIO | None) -> bool:
+    """Whether two streams lead to the same pipe, terminal or file; not if one of them is no file, or closed."""
     try:
-        return os.path.sameopenfile(one.fileno(), other.fileno())
-    except OSError:
+        return one is not None and other is not None and os.path.sameopenfile(one.fileno(), other.fileno())
+    except (OSError, ValueError):
         return False
 
 

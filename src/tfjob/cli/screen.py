@@ -97,7 +97,8 @@ class Lines:
 
     @property
     def is_left(self) -> bool:
-        """Of stdout."""
+        """Of stdout; that it broke is said here too, for nothing is printed any longer by then."""
+        self._look()
         outbox = self._out.outbox if self._out is not None else None
         return self._muted or (outbox is not None and (outbox.is_left or outbox.error is not None))
 
@@ -251,7 +252,7 @@ class Live:
         loop.add_signal_handler(signal.SIGTSTP, self._rest)
         loop.add_signal_handler(signal.SIGCONT, self._return)
         loop.add_signal_handler(signal.SIGQUIT, self._quit)
-        self._stderr, sys.stderr = sys.stderr, _Above(self) if sys.stderr.isatty() else sys.stderr
+        self._stderr, sys.stderr = sys.stderr, _Above(self) if sys.stderr and sys.stderr.isatty() else sys.stderr
         self._outbox = self._terminal.begin_outbox()
         self._painting = asyncio.create_task(self._paint())
         return self

@@ -143,6 +143,7 @@ class _Server:
         self._quiet_since = time.monotonic()
         self._looked_at = 0.0  # when its files were last seen to be as they were
         self._look: Iterator[str] | None = None
+        self._look_began = 0.0
         self._looking_for: list[_Wish] = []
         self._waiting: list[_Wish] = []  # those that came after the look had begun, for the next one
         self._poll = select.poll()
@@ -200,7 +201,7 @@ class _Server:
     def _look_on(self) -> str:
         """Look at the next files, for whoever waits; a pod directory in the fork that is to supervise it."""
         if self._look is None and self._waiting:
-            self._look = self._imported.look()
+            self._look, self._look_began = self._imported.look(), time.monotonic()
             self._looking_for, self._waiting = self._waiting, []
         if self._look is None:
             return ""
@@ -210,7 +211,7 @@ class _Server:
                 self._refuse(stale, *self._looking_for, *self._waiting)
             if time.monotonic() > until:
                 return ""
-        self._look, self._looked_at = None, time.monotonic()
+        self._look, self._looked_at = None, self._look_began
         while self._looking_for:
             if pod_dir := self._fulfil(self._looking_for.pop(0)):
                 return pod_dir

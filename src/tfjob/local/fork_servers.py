@@ -179,6 +179,8 @@ class ForkServer:
         if "fit" not in heard:
             _part(self._connection)  # it has seen its files change, and ends
             self._connection = None
+            if not self._started:
+                self._deadline = 0.0  # of its look: the next one has all the time for its import
             return False
         self._is_fit, self._started, self._deadline = True, False, 0.0  # should it end, another one may be started
         _part(self._born_with)

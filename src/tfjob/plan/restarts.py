@@ -320,6 +320,10 @@ def _is_aftershock(job: TFJob, status: TFJobStatus, first: Failure) -> bool:
         return False
     if last.cause.replica == first.task.name or last.cause.replica.startswith(EVALUATOR.lower()):
         return False
+    if last.counted and last.cause.exit_code is not None and last.cause.exit_code < 128:
+        return (
+            False  # an error of its own, perhaps an aftershock: two that fail in turn would excuse each other for ever
+        )
     repaired = last.not_before or last.cause.time
     return last.cause.time < started and first.end.time <= repaired + AFTERMATH
 
