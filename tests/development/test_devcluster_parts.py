@@ -20,6 +20,7 @@ from devcluster.control_plane import arguments
 from devcluster.errors import Refused
 from devcluster.pki import Authority
 from devcluster.state import MARK, Folder
+from running import wait_until
 
 pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).parents[2]
@@ -125,6 +126,8 @@ def test_a_process_that_was_never_written_down_is_found_and_ended_by_its_mark() 
         stranger = other.start("sleeper", ["sleep", "600"])
         ours.start("sleeper", ["sleep", "600"])
         (ours / "processes.json").unlink()
+        # The kernel shows the mark of a new program a moment after it has begun.
+        wait_until(lambda: len(ours.processes()) == len(other.processes()) == 1, 30)
         ours.end_processes()
         assert ours.processes() == set()
         assert other.processes() == {stranger.pid}
