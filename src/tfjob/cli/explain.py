@@ -36,8 +36,8 @@ A failure that looks permanent waits 15 s for its cause (with parameter servers 
 replica was lost or killed no later, that one is to blame and everything starts again.
 Restarts wait {waits} s, from the start after 10 minutes without one; each replica for its own
 restarts, those that start again together for those of all, and who may have died of another for that one. An error of
-a replica that was started while another one was held back is not held against it, and one that fails soon after a lost
-one is back is tried once more.
+a replica that was started while another one was held back is not held against it, nor is one within a minute after a
+lost one is back.
 COUNTS says whether it uses up `runPolicy.backoffLimit`; without a limit there is none.
 
 In a TfJob of tensorflow.org/v1alpha1 the type decides, whatever the template's restartPolicy says. MASTER stands for

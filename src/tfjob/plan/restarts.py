@@ -158,8 +158,9 @@ def decide(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime
     settled = since + (SETTLE_NODES if _is_elsewhere(views, first) else settling_time(job))
     if now < settled and not _all_ended(job, views, first):
         return Settle(_verdict(first), since, settled)
-    if _is_aftershock(job, status, first):
-        return _again(job, status, first, failures)
+    earlier = _aftershock(job, status, first)
+    if earlier is not None:
+        return _rerun(job, earlier, failures, incident=False)
     return Fail(OOM_KILLED if _is_oom(first.end) else "ReplicaFailed", _verdict(first))
 
 
@@ -307,25 +308,22 @@ def _absent_peer(job: TFJob, status: TFJobStatus, first: Failure, started: datet
     return Verdict(replica=task.name, reason=HELD_BACK, message=f"{task.name} was not back yet", time=since)
 
 
-def _is_aftershock(job: TFJob, status: TFJobStatus, first: Failure) -> bool:
-    """Whether `first` was started soon after another task was lost, and may have failed of that all the same.
+def _aftershock(job: TFJob, status: TFJobStatus, first: Failure) -> Verdict | None:
+    """The loss of another task after which `first` was started, and of which it may have failed all the same.
 
     Who lived through the loss needs seconds until it talks to the new task (gRPC tries again after a growing delay),
-    and a chief that is back sooner fails of it. It is tried once: then it is the cause of the last restart itself.
+    and a chief that is back sooner fails of it. A program with an error of its own is tried for that minute.
     """
     last, started = status.last_restart, first.end.started
     if last is None or last.cause.time is None or started is None or gang(job) or first.task.type == EVALUATOR:
-        return False
+        return None
     if _is_oom(first.end) or _has_no_program(first.end) or not _is_cause(job, last.cause.exit_code):
-        return False
+        return None
     if last.cause.replica == first.task.name or last.cause.replica.startswith(EVALUATOR.lower()):
-        return False
-    if last.counted and last.cause.exit_code is not None and last.cause.exit_code < 128:
-        return (
-            False  # an error of its own, perhaps an aftershock: two that fail in turn would excuse each other for ever
-        )
+        return None
     repaired = last.not_before or last.cause.time
-    return last.cause.time < started and first.end.time <= repaired + AFTERMATH
+    is_soon = last.cause.time < started and first.end.time <= repaired + AFTERMATH
+    return last.cause if is_soon else None
 
 
 def _repaired_causes(status: TFJobStatus, views: Sequence[View]) -> Iterator[tuple[Verdict, datetime]]:
