@@ -274,9 +274,7 @@ def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first
     if started is None:
         return None
     for cause, repaired in _repaired_causes(status, views):
-        if cause.replica == first.task.name or cause.replica.startswith(EVALUATOR.lower()) or cause.time is None:
-            continue
-        if not _is_cause(job, cause.exit_code):
+        if cause.time is None or not _may_concern(job, cause, first):
             continue
         # A loss is noticed late, so its consequence may have ended before.
         slack = settling_time(job) if cause.exit_code is None else timedelta()
@@ -284,6 +282,12 @@ def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first
         if started <= cause.time and ended_first and first.end.time <= repaired + AFTERMATH:
             return cause
     return _absent_peer(job, status, first, started)
+
+
+def _may_concern(job: TFJob, cause: Verdict, first: Failure) -> bool:
+    """Whether the end that a restart has answered is another task's, of which `first` could have died at all."""
+    own = cause.replica == first.task.name
+    return not own and not cause.replica.startswith(EVALUATOR.lower()) and _is_cause(job, cause.exit_code)
 
 
 def _absent_peer(job: TFJob, status: TFJobStatus, first: Failure, started: datetime) -> Verdict | None:
@@ -317,9 +321,7 @@ def _aftershock(job: TFJob, status: TFJobStatus, first: Failure) -> Verdict | No
     last, started = status.last_restart, first.end.started
     if last is None or last.cause.time is None or started is None or gang(job) or first.task.type == EVALUATOR:
         return None
-    if _is_oom(first.end) or _has_no_program(first.end) or not _is_cause(job, last.cause.exit_code):
-        return None
-    if last.cause.replica == first.task.name or last.cause.replica.startswith(EVALUATOR.lower()):
+    if _is_oom(first.end) or _has_no_program(first.end) or not _may_concern(job, last.cause, first):
         return None
     repaired = last.not_before or last.cause.time
     is_soon = last.cause.time < started and first.end.time <= repaired + AFTERMATH
