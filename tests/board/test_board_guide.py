@@ -11,7 +11,7 @@ from docs.guide import GUIDES, play
 TENSORBOARD = GUIDES / "tensorboard.md"
 
 
-@pytest.mark.cluster  # the suite that has the time for it
+@pytest.mark.long
 @pytest.mark.tensorflow
 @pytest.mark.root
 @pytest.mark.timeout(240)

@@ -85,6 +85,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 @pytest.mark.tensorflow
 @pytest.mark.root  # paths of volumes are real only with mounts of one's own
 def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_afterwards(

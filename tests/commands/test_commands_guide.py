@@ -29,7 +29,7 @@ from hosted_images import hosted_images
 from installed import Installed
 from training.pods import storage_for
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.root, pytest.mark.timeout(300)]
 
 CLAIMS = {FIRST_TF_JOB: "tf-files", V1BETA1: "azurefile"}
 """What the pages declare, and a cluster of somebody else would have storage for."""

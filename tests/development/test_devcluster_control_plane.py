@@ -21,7 +21,7 @@ from devcluster.cluster import Shape
 from devcluster.state import MARK
 from installed import ORDINARY_UID, SYSTEM_PYTHON, open_to_everyone
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.cluster, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[2]
 

@@ -28,7 +28,7 @@ from running import wait_until
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.node, pytest.mark.timeout(300)]
 
 
 def pod(name: str, *command: str, **spec: Any) -> dict[str, Any]:

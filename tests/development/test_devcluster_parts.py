@@ -22,7 +22,7 @@ from devcluster.pki import Authority
 from devcluster.state import MARK, Folder
 from running import wait_until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.long, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]
 
 

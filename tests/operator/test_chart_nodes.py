@@ -59,6 +59,7 @@ def test_every_command_of_the_guide_to_helm_prints_what_it_says(
         assert command.matches(printed), f"{GUIDE.name}:{command.line}: $ {command.command}\n{printed}"
 
 
+@pytest.mark.long
 def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_the_repository(
     cluster: Client, helm: Helm, released: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 TESTS = Path(__file__).parents[1]
 BLIND = """
 import pytest

@@ -13,6 +13,8 @@ import pytest
 
 from running import wait_until
 
+pytestmark = pytest.mark.long
+
 TOOL = Path(__file__).parents[2] / "tools" / "leftovers.py"
 QUICK = f"import sys; sys.path.insert(0, {str(TOOL.parent)!r}); import leftovers; leftovers.GRACE = 0.5"
 

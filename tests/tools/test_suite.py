@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 TOOL = Path(__file__).parents[2] / "tools" / "suite.py"
 ALONE = "import os\nALONE = 'PYTEST_XDIST_WORKER' not in os.environ\n"
 

@@ -44,6 +44,7 @@ def servers(node_cluster: Client, team: Room, tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.faults
 @pytest.mark.tensorflow
 def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoint(
@@ -125,6 +126,7 @@ def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
     assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 3, 2)
 
 
+@pytest.mark.long
 @pytest.mark.tensorflow
 def test_a_script_without_a_manifest_trains_in_pods(
     tool: Installed, node_cluster: Client, team: Room, tmp_path: Path

@@ -1,6 +1,6 @@
 """Collective and parameter server trainings on this machine under every kind of incident; steps are counted.
 
-The short form has one case; the long form is the whole table:
+Part of the long form:
 
     pytest --long tests/training/test_training_under_fire.py -s --seed 1
 """
@@ -36,8 +36,7 @@ from training.fire import (
 )
 from training.fire_anywhere import MEMORY, Anywhere, Start
 
-pytestmark = [pytest.mark.faults, pytest.mark.tensorflow, pytest.mark.timeout(400)]
-long = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.faults, pytest.mark.tensorflow, pytest.mark.timeout(400)]
 
 Object = dict[str, Any]
 
@@ -87,16 +86,13 @@ def end(run: Running) -> None:
         run.finish()
 
 
-INCIDENTS = {KILLED: (long,), TERMINATED: (long,), OUT_OF_MEMORY: (long, pytest.mark.root)}
-SHORT = (COLLECTIVE, "worker-0", TERMINATED)
+INCIDENTS = {KILLED: (), TERMINATED: (), OUT_OF_MEMORY: (pytest.mark.root,)}
 
 
 @pytest.mark.parametrize(
     ("shape", "task", "incident"),
     [
-        pytest.param(
-            *task, incident, marks=() if (*task, incident) == SHORT else marks, id=f"{task[0]}-{task[1]}-{incident}"
-        )
+        pytest.param(*task, incident, marks=marks, id=f"{task[0]}-{task[1]}-{incident}")
         for task in TASKS
         for incident, marks in INCIDENTS.items()
     ],
@@ -116,7 +112,6 @@ def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
     assert fire.updates() in ((STEPS,) if shape == COLLECTIVE else (STEPS, STEPS + 1))
 
 
-@long
 @pytest.mark.parametrize(
     ("shape", "task"), [(COLLECTIVE, "chief-0"), (COLLECTIVE, "worker-0"), (SERVERS, "worker-1"), (SERVERS, "ps-0")]
 )
@@ -128,7 +123,6 @@ def test_a_task_that_is_paused_for_a_moment_costs_nothing_but_time(start: Start,
     assert len(fire.steps()) == STEPS
 
 
-@long
 def test_a_sigterm_that_tensorflow_swallows_changes_nothing(start: Start) -> None:
     """Its own handler takes a note of it; the worker trains on, and so does the job."""
     fire = start(COLLECTIVE, "--swallow-sigterm")
@@ -138,7 +132,6 @@ def test_a_sigterm_that_tensorflow_swallows_changes_nothing(start: Start) -> Non
     assert len(fire.steps()) == STEPS
 
 
-@long
 @pytest.mark.root
 @pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
 def test_a_full_disk_fails_the_job_and_the_next_run_goes_on_from_the_last_whole_checkpoint(
@@ -157,7 +150,6 @@ def test_a_full_disk_fails_the_job_and_the_next_run_goes_on_from_the_last_whole_
         again.finish()
 
 
-@long
 @pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
 def test_a_port_that_another_program_has_is_replaced(start: Start, shape: str) -> None:
     with socket.create_server(("0.0.0.0", 0)) as other:
@@ -190,6 +182,5 @@ def fill(file: Path) -> None:
             pass
 
 
-@long
 class TestHere(Anywhere):
     """What is the same there."""
