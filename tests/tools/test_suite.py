@@ -20,7 +20,8 @@ def suite(folder: Path, *tests: str) -> tuple[int, str, str]:
     (folder / "conftest.py").write_text("pytest_plugins = ['at_once']\n")
     (folder / "test_some.py").write_text("\n".join([ALONE, *tests]))
     counts = folder / "counts"
-    command = [sys.executable, str(TOOL), str(counts), sys.executable, "-n", "2", "--dist", "loadgroup", "test_some.py"]
+    command = [sys.executable, str(TOOL), str(counts), "90", sys.executable, "-n", "2", "--dist", "loadgroup"]
+    command.append("test_some.py")
     # It is no part of the run that this test is of, and has folders of its own: pytest closes those to all others.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environ |= {"TMPDIR": str(folder), "PYTHONPATH": str(TOOL.parents[1] / "tests")}
@@ -51,7 +52,7 @@ class TestMany:
             [GOOD, unsteady("race")],
             0,
             "2 0 1\n",
-            "UNSTEADY test_some.py::test_race: failed beside others, passed alone",
+            "UNSTEADY test_some.py::test_race: failed alongside others, passed alone",
             id="one passes alone",
         ),
         pytest.param(
