@@ -67,6 +67,12 @@ def test_a_pod_that_is_deleted_is_no_failed_pod_whoever_deletes_it() -> None:
         assert (view.end.reason, view.end.infrastructure) == (POD_DELETED, True)
 
 
+def test_a_job_and_its_pod_are_due_to_be_gone_after_the_grace_of_the_pod() -> None:
+    leaving = of_job("x", phase="Running")
+    leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=at(60)))
+    assert unwrapped(_deleted(made()), [leaving]).metadata.deletion_timestamp == at(60)
+
+
 @pytest.mark.parametrize(
     ("conditions", "ends", "infrastructure"), [((), None, None), (("Complete",), 0, False), (("Failed",), None, True)]
 )

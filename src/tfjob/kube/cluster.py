@@ -187,12 +187,27 @@ class KubeCluster:
         if kind == "Pod" and self._wraps(key, uid):
             # Its name must stay taken for as long as its pod runs: two runs of one replica never overlap.
             kind, propagation = "Job", "Foreground"
-        try:
-            await self.client.delete(self._resources[kind], key.namespace, key.name, uid=uid, propagation=propagation)
-        except (errors.NotFound, errors.Conflict):
-            return  # gone, or another object has its name by now
-        if kind not in JOB_KINDS:
+            # The garbage collector leaves alone a pod that is being deleted, even if that deletion was cut short.
+            for pod in self.pods.by_index(uid):
+                if pod.metadata.deletion_timestamp is not None:
+                    await self._delete("Pod", pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+        if await self._delete(kind, key.namespace, key.name, uid, propagation) and kind not in JOB_KINDS:
             self._writes.deleted(uid)
+
+    async def _delete(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        propagation: Literal["Background", "Foreground"] = "Background",
+    ) -> bool:
+        """Delete an object; return False if it is gone, or another object has its name by now."""
+        try:
+            await self.client.delete(self._resources[kind], namespace, name, uid=uid, propagation=propagation)
+        except (errors.NotFound, errors.Conflict):
+            return False
+        return True
 
     async def update_status(self, job: TFJob) -> TFJob:
         """Writes the status over the version that was read."""

@@ -12,6 +12,7 @@ from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.attempts import attempts_due, is_stale
 from tfjob.plan.back_offs import held_back
 from tfjob.plan.children import SIZE, Settings, cluster_size, pods, service
+from tfjob.plan.cleanup import overdue
 from tfjob.plan.gangs import gang_types
 from tfjob.plan.parameter_server import config_map, lacks_program
 from tfjob.plan.pod_groups import Step
@@ -31,14 +32,18 @@ def reconcile(
     now: datetime,
     settings: Settings,
     group: Step,
-) -> list[Action]:
+) -> tuple[list[Action], list[datetime]]:
     """Removals of what is stale or surplus first, then what is missing, a pod group before its pods.
+
+    Also returns when time alone asks for more.
 
     Parameter servers of ours wait for the ConfigMap with their program, and so never start with somebody else's.
 
     No pod of a gang is made while one of an older attempt exists: two generations would talk to each other.
     """
+    again, later = overdue(stale, observed, now, settings.durations)
     first: list[Action] = [
+        *again,
         *(
             Delete("Pod", child.metadata.name, child.metadata.uid)
             for child in stale
@@ -48,13 +53,13 @@ def reconcile(
         *group.actions,
     ]
     if group.hold:
-        return first
+        return first, later
     missing = _missing(job, status, views, observed, stale, now)
     if lacks_program(job, observed):
         first.append(Create(config_map(job, settings.server_program)))
         missing = (view for view in missing if view.task.type != PS)
     made = pods(job, [(view.task, view.attempt) for view in islice(missing, PODS_A_PASS)], settings)
-    return [*first, *(Create(child) for child in made), *_missing_services(job, views, observed)]
+    return [*first, *(Create(child) for child in made), *_missing_services(job, views, observed)], later
 
 
 def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]:
