@@ -70,18 +70,21 @@ def test_what_must_not_be_repeated_is_not() -> None:
 
 def test_only_so_many_requests_are_under_way_at_once() -> None:
     async def test(server: ApiServer, pool: Pool) -> None:
-        now, most = 0, 0
+        now, most, full = 0, 0, asyncio.Event()
 
         async def slow(request: web.Request) -> web.StreamResponse:
             nonlocal now, most
             now += 1
             most = max(most, now)
+            if now == 3:
+                full.set()
+            await full.wait()
             await asyncio.sleep(0.02)
             now -= 1
             return await reply({})(request)
 
         server.otherwise = slow
-        await asyncio.gather(*(pool.exchange(message(), 5, repeatable=True) for _ in range(20)))
+        await asyncio.gather(*(pool.exchange(message(), 60, repeatable=True) for _ in range(20)))
         assert most == 3
 
     pooled(test, limit=3)
@@ -89,8 +92,10 @@ def test_only_so_many_requests_are_under_way_at_once() -> None:
 
 def test_a_request_that_was_given_up_does_not_leave_its_answer_to_the_next() -> None:
     async def test(server: ApiServer, pool: Pool) -> None:
+        given_up = asyncio.Event()
+
         async def late(request: web.Request) -> web.StreamResponse:
-            await asyncio.sleep(0.2)
+            await given_up.wait()
             return await reply("late")(request)
 
         server.answers += [reply("first"), late, reply("second")]
@@ -98,6 +103,7 @@ def test_a_request_that_was_given_up_does_not_leave_its_answer_to_the_next() -> 
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await pool.exchange(message(), 5, repeatable=True)
+        given_up.set()
         assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
 
     pooled(test)
