@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from aiohttp import web
 from dead_peer import deafen
 from kube.api_server import ApiServer, chunks, reply
 from kube.test_http_answer import SIZED
-from tfjob.kube import http_connection, http_pool
+from tfjob.durations import Durations
+from tfjob.kube import http_connection
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
 from tfjob.kube.errors import Unreachable
@@ -200,9 +202,8 @@ def test_a_path_that_would_be_another_request_is_not_sent() -> None:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
-def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.MonkeyPatch, after: bytes) -> None:
+def test_a_server_that_lost_its_power_is_noticed_soon(after: bytes) -> None:
     """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
-    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 2)
     head = after or OPEN_ENDED
 
     async def run() -> None:
@@ -218,7 +219,8 @@ def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.Monkey
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        async with Client(Access(server=f"http://127.0.0.1:{port}")) as client:
+        durations = Durations(dead_connection=timedelta(seconds=2))
+        async with Client(Access(server=f"http://127.0.0.1:{port}"), durations=durations) as client:
             if after:
                 assert await client.request("GET", "/first") == b"hello"
                 await asyncio.sleep(0.2)
@@ -243,10 +245,9 @@ def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("first", ["a stream", "a request"])
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
-    monkeypatch: pytest.MonkeyPatch, first: str, run: Callable[..., None]
+    first: str, run: Callable[..., None]
 ) -> None:
     """What the kernel gave up last was given up late: a request over another connection would wait as long again."""
-    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 5)
 
     async def test() -> None:
         accepted: list[asyncio.StreamWriter] = []
@@ -268,7 +269,8 @@ def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
-            async with Client(Access(server=f"http://127.0.0.1:{port}")) as client:
+            durations = Durations(dead_connection=timedelta(seconds=5))
+            async with Client(Access(server=f"http://127.0.0.1:{port}"), durations=durations) as client:
                 if first == "a stream":
                     stream = client.stream("/log")
                     assert await anext(stream) == b"yes"

@@ -27,8 +27,6 @@ from tfjob.plan.tasks import Observed, Repetition
 
 logger = logging.getLogger(__name__)
 
-REFUSAL_RETRY, LONGEST_REFUSAL_RETRY = 10.0, 60.0
-"""Seconds until a child that the cluster refused is tried again: at first, and when it has been refused for long."""
 BLOCKING = frozenset({"Forbidden", "NamespaceNotFound", "NamespaceTerminating", "QuotaExceeded"})
 """Refusals that say nothing about the one child: a job of a thousand pods asks once, not a thousand times."""
 AT_ONCE = 32
@@ -288,8 +286,10 @@ class Controller:
             kind = self.cluster.kept_as(child.kind, job)
             self.cluster.publish(job, News(f"FailedCreate{kind}", f"Error creating: {message}", warning=True))
             self.queue.add(key)
-        age = (now - self._refusals.of(key, job)[child.kind, child.metadata.name].since).total_seconds()
-        self.queue.add_after(key, min(max(REFUSAL_RETRY, age / 4), LONGEST_REFUSAL_RETRY))
+        age = now - self._refusals.of(key, job)[child.kind, child.metadata.name].since
+        durations = self.settings.durations
+        delay = min(max(durations.rejection_retry, age / 4), durations.longest_rejection_retry)
+        self.queue.add_after(key, delay.total_seconds())
 
 
 def _is_new(job: TFJob) -> bool:

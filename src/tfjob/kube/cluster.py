@@ -44,7 +44,6 @@ from tfjob.plan.tasks import members
 WATCHED = {"Pod": PODS, "Service": SERVICES, "ConfigMap": CONFIG_MAPS, "Deployment": DEPLOYMENTS}
 """The kinds of children that are followed by our label; pod groups, which need an addition to Kubernetes, are not."""
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
-SWEEP_SECONDS = 30.0
 START_SECONDS = 0.2
 """How long the start of a pod waits for those of its peers, so that a job becomes Running with one status write."""
 
@@ -70,7 +69,7 @@ class KubeCluster:
         self.tf_image = ""
         watched = {**WATCHED, **({"Job": JOBS} if TF_JOB in kinds else {})}
         self._resources = {**JOB_KINDS, **watched, "PodGroup": pod_groups or PODGROUPS}
-        self._writes = OwnWrites()
+        self._writes = OwnWrites(patience=client.durations.own_write)
         self._changed: dict[Key, None] = {}  # in order, each once: a standby gathers them for weeks
         self._soon: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
@@ -325,7 +324,7 @@ class KubeCluster:
     async def _sweep(self) -> None:
         """Looks again at jobs whose children never showed."""
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(self.client.durations.sweep.total_seconds())
             self._touch_owners(set(self._writes.expired()))
 
     def _touch_owners(self, owners: Set[str]) -> None:

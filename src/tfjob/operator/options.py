@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
-from tfjob.durations import Durations
+from tfjob.durations import USUAL, Durations
 from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
@@ -64,7 +64,7 @@ class Options:
     config_key: str = CONFIG_KEY
     config_file: str = ""
     tf_image: str = ""
-    durations: Durations = field(default_factory=Durations)
+    durations: Durations = USUAL
 
     @property
     def settings(self) -> Settings:

@@ -13,7 +13,7 @@ from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.origin import origin
 from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
-from tfjob.durations import Durations
+from tfjob.durations import USUAL, Durations
 from tfjob.plan import parameter_server
 from tfjob.plan.accelerators import Accelerator, equipped
 from tfjob.plan.attempts import ATTEMPT
@@ -51,7 +51,7 @@ class Settings:
     server_program: str = ""
     tensorboard_image: str = TENSORBOARD_IMAGE
     storage_for_all: bool = False
-    durations: Durations = field(default_factory=Durations)
+    durations: Durations = USUAL
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:

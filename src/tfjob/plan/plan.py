@@ -94,7 +94,7 @@ def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> 
 
     status = memory.created(job, now) if job.spec.run_policy.suspend else memory.begin(job, now)
     views = survey(job, status, observed, now)
-    remembered = memory.remember(job, status, views, now)
+    remembered = memory.remember(job, status, views, now, settings.durations)
     if remembered != status:
         views = survey(job, status := remembered, observed, now)
     rule = success.rule_met(job, members(status.completed_indexes))
@@ -140,7 +140,7 @@ def _is_ours(job: TFJob) -> bool:
 
 def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
     """A job that should run: limits, then restarts, then what is missing."""
-    job, now = this.job, this.now
+    job, now, durations = this.job, this.now, this.settings.durations
     deadline = limits.deadline(job, status)
     if deadline and now >= deadline:
         seconds = job.spec.run_policy.active_deadline_seconds
@@ -152,7 +152,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
 
     news: list[News] = _first_news(this)
     before = status
-    decision = decide(job, status, views, now)
+    decision = decide(job, status, views, now, durations)
     match decision:
         case Settle():
             return _settling(this, summary.counted(job, status, views), decision)
@@ -161,7 +161,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
             advised = memory_advice(job, this.observed.pods, cause, repeated=repeated)
             return _failed(this, summary.counted(job, status, views), advised, reason)
         case Again():
-            status = _restarting(this, memory.record(job, status, decision, now), decision.cause.message)
+            status = _restarting(this, memory.record(job, status, decision, now, durations), decision.cause.message)
             news += [_ended(decision.cause), _restart_news(this, decision)]
     stale = stale_pods(job, status, this.observed)
     if is_resized(job, this.observed, stale):
@@ -177,14 +177,14 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
             cause = Verdict(replica=wait.task, reason=wait.reason, message=wait.text, time=now)
             return _failed(this, summary.counted(job, status, views), cause)
     told = reasons or starting(views, this.observed)
-    status = summary.described(job, summary.counted(job, status, views), views, told, now)
+    status = summary.described(job, summary.counted(job, status, views), views, told, now, durations)
     status, restarts = in_place.telling(job, status, views)
     news += restarts
     if status.reason == POD_GROUP_PENDING != job.status.reason:
         # v1.9 writes it in every pass, and so wakes itself; once is enough to show since when.
         status = replace(status, last_reconcile_time=now)
     actions, again = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
-    later = [deadline, *again, *next_starts(job, status, now), *(wait.fails_at for wait in reasons)]
+    later = [deadline, *again, *next_starts(job, status, now, durations), *(wait.fails_at for wait in reasons)]
     return Plan(status, actions, news, _soonest(later, now))
 
 

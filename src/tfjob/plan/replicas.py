@@ -16,7 +16,7 @@ from tfjob.plan.cleanup import overdue
 from tfjob.plan.gangs import gang_types
 from tfjob.plan.parameter_server import config_map, lacks_program
 from tfjob.plan.pod_groups import Step
-from tfjob.plan.tasks import Observed, desired, members, task_of
+from tfjob.plan.tasks import Observed, Task, desired, members, task_of
 from tfjob.plan.views import View
 
 PODS_A_PASS = 500
@@ -54,7 +54,7 @@ def reconcile(
     ]
     if group.hold:
         return first, later
-    missing = _missing(job, status, views, observed, stale, now)
+    missing = _missing(job, views, observed, stale, held_back(job, status, now, settings.durations))
     if lacks_program(job, observed):
         first.append(Create(config_map(job, settings.server_program)))
         missing = (view for view in missing if view.task.type != PS)
@@ -111,18 +111,12 @@ def _surplus_services(job: TFJob, observed: Observed) -> Iterator[Delete]:
 
 
 def _missing(
-    job: TFJob,
-    status: TFJobStatus,
-    views: Sequence[View],
-    observed: Observed,
-    stale: Sequence[Pod],
-    now: datetime,
+    job: TFJob, views: Sequence[View], observed: Observed, stale: Sequence[Pod], waiting: Set[Task]
 ) -> Iterator[View]:
     """The tasks whose pod is to be made now."""
     taken = {task_of(child) for child in observed.pods}
     types = gang_types(job)
     blocked = types if any((task := task_of(child)) and task.type in types for child in stale) else frozenset()
-    waiting = held_back(job, status, now)
     room = _room(job, observed)
     for view in views:
         if room == 0:
