@@ -35,6 +35,8 @@ class Door:
     shut: bool = False
     seen: list[tuple[float, str]] = field(default_factory=list)
     """Every write: when, and `METHOD PATH`; that of a creation ends in the name of what is made."""
+    turned_away: int = 0
+    """How many requests came while it was shut."""
     _passes: asyncio.Event = field(default_factory=asyncio.Event)
     """Set unless everything vanishes."""
     _met: set[str] = field(default_factory=set)
@@ -91,6 +93,7 @@ class Door:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if self.shut:
+            self.turned_away += 1
             abort(request)
             return web.Response()
         body = await request.read()

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
@@ -21,16 +21,23 @@ from urllib.request import urlopen
 import yaml
 
 from running import wait_until
+from tfjob.durations import VARIABLE
 
 READY = "workers started"
 TOOL = ("-m", "tfjob")
+Lengths = Mapping[str, float | Sequence[float]]
 _ports = itertools.count()
 
 
 class OperatorProcess:
-    """`tfjob operator run` with ports of its own; its log as it comes. `program` stands in for the tool."""
+    """`tfjob operator run` with ports of its own; its log as it comes.
 
-    def __init__(self, kubeconfig: Path, *words: str, program: Sequence[str] = TOOL) -> None:
+    `program` stands in for the tool, and `durations` are the lengths that it should have, in seconds.
+    """
+
+    def __init__(
+        self, kubeconfig: Path, *words: str, program: Sequence[str] = TOOL, durations: Lengths | None = None
+    ) -> None:
         self.health, self.metrics = free_port(), free_port()
         self.lines: list[str] = []
         ports = (
@@ -40,7 +47,13 @@ class OperatorProcess:
         # What is said last counts, so a test may set the ports itself.
         self.process = subprocess.Popen(
             [sys.executable, *program, "operator", "run", *ports, *words],
-            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "KUBECONFIG": str(kubeconfig), "TFJOB_DEBUG": "1"},
+            env={
+                "PATH": os.environ["PATH"],
+                "LANG": "C.UTF-8",
+                "KUBECONFIG": str(kubeconfig),
+                "TFJOB_DEBUG": "1",
+                **({VARIABLE: json.dumps(durations)} if durations else {}),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -119,10 +132,14 @@ class OperatorProcess:
 
 @contextmanager
 def operating(
-    kubeconfig: Path, *words: str, wait: str = READY, program: Sequence[str] = TOOL
+    kubeconfig: Path,
+    *words: str,
+    wait: str = READY,
+    program: Sequence[str] = TOOL,
+    durations: Lengths | None = None,
 ) -> Iterator[OperatorProcess]:
     """An operator at work; whatever becomes of it, it is gone afterwards."""
-    operator = OperatorProcess(kubeconfig, *words, program=program)
+    operator = OperatorProcess(kubeconfig, *words, program=program, durations=durations)
     try:
         if wait:
             operator.wait_for(wait)

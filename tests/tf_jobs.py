@@ -33,13 +33,21 @@ def begin(team: Room, body: Object, *names: str) -> str:
 
 
 def begun(team: Room, name: str, *names: str) -> str:
-    """The same for one that somebody has made."""
+    """Waits for the Jobs and pods of a TfJob, lets them run until its status counts each, and returns its random id."""
     wait_until(lambda: len(pods(team, name)) == len(names), 90, lambda: str(team.find(TF_JOBS, name)))
     assert set(pods(team, name)) == set(names)
     team.runs(*(pod["metadata"]["name"] for pod in pods(team, name).values()))
     until(team, name, phase="Running", state="Running")
+    # The master alone makes a job Running: the others may be counted later.
+    wait_until(lambda: running(team, name) == len(names), 90, lambda: str(team.find(TF_JOBS, name)))
     runtime_id: str = team.get(TF_JOBS, name)["spec"]["RuntimeId"]
     return runtime_id
+
+
+def running(team: Room, name: str) -> int:
+    """How many replicas of a TfJob run, as its status says."""
+    counts = team.get(TF_JOBS, name).get("status", {}).get("replicaStatuses") or []
+    return sum(one["ReplicasStates"].get("Running", 0) for one in counts)
 
 
 def pods(team: Room, job: str) -> dict[str, Object]:

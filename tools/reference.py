@@ -34,10 +34,10 @@ from tfjob.cli.examples import EXAMPLES
 from tfjob.cli.json_kinds import KINDS
 from tfjob.cli.main import COMMANDS, cli
 from tfjob.cli.shapes import OUTPUT_VERSION
+from tfjob.durations import USUAL
 from tfjob.local import config
 from tfjob.local.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
-from tfjob.plan.back_offs import STREAK_RESET, WAITS
-from tfjob.plan.restarts import RETRY_TABLE, SETTLE_GANG, SETTLE_NODES, SETTLE_TASKS, TF_JOB_TABLE
+from tfjob.plan.restarts import RETRY_TABLE, TF_JOB_TABLE
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 SPEC = ["field", "type", "default", ""]
@@ -153,7 +153,9 @@ def restarts() -> str:
     """The retry table and the times, from the module that decides."""
     rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]
     by_type = [[row.cause, row.master, row.worker, row.ps] for row in TF_JOB_TABLE]
-    waits = ", ".join(f"{wait.total_seconds():g}" for wait in WAITS)
+    waits = ", ".join(f"{wait.total_seconds():g}" for wait in USUAL.restart_waits)
+    settle_gang, settle_tasks = seconds(USUAL.settle_gang), seconds(USUAL.settle_tasks)
+    settle_nodes, streak_reset = seconds(USUAL.settle_nodes), seconds(USUAL.streak_reset)
     return (
         "# Restarts\n\nWhat happens when a replica ends, by its `restartPolicy`; `tfjob explain restarts` prints the"
         " same table.\n\n"
@@ -161,10 +163,10 @@ def restarts() -> str:
         + "\n- *restart*: the controller makes a new pod; with collectives the whole gang (chief, master and workers)"
         " starts again together.\n"
         "- *in place*: the pod stays and its container starts again, as the kubelet does it.\n"
-        f"- A failure that looks permanent waits for its cause, from when it is seen: {seconds(SETTLE_GANG)} in a gang;"
-        f" with parameter servers {seconds(SETTLE_TASKS)}, or {seconds(SETTLE_NODES)} if the cause may be on another"
+        f"- A failure that looks permanent waits for its cause, from when it is seen: {settle_gang} in a gang;"
+        f" with parameter servers {settle_tasks}, or {settle_nodes} if the cause may be on another"
         " node.\n"
-        f"- Restarts by the controller wait {waits} s, and 0 s again after {seconds(STREAK_RESET)} without one. Each"
+        f"- Restarts by the controller wait {waits} s, and 0 s again after {streak_reset} without one. Each"
         " replica waits for its own restarts, a gang for those of all its members; who may have died of another"
         " replica's end starts no sooner than that one, and an error of one that was started while another was held"
         " back is not held against it, nor is one within a minute after a lost one is back.\n"

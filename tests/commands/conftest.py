@@ -7,12 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from command_line import CommandLine
-from commands.cluster_line import on_cluster
+from commands.cluster_line import end_what_was_started, on_cluster
 from devcluster.client import Client
 from installed import Installed
 from operating import OperatorProcess, operating
 from room import Room, room
 from served import serve_every_job, serve_tfjobs
+
+
+@pytest.fixture(autouse=True)
+def _no_command_is_left() -> Iterator[None]:
+    yield
+    end_what_was_started()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -15,7 +14,7 @@ import yaml
 
 from canaries import manifest, shown, tells
 from command_line import MANIFESTS, CommandLine
-from commands.cluster_line import on_cluster
+from commands.cluster_line import on_cluster, start
 from devcluster.client import Client
 from installed import Installed
 from operating import OperatorProcess, with_token
@@ -39,9 +38,7 @@ def test_a_job_is_submitted_watched_and_waited_for(there: CommandLine, team: Roo
     assert "waited is still" in there("wait", "waited", "--for", "running", "--timeout", "0.5s", code=4)
     team.all_run("waited", "worker-0")
     assert there("wait", "waited", "--for", "running", "--timeout", "60s") == "waited is Running\n"
-    waiting = subprocess.Popen(
-        [*there.tool.command, "wait", "waited"], env=there.environment(), stdout=subprocess.PIPE, text=True
-    )
+    waiting = start(there, "wait", "waited")
     team.ends("waited-worker-0")
     shown, _ = waiting.communicate(timeout=90)
     assert waiting.returncode == 0
@@ -191,13 +188,7 @@ def test_an_invalid_job_is_refused_before_anything_is_made(there: CommandLine) -
 
 
 def test_ctrl_c_only_detaches(there: CommandLine, team: Room) -> None:
-    attached = subprocess.Popen(
-        [*there.tool.command, "run", str(MANIFESTS / "sleeper.yaml"), "--name", "goes-on"],
-        env=there.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    attached = start(there, "run", str(MANIFESTS / "sleeper.yaml"), "--name", "goes-on")
     assert attached.stdout is not None
     assert "goes-on" in attached.stdout.readline(), "it says that it has begun"
     team.until_pods("goes-on", "worker-0")
@@ -210,12 +201,7 @@ def test_ctrl_c_only_detaches(there: CommandLine, team: Room) -> None:
 
 
 def test_an_attached_run_ends_with_the_job_s_exit_code(there: CommandLine, team: Room) -> None:
-    attached = subprocess.Popen(
-        [*there.tool.command, "run", str(MANIFESTS / "sleeper.yaml"), "--name", "attached"],
-        env=there.environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    attached = start(there, "run", str(MANIFESTS / "sleeper.yaml"), "--name", "attached")
     team.all_run("attached", "worker-0")
     team.ends("attached-worker-0", 3, message="no data")
     shown, _ = attached.communicate(timeout=90)

@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from command_line import CommandLine
-from commands.cluster_line import on_cluster
+from commands.cluster_line import on_cluster, start
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
 from faulty_door import Door, faulty_door
@@ -50,25 +49,6 @@ def manifest(name: str, policy: str = "Never", sidecar: str = "", **scripts: str
 
 def container(name: str, script: str) -> dict[str, object]:
     return {"name": name, "image": BUSYBOX, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-c", script]}
-
-
-def start(on_nodes: CommandLine, *words: str, stdin: str = "") -> subprocess.Popen[str]:
-    """A command that goes on while the test does something else."""
-    process = subprocess.Popen(
-        [*on_nodes.tool.command, *words],
-        env=on_nodes.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        # Tests that run in the background of a shell ignore it, and what they start inherits that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert process.stdin is not None
-    process.stdin.write(stdin)
-    process.stdin.close()
-    process.stdin = None
-    return process
 
 
 def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
@@ -165,13 +145,15 @@ def test_a_follower_and_an_attached_run_go_on_when_the_api_server_was_away(
         follower = start(behind, "logs", "through", "worker-0", "-f")
         wait_until(lambda: sum("follow=true" in one for one in open_requests(door)) == 2, 60)
         door.close()
-        time.sleep(4)
+        before = lines_until(attached, "does not answer")
+        wait_until(lambda: door.turned_away > 2, 60)
         door.reopen()
         last = ticks(on_nodes("logs", "through"))[-1] + 3
         wait_until(lambda: ticks(on_nodes("logs", "through"))[-1] > last, 60)
         on_nodes("exec", "through", "worker-0", "--", "touch", "/tmp/die")
         followed, _ = follower.communicate(timeout=90)
-        shown, _ = attached.communicate(timeout=90)
+        rest, _ = attached.communicate(timeout=90)
+    shown = "\n".join([*before, rest])
     assert (follower.returncode, attached.returncode) == (0, 1)
     for text in (followed, shown):
         numbers = ticks(text)

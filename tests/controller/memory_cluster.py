@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import cast, get_args
 
 import msgspec
@@ -27,6 +28,9 @@ class MemoryCluster:
         self.news: list[News] = []
         self.operations: list[str] = []
         self.before: Hook = lambda operation, name: None
+        self.cuts_deletions_short = False
+        """Whether the deletion of a pod stops after its first write, which sets the timestamp."""
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
         self.changed: asyncio.Queue[Key] = asyncio.Queue()
         self.version = 0
 
@@ -76,7 +80,11 @@ class MemoryCluster:
             return
         child = self.stored.get((kind, key.name))
         if child is not None and child.metadata.uid == uid:
-            del self.stored[(kind, key.name)]
+            if isinstance(child, Pod) and self.cuts_deletions_short:
+                due = child.metadata.deletion_timestamp or self.clock()
+                self.stored[(kind, key.name)] = replace(child, metadata=replace(child.metadata, deletion_timestamp=due))
+            else:
+                del self.stored[(kind, key.name)]
 
     async def update_status(self, job: TFJob) -> TFJob:
         self._operate("update_status", job.status.state)

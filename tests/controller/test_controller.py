@@ -318,3 +318,72 @@ def test_a_finished_job_is_removed_when_its_time_to_live_is_0() -> None:
 
 
 # --- actions together -------------------------------------------------------------------------------------------------
+
+
+async def half_deleted(world: World) -> None:
+    """A gang whose worker was killed starts again, and the deletions of its old pods are cut short."""
+    await world.passes(2)
+    world.runs()
+    await world.passes(2)
+    world.ends("mnist-worker-0", 137)
+    world.cluster.cuts_deletions_short = True
+    await world.passes(2)
+    assert world.status.state == "Restarting"
+    world.cluster.operations.clear()
+    world.cluster.news.clear()
+
+
+def test_a_pod_that_does_not_go_is_deleted_again_ever_more_seldom() -> None:
+    async def story(world: World) -> None:
+        await half_deleted(world)
+        begun, times = world.clock.now, []
+        for _ in range(700):
+            before = len(world.cluster.operations)
+            # Other events wake the job every second.
+            await world.passes()
+            if world.cluster.operations[before:]:
+                times.append((world.clock.now - begun).total_seconds())
+                assert world.cluster.operations[before:] == ["delete Pod mnist-chief-0", "delete Pod mnist-worker-0"]
+            world.clock.wait(1)
+        assert times == [30, 90, 210, 450]
+        assert world.said() == ["RepeatedDelete"] * 8
+        news = world.cluster.news[-1]
+        text = "Deleted pod mnist-worker-0 again: it is still terminating 450 s after its deletion was due"
+        assert (news.message, news.warning) == (text, True)
+
+    play(job(chief=1, worker=1), story)
+
+
+def test_time_alone_brings_back_a_job_whose_deletions_were_cut_short() -> None:
+    async def story(world: World) -> None:
+        await half_deleted(world)
+        world.restart_controller()
+        world.cluster.cuts_deletions_short = False
+        again = await world.passes()
+        assert again is not None
+        assert world.cluster.operations == []
+        world.clock.now = again
+        await world.passes(3)
+        world.runs()
+        await world.passes(2)
+        assert (world.status.state, world.status.restarts) == ("Running", 1)
+
+    play(job(chief=1, worker=1), story)
+
+
+def test_a_repeated_deletion_that_fails_waits_its_time_too() -> None:
+    async def story(world: World) -> None:
+        await half_deleted(world)
+        world.clock.wait(30)
+        world.refuses(lambda: OSError("no route"), kind="delete")
+        with pytest.raises(OSError, match="no route"):
+            await world.passes()
+        world.refuses(None)
+        world.clock.wait(30)
+        await world.passes()
+        assert (world.cluster.operations, world.said()) == ([], [])
+        world.clock.wait(30)
+        await world.passes()
+        assert world.said() == ["RepeatedDelete"] * 2
+
+    play(job(chief=1, worker=1), story)

@@ -12,7 +12,7 @@ from plan.builders import job
 from tfjob.controller.controller import AT_ONCE
 
 
-def slow(world: World, seconds: float = 0.01) -> list[int]:
+def slow(world: World) -> list[int]:
     """Makes every write take its time; returns how many were under way at each."""
     under_way, genuine = [0], (world.cluster.create, world.cluster.delete)
     now = 0
@@ -23,7 +23,7 @@ def slow(world: World, seconds: float = 0.01) -> list[int]:
             now += 1
             under_way.append(now)
             try:
-                await asyncio.sleep(seconds)
+                await asyncio.sleep(0.01)
                 await write(*given)
             finally:
                 now -= 1
@@ -75,16 +75,22 @@ def test_a_write_that_fails_does_not_keep_the_others_from_being_done() -> None:
 
 def test_a_controller_that_is_stopped_leaves_no_write_behind() -> None:
     async def story(world: World) -> None:
-        slow(world, seconds=0.05)
+        begun, may_write, genuine = asyncio.Event(), asyncio.Event(), world.cluster.create
+
+        async def held(child: Any) -> None:
+            begun.set()
+            await may_write.wait()
+            await genuine(child)
+
+        world.cluster.create = held  # type: ignore[method-assign]
         stopped = asyncio.create_task(world.passes())
-        await asyncio.sleep(0.01)
+        await begun.wait()
         stopped.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stopped
-        await asyncio.sleep(0.1)
+        may_write.set()
+        for _ in range(10):  # what was left behind would be done now
+            await asyncio.sleep(0)
         assert world.cluster.stored == {}
 
     play(job(worker=3), story)
-
-
-# --- gang schedulers --------------------------------------------------------------------------------------------------

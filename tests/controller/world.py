@@ -38,6 +38,7 @@ class World:
 
     def __init__(self, owner: TFJob) -> None:
         self.cluster, self.clock = MemoryCluster(), Clock()
+        self.cluster.clock = self.clock
         self.cluster.put(owner)
         self.settings = Settings()
         self.restart_controller()

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from aiohttp import web
 from dead_peer import deafen
 from kube.api_server import ApiServer, chunks, reply
 from kube.test_http_answer import SIZED
-from tfjob.kube import http_connection, http_pool
+from tfjob.durations import Durations
+from tfjob.kube import http_connection
 from tfjob.kube.client import Client
 from tfjob.kube.config import Access
 from tfjob.kube.errors import Unreachable
@@ -70,18 +72,21 @@ def test_what_must_not_be_repeated_is_not() -> None:
 
 def test_only_so_many_requests_are_under_way_at_once() -> None:
     async def test(server: ApiServer, pool: Pool) -> None:
-        now, most = 0, 0
+        now, most, full = 0, 0, asyncio.Event()
 
         async def slow(request: web.Request) -> web.StreamResponse:
             nonlocal now, most
             now += 1
             most = max(most, now)
+            if now == 3:
+                full.set()
+            await full.wait()
             await asyncio.sleep(0.02)
             now -= 1
             return await reply({})(request)
 
         server.otherwise = slow
-        await asyncio.gather(*(pool.exchange(message(), 5, repeatable=True) for _ in range(20)))
+        await asyncio.gather(*(pool.exchange(message(), 60, repeatable=True) for _ in range(20)))
         assert most == 3
 
     pooled(test, limit=3)
@@ -89,8 +94,10 @@ def test_only_so_many_requests_are_under_way_at_once() -> None:
 
 def test_a_request_that_was_given_up_does_not_leave_its_answer_to_the_next() -> None:
     async def test(server: ApiServer, pool: Pool) -> None:
+        given_up = asyncio.Event()
+
         async def late(request: web.Request) -> web.StreamResponse:
-            await asyncio.sleep(0.2)
+            await given_up.wait()
             return await reply("late")(request)
 
         server.answers += [reply("first"), late, reply("second")]
@@ -98,6 +105,7 @@ def test_a_request_that_was_given_up_does_not_leave_its_answer_to_the_next() -> 
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await pool.exchange(message(), 5, repeatable=True)
+        given_up.set()
         assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
 
     pooled(test)
@@ -194,9 +202,8 @@ def test_a_path_that_would_be_another_request_is_not_sent() -> None:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
-def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.MonkeyPatch, after: bytes) -> None:
+def test_a_server_that_lost_its_power_is_noticed_soon(after: bytes) -> None:
     """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
-    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 2)
     head = after or OPEN_ENDED
 
     async def run() -> None:
@@ -212,7 +219,8 @@ def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.Monkey
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        async with Client(Access(server=f"http://127.0.0.1:{port}")) as client:
+        durations = Durations(dead_connection=timedelta(seconds=2))
+        async with Client(Access(server=f"http://127.0.0.1:{port}"), durations=durations) as client:
             if after:
                 assert await client.request("GET", "/first") == b"hello"
                 await asyncio.sleep(0.2)
@@ -237,10 +245,9 @@ def test_a_server_that_lost_its_power_is_noticed_soon(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("first", ["a stream", "a request"])
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
-    monkeypatch: pytest.MonkeyPatch, first: str, run: Callable[..., None]
+    first: str, run: Callable[..., None]
 ) -> None:
     """What the kernel gave up last was given up late: a request over another connection would wait as long again."""
-    monkeypatch.setattr(http_pool, "DEAD_SECONDS", 5)
 
     async def test() -> None:
         accepted: list[asyncio.StreamWriter] = []
@@ -262,7 +269,8 @@ def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
-            async with Client(Access(server=f"http://127.0.0.1:{port}")) as client:
+            durations = Durations(dead_connection=timedelta(seconds=5))
+            async with Client(Access(server=f"http://127.0.0.1:{port}"), durations=durations) as client:
                 if first == "a stream":
                     stream = client.stream("/log")
                     assert await anext(stream) == b"yes"

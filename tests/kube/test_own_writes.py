@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from tfjob.api.objects import ObjectMeta, Pod, Service
+from tfjob.durations import USUAL
 from tfjob.kube.cached import CachedJob
-from tfjob.kube.own_writes import ECHO_SECONDS, OwnWrites
+from tfjob.kube.own_writes import OwnWrites
 
 JOB = "job-uid"
 
@@ -90,9 +91,9 @@ def test_a_child_that_never_shows_is_given_up_and_its_job_looked_at_again() -> N
     clock = Clock()
     writes = OwnWrites(clock)
     writes.created(JOB, pod("a"))
-    clock.now = ECHO_SECONDS - 1
+    clock.now = USUAL.own_write.total_seconds() - 1
     assert list(writes.expired()) == []
-    clock.now = ECHO_SECONDS + 1
+    clock.now = USUAL.own_write.total_seconds() + 1
     assert list(writes.expired()) == [JOB]
     assert names(writes) == []
 

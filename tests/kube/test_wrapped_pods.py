@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
 
+from kube.api_server import ApiServer, Seen, reply
 from plan.builders import T0, at, begun, job, pod
-from tfjob.api.objects import Job, JobStatus, ObjectMeta, Pod, PodCondition, PodStatus
-from tfjob.api.origin import TENSORFLOW
-from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy, TFJob
+from tfjob.api.objects import Job, JobStatus, ObjectMeta, OwnerReference, Pod, PodCondition, PodStatus
+from tfjob.api.origin import TENSORFLOW, TF_JOB
+from tfjob.api.types import KIND, RUNTIME_ID, ChiefReference, TerminationPolicy, TFJob
+from tfjob.controller.cluster import Key
+from tfjob.kube.client import Client
+from tfjob.kube.cluster import KubeCluster
+from tfjob.kube.event_log import EventLog
 from tfjob.kube.wrapped_pods import unwrapped, wrapper
 from tfjob.plan.tasks import Observed
 from tfjob.plan.views import POD_DELETED, survey
@@ -67,6 +73,12 @@ def test_a_pod_that_is_deleted_is_no_failed_pod_whoever_deletes_it() -> None:
         assert (view.end.reason, view.end.infrastructure) == (POD_DELETED, True)
 
 
+def test_a_job_and_its_pod_are_due_to_be_gone_after_the_grace_of_the_pod() -> None:
+    leaving = of_job("x", phase="Running")
+    leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=at(60)))
+    assert unwrapped(_deleted(made()), [leaving]).metadata.deletion_timestamp == at(60)
+
+
 @pytest.mark.parametrize(
     ("conditions", "ends", "infrastructure"), [((), None, None), (("Complete",), 0, False), (("Failed",), None, True)]
 )
@@ -83,3 +95,29 @@ def test_a_job_without_a_pod_tells_what_became_of_it(
 
 def _deleted(one: Job) -> Job:
     return replace(one, metadata=replace(one.metadata, deletion_timestamp=T0))
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_pod_that_is_being_deleted_is_deleted_again_with_its_job(leaves: bool) -> None:
+    """The garbage collector leaves such a pod alone, and without it the Job would stay."""
+
+    async def run() -> list[Seen]:
+        async with ApiServer(otherwise=reply({})) as server, Client(server.access()) as client:
+            cluster = KubeCluster(client, EventLog(client), kinds=(KIND, TF_JOB))
+            wrapping = made()
+            inner = of_job("master-76no-0-abcde", phase="Failed")
+            deletion = T0 if leaves else None
+            owners = [OwnerReference(kind="Job", name="master-76no-0", uid=wrapping.metadata.uid, controller=True)]
+            metadata = replace(
+                inner.metadata, namespace="default", uid="inner", owner_references=owners, deletion_timestamp=deletion
+            )
+            cluster._stores["Job"].put(wrapping)
+            cluster.pods.put(replace(inner, metadata=metadata))
+            await cluster.delete("Pod", Key("default", "master-76no-0"), wrapping.metadata.uid)
+            return server.seen
+
+    seen = asyncio.run(run())
+    sent = [(one.path.rpartition("/")[2], one.body["preconditions"]["uid"]) for one in seen]
+    assert sent == [*([("master-76no-0-abcde", "inner")] if leaves else []), ("master-76no-0", "job-of-master")]
+    assert all("gracePeriodSeconds" not in one.body for one in seen)
+    assert seen[-1].body["propagationPolicy"] == "Foreground"

@@ -25,7 +25,7 @@ from room import job as v1_job
 from running import wait_until
 from served import serve_every_job
 from tf_jobs import pods, replica, tf_job
-from tfjob.kube.cluster import SWEEP_SECONDS
+from tfjob.durations import USUAL
 from tfjob.kube.resources import TF_JOBS, TFJOBS, Resource
 
 Object = dict[str, Any]
@@ -81,7 +81,7 @@ def assert_prompt(
 
     Most of them, so that one slow moment of a busy machine is no failure. The last pod is the one that decides.
     """
-    assert SWEEP_SECONDS >= 10 * SECONDS
+    assert USUAL.sweep.total_seconds() >= 10 * SECONDS
     changes: list[tuple[Callable[[str], None], str, Counts]] = [
         *((team.runs, name, (before + 1, 0)) for before, name in enumerate(names)),
         *((team.ends, name, (len(names) - 1 - before, before + 1)) for before, name in enumerate(names)),

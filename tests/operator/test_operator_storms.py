@@ -13,17 +13,16 @@ from typing import Any
 
 import pytest
 
-import hurried
 from devcluster.client import Client
 from faulty_door import standing
 from misbehaving_server import HALF_OPEN, KINDS, SILENT, MisbehavingServer
-from operating import TOOL, OperatorProcess, operating
+from operating import Lengths, OperatorProcess, operating
 from pod_history import PodHistory, pod_history
 from room import Room, job, room
 from running import wait_until
 from served import serve_tfjobs
 from standin_kubelet import Kubelet, assert_every_pod_is_recorded, kubelet
-from tfjob.kube import http_pool, reflector
+from tfjob.durations import USUAL
 
 pytestmark = pytest.mark.faults
 
@@ -49,6 +48,11 @@ SLACK_SECONDS = 12.0
 """What a busy machine and the delay after a failure may add to the time in which a dead connection is noticed."""
 
 
+IDLE_SECONDS = 16.0
+"""Far longer than a dead connection is there: what notices that must be the kernel."""
+DEAD_SECONDS, REQUEST_SECONDS = 2.0, 3.0
+
+
 @dataclass(frozen=True)
 class Form:
     """How long it is tried, and with which clocks."""
@@ -58,7 +62,7 @@ class Form:
     """Each is a spell of every kind of fault."""
     spell_seconds: float
     peace_seconds: float
-    program: tuple[str, ...]
+    durations: Lengths | None
     bookmark_seconds: float
     silent_seconds: float
     dead_seconds: float
@@ -70,10 +74,15 @@ SHORT = Form(
     rounds=1,
     spell_seconds=1.2,
     peace_seconds=4,
-    program=(hurried.__file__,),
-    bookmark_seconds=hurried.BOOKMARK_SECONDS,
-    silent_seconds=hurried.IDLE_SECONDS,
-    dead_seconds=hurried.DEAD_SECONDS,
+    durations={
+        "watch_idle": IDLE_SECONDS,
+        "dead_connection": DEAD_SECONDS,
+        "request": REQUEST_SECONDS,
+        "longest_watch_delay": REQUEST_SECONDS,
+    },
+    bookmark_seconds=1.0,  # as often as a server must give a sign of life then
+    silent_seconds=IDLE_SECONDS,
+    dead_seconds=DEAD_SECONDS,
     slack_seconds=10,  # less than the time after which a silent watch would be left
 )
 LONG = Form(
@@ -81,10 +90,10 @@ LONG = Form(
     rounds=2,
     spell_seconds=12,
     peace_seconds=60,
-    program=TOOL,
+    durations=None,
     bookmark_seconds=0,
-    silent_seconds=reflector.IDLE_SECONDS,
-    dead_seconds=http_pool.DEAD_SECONDS,
+    silent_seconds=USUAL.watch_idle.total_seconds(),
+    dead_seconds=USUAL.dead_connection.total_seconds(),
 )
 
 
@@ -115,7 +124,7 @@ def named(number: int) -> str:
 
 
 @contextmanager
-def side(cluster: Client, kubeconfig: Path, *program: str) -> Iterator[Side]:
+def side(cluster: Client, kubeconfig: Path, durations: Lengths | None = None) -> Iterator[Side]:
     """A namespace of its own with all that its jobs need."""
     namespace = cluster.namespace()
     with ExitStack() as stack:
@@ -123,7 +132,7 @@ def side(cluster: Client, kubeconfig: Path, *program: str) -> Iterator[Side]:
         place = stack.enter_context(room(cluster.kubeconfig, namespace))
         history = stack.enter_context(pod_history(cluster, namespace))
         node = stack.enter_context(kubelet(cluster.kubeconfig, namespace))
-        operator = stack.enter_context(operating(kubeconfig, f"--namespace={namespace}", program=program))
+        operator = stack.enter_context(operating(kubeconfig, f"--namespace={namespace}", durations=durations))
         yield Side(place, node, history, operator)
 
 
@@ -144,8 +153,8 @@ def test_jobs_end_as_they_would_have_though_the_server_misbehaves(
     server = MisbehavingServer(tmp_path / "door.kubeconfig", chance, form.bookmark_seconds)
     with (
         standing(server, control_plane.kubeconfig),
-        side(control_plane, control_plane.kubeconfig, *TOOL) as peace,
-        side(control_plane, server.kubeconfig, *form.program) as storm,
+        side(control_plane, control_plane.kubeconfig) as peace,
+        side(control_plane, server.kubeconfig, form.durations) as storm,
     ):
         begun, patience = time.monotonic(), 90 + form.silent_seconds
         numbers, hottest = iter(range(form.jobs)), (-inf, "", "")

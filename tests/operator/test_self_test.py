@@ -63,17 +63,21 @@ def test_the_chief_of_a_meeting_ends_when_it_has_reached_all_and_the_others_when
         command = [sys.executable, "-m", "tfjob.operator.meeting"]
         return subprocess.Popen(command, env={"TF_CONFIG": json.dumps(config)}, stdout=subprocess.PIPE, text=True)
 
-    master = start("master")
-    others = [start(kind) for kind in ("worker", "ps")]
-    said, _ = master.communicate(timeout=30)
-    assert master.returncode == 0
-    assert said.splitlines()[0] == "REPLICA_TYPE=master,REPLICA_INDEX=0"
-    assert sorted(said.splitlines()[1:]) == sorted(f"reached {addresses[kind][0]}" for kind in ("worker", "ps"))
-    for other in others:
-        assert other.poll() is None
-        other.send_signal(SIGTERM)
-        other.communicate(timeout=30)
-        assert other.returncode == 128 + SIGTERM
+    master, *others = processes = [start(kind) for kind in addresses]
+    try:
+        said, _ = master.communicate(timeout=90)
+        assert master.returncode == 0
+        assert said.splitlines()[0] == "REPLICA_TYPE=master,REPLICA_INDEX=0"
+        assert sorted(said.splitlines()[1:]) == sorted(f"reached {addresses[kind][0]}" for kind in ("worker", "ps"))
+        for other in others:
+            assert other.poll() is None
+            other.send_signal(SIGTERM)
+            other.communicate(timeout=90)
+            assert other.returncode == 128 + SIGTERM
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="module")

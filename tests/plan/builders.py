@@ -36,7 +36,7 @@ from tfjob.plan import children
 from tfjob.plan.actions import Create, Delete, DeleteJob
 from tfjob.plan.attempts import ATTEMPT, attempt_due
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import CANONICAL_TYPE, Observed, Refusal, Task, desired
+from tfjob.plan.tasks import CANONICAL_TYPE, Observed, Refusal, Repetition, Task, desired
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TYPES = ("chief", "evaluator", "master", "ps", "worker")
@@ -234,6 +234,7 @@ def observed(
     *,
     lost_nodes: Iterable[str] = (),
     refusals: dict[tuple[str, str], Refusal] | None = None,
+    repeated: dict[str, Repetition] | None = None,
     with_services: bool = True,
     pod_groups: Iterable[PodGroup] = (),
 ) -> Observed:
@@ -243,6 +244,7 @@ def observed(
         services=services(owner) if with_services else [],
         pod_groups=list(pod_groups),
         refusals=refusals or {},
+        repeated_deletions=repeated or {},
         lost_nodes=frozenset(lost_nodes),
     )
 

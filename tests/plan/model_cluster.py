@@ -26,10 +26,11 @@ from tfjob.api.objects import (
     Service,
 )
 from tfjob.api.types import PS, TFJob, TFJobStatus
+from tfjob.durations import Durations
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, Update
 from tfjob.plan.conditions import is_finished
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import Observed, Refusal, desired, main_container, task_of
+from tfjob.plan.tasks import Observed, Refusal, Repetition, desired, main_container, task_of
 
 Decide = Callable[[TFJob, Observed, datetime], Plan]
 CarryOut = Callable[[Sequence[Action]], Iterable[Action]]
@@ -53,7 +54,10 @@ class ModelCluster:
     refusing: str = ""
     """Why the cluster makes no pods at present."""
     refusals: dict[tuple[str, str], Refusal] = field(default_factory=dict)
-    """All that a controller knows and the cluster does not."""
+    repeated: dict[str, Repetition] = field(default_factory=dict)
+    """With the refusals, all that a controller knows and the cluster does not."""
+    half_deleted: set[str] = field(default_factory=set)
+    """Pods whose deletion was cut short: they have a deletion timestamp, and only another deletion removes them."""
     lost_nodes: set[str] = field(default_factory=set)
     failures: int = 0
     gone: bool = False
@@ -93,7 +97,7 @@ class ModelCluster:
 
     def forget(self) -> None:
         """The controller starts again and knows nothing but what the cluster tells."""
-        self.refusals, self.again_at = {}, None
+        self.refusals, self.repeated, self.again_at = {}, {}, None
         self.last_seen = self._own_pods()
 
     def _observe(self, lagging: bool = False) -> Observed:
@@ -105,6 +109,7 @@ class ModelCluster:
             pod_groups=[self.group] if self.group else [],
             config_maps=list(self.config_maps.values()),
             refusals=dict(self.refusals),
+            repeated_deletions=dict(self.repeated),
             lost_nodes=frozenset(self.lost_nodes),
         )
 
@@ -163,7 +168,9 @@ class ModelCluster:
                 self.group = self.group or child
             case Update(child):
                 self.group = replace(child, status=self.group.status) if self.group else None
-            case Delete("Pod", name, uid):
+            case Delete("Pod", name, uid, overdue):
+                if overdue is not None:
+                    self._count_repetition(uid)
                 self._delete(name, uid)
             case Delete("PodGroup", _, _):
                 self.group = None
@@ -201,7 +208,18 @@ class ModelCluster:
         pod = self.pods.get(name)
         if pod is not None and pod.metadata.uid == uid:
             self.judge.deletion(self.job, pod)
-            self.someone_deletes(name)
+            if uid in self.half_deleted:
+                self.removed(name)
+            else:
+                self.someone_deletes(name)
+
+    def _count_repetition(self, uid: str) -> None:
+        before = self.repeated.get(uid, Repetition(0, self.now))
+        waits = Durations().repeat_deletion
+        pause = waits[min(before.count, len(waits) - 1)]
+        # A request may be sent twice.
+        self.judge.must("patient", self.now == before.last or self.now >= before.last + pause, uid)
+        self.repeated[uid] = Repetition(before.count + 1, self.now)
 
     # --- the kubelets and the scheduler -------------------------------------------------------------------------
 
@@ -260,8 +278,13 @@ class ModelCluster:
         if pod.metadata.deletion_timestamp is None:
             self.pods[name] = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=self.now))
 
+    def cut_short(self, name: str) -> None:
+        """The deletion of a pod stops after the first of its two writes."""
+        self.half_deleted.add(self.pods[name].metadata.uid)
+
     def removed(self, name: str) -> None:
         """A pod is gone, and its processes with it."""
+        self.half_deleted.discard(self.pods[name].metadata.uid)
         del self.pods[name]
 
     def admit(self) -> None:
@@ -361,6 +384,8 @@ class ModelCluster:
         self.admit()
         for name, pod in list(self.pods.items()):
             kind, main = self.judge.task(pod).type, main_container(pod)
+            if pod.metadata.uid in self.half_deleted and self.judge.belongs(pod, self.job):
+                continue
             if pod.metadata.deletion_timestamp:
                 self.removed(name)
             elif pod.status.phase == "Pending":

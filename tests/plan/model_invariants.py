@@ -34,6 +34,7 @@ INVARIANTS = {
     "limit": "backoffLimit is never exceeded",
     "record first": "a failure is written down before its pod is deleted",
     "ends": "when all programs exit 0 the job ends, woken by nothing but its plan",
+    "patient": "the deletion of a pod is not repeated before the pause since the last time is over",
     "group first": "no pod is made before the gang scheduler has admitted its group",
 }
 

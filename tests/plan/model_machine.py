@@ -107,6 +107,7 @@ class Machine(RuleBasedStateMachine):
             *[self.one_is_deleted, self.one_vanishes] * bool(self.reachable()),
             *[self.one_restarts_in_place] * 8 * bool(crashed),
             *[self.one_is_gone, *[self.all_are_gone] * 6] * bool(leaving),
+            *[self.a_deletion_is_cut_short] * 2 * bool(self.ended_and_leaving()),
             *[self.time_passes, self.scaled, self.refusals_begin_or_end, self.node_is_lost_or_back],
             *([self.made_again] * 8 if deleted else [self.deleted]),
             *([self.resumed] * 4 if here.job.spec.run_policy.suspend else [self.suspended]),
@@ -208,6 +209,9 @@ class Machine(RuleBasedStateMachine):
     def one_is_gone(self, data: st.DataObject) -> None:
         self.cluster.removed(data.draw(st.sampled_from(self.leaving())))
 
+    def a_deletion_is_cut_short(self, data: st.DataObject) -> None:
+        self.cluster.cut_short(data.draw(st.sampled_from(self.ended_and_leaving())))
+
     def all_are_gone(self, data: st.DataObject) -> None:
         for name in self.leaving():
             self.cluster.removed(name)
@@ -260,6 +264,9 @@ class Machine(RuleBasedStateMachine):
 
     def leaving(self) -> list[str]:
         return self._pods(lambda pod: pod.metadata.deletion_timestamp is not None)
+
+    def ended_and_leaving(self) -> list[str]:
+        return self._pods(lambda pod: pod.metadata.deletion_timestamp is not None and not is_alive(pod))
 
     def reachable(self) -> list[str]:
         return self._pods(lambda pod: True)

@@ -127,6 +127,16 @@ def forgets_to_wake_up(owner: TFJob, seen: Observed, now: datetime) -> Plan:
     return Plan(outcome.status, outcome.actions, outcome.news, None)
 
 
+def never_deletes_again(owner: TFJob, seen: Observed, now: datetime) -> Plan:
+    outcome = plan(owner, seen, now)
+    first = [one for one in outcome.actions if not isinstance(one, Delete) or one.overdue is None]
+    return _with(outcome, outcome.status, first)
+
+
+def deletes_again_at_every_look(owner: TFJob, seen: Observed, now: datetime) -> Plan:
+    return plan(owner, dataclasses.replace(seen, repeated_deletions={}), now)
+
+
 FAULTY_PLANS: dict[Decide, str] = {
     names_pods_after_their_attempt: "no overlap",
     forgets_completion: "done stays done",
@@ -147,6 +157,8 @@ FAULTY_PLANS: dict[Decide, str] = {
     ignores_the_backoff_limit: "limit",
     deletes_before_it_records: "record first",
     forgets_to_wake_up: "ends",
+    never_deletes_again: "ends",
+    deletes_again_at_every_look: "patient",
 }
 """Each with the invariant that finds it."""
 

@@ -18,7 +18,7 @@ def restarts(output: str) -> None:
     """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
     from tfjob.cli.shapes import print_object, retry_rule_shape, tf_job_rule_shape
     from tfjob.cli.tables import table
-    from tfjob.plan.back_offs import WAITS
+    from tfjob.durations import USUAL
     from tfjob.plan.restarts import RETRY_TABLE, TF_JOB_TABLE
 
     if output != "text":
@@ -28,7 +28,7 @@ def restarts(output: str) -> None:
     titles = ["A REPLICA ENDS BY", "Never", "ExitCode", "OnFailure, Always", "COUNTS"]
     rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]
     click.echo(table(titles, rows))
-    waits = ", ".join(f"{wait.total_seconds():.0f}" for wait in WAITS)
+    waits = ", ".join(f"{wait.total_seconds():.0f}" for wait in USUAL.restart_waits)
     click.echo(f"""
 Who starts again: chief, master and workers together when there is no parameter server (collectives cannot go on
 without a member); with parameter servers, only what was lost. `spec.restartScope: Task | Gang` overrides.

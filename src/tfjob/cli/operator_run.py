@@ -201,8 +201,10 @@ def run(
     It needs the CRD (`tfjob operator manifests --crd-only`) and a kubeconfig, or the service account of its pod.
     """
     import logging
+    import os
 
     from tfjob.cli import extras
+    from tfjob.durations import durations_from
 
     with extras.needs("operator"):
         from tfjob.kube import config
@@ -230,5 +232,6 @@ def run(
         config_map=config_map,
         config_key=config_key,
         config_file=controller_config_file,
+        durations=durations_from(os.environ),
     )
     return process.main(access, options)

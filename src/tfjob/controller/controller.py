@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from time import monotonic
 
@@ -23,12 +23,10 @@ from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News, Update
 from tfjob.plan.children import Settings
 from tfjob.plan.conditions import is_finished
 from tfjob.plan.plan import Plan, plan, refusal
-from tfjob.plan.tasks import Observed
+from tfjob.plan.tasks import Observed, Repetition
 
 logger = logging.getLogger(__name__)
 
-REFUSAL_RETRY, LONGEST_REFUSAL_RETRY = 10.0, 60.0
-"""Seconds until a child that the cluster refused is tried again: at first, and when it has been refused for long."""
 BLOCKING = frozenset({"Forbidden", "NamespaceNotFound", "NamespaceTerminating", "QuotaExceeded"})
 """Refusals that say nothing about the one child: a job of a thousand pods asks once, not a thousand times."""
 AT_ONCE = 32
@@ -55,6 +53,8 @@ class Controller:
         self.cleaning = WorkQueue()
         """Jobs that have ended and left something to remove."""
         self._refusals = Refusals()
+        self._repeated: dict[Key, dict[str, Repetition]] = {}
+        """Deletions that this process has repeated, by the uid of the pod; the next operator starts counting anew."""
         self._untold: dict[Key, tuple[TFJobStatus, Plan]] = {}
         """The status before, and the plan, of writes whose answer was lost: they may have been carried out."""
 
@@ -84,6 +84,7 @@ class Controller:
         untold = self._untold.pop(key, None)
         if job is None:
             self._refusals.forget(key)
+            self._repeated.pop(key, None)
             return None
         if _is_new(job) and not is_finished(decision.status) and await self.cluster.complete(job):
             return None  # its echo comes
@@ -127,7 +128,7 @@ class Controller:
             job = await self.cluster.job(key)
         except InvalidJob as error:
             job, observed = error.job, await self._observe(key, error.job)
-            return job, refusal(job, observed, error.problems, self.clock())
+            return job, refusal(job, observed, error.problems, self.clock(), self.settings)
         if job is None:
             return None, Plan(TFJobStatus())
         return job, plan(job, await self._observe(key, job), self.clock(), self.settings)
@@ -161,15 +162,30 @@ class Controller:
                 queue.done(key)
 
     async def _observe(self, key: Key, job: TFJob) -> Observed:
+        pods = await self.cluster.children(Pod, job)
         return Observed(
-            pods=await self.cluster.children(Pod, job),
+            pods=pods,
             services=await self.cluster.children(Service, job),
             pod_groups=await self.cluster.children(PodGroup, job) if self.settings.gang_scheduler else [],
             config_maps=await self.cluster.children(ConfigMap, job),
             deployments=await self.cluster.children(Deployment, job),
             refusals=self._refusals.of(key, job),
+            repeated_deletions=self._repetitions(key, pods),
             lost_nodes=await self.cluster.lost_nodes(),
         )
+
+    def _repetitions(self, key: Key, pods: Sequence[Pod]) -> Mapping[str, Repetition]:
+        """Return what was repeated for the pods of a job, and forget pods that are gone."""
+        known = self._repeated.get(key)
+        if not known:
+            return {}
+        present = {pod.metadata.uid for pod in pods}
+        kept = {uid: one for uid, one in known.items() if uid in present}
+        if kept:
+            self._repeated[key] = kept
+        else:
+            del self._repeated[key]
+        return kept
 
     async def _carry_out_all(self, key: Key, job: TFJob, actions: Sequence[Action], at_once: int) -> None:
         """Carries out actions, those of one kind before those of the next."""
@@ -204,13 +220,26 @@ class Controller:
                 await self._create(key, job, child)
             case Update(child):
                 await self._update(job, child)
-            case Delete(kind, name, uid):
+            case Delete(kind, name, uid, overdue):
+                if overdue is not None:
+                    self._count_repetition(key, uid)
                 await self.cluster.delete(kind, Key(job.metadata.namespace, name), uid)
-                kept = self.cluster.kept_as(kind, job)
-                self.cluster.publish(job, News(f"SuccessfulDelete{kept}", f"Deleted {_spelt(kept)}: {name}"))
+                self.cluster.publish(job, self._deleted(job, kind, name, overdue))
             case DeleteJob():
                 await self.cluster.delete(key.kind, key, job.metadata.uid)
                 self.observer.job_deleted(key)
+
+    def _count_repetition(self, key: Key, uid: str) -> None:
+        """Remember a repeated deletion before it is tried: if it fails, the next one also waits its time."""
+        known = self._repeated.setdefault(key, {})
+        known[uid] = Repetition(known[uid].count + 1 if uid in known else 1, self.clock())
+
+    def _deleted(self, job: TFJob, kind: str, name: str, overdue: timedelta | None) -> News:
+        kept = self.cluster.kept_as(kind, job)
+        if overdue is None:
+            return News(f"SuccessfulDelete{kept}", f"Deleted {_spelt(kept)}: {name}")
+        late = f"it is still terminating {overdue.total_seconds():.0f} s after its deletion was due"
+        return News("RepeatedDelete", f"Deleted {_spelt(kept)} {name} again: {late}", warning=True)
 
     async def _update(self, job: TFJob, child: PodGroup) -> None:
         try:
@@ -257,8 +286,10 @@ class Controller:
             kind = self.cluster.kept_as(child.kind, job)
             self.cluster.publish(job, News(f"FailedCreate{kind}", f"Error creating: {message}", warning=True))
             self.queue.add(key)
-        age = (now - self._refusals.of(key, job)[child.kind, child.metadata.name].since).total_seconds()
-        self.queue.add_after(key, min(max(REFUSAL_RETRY, age / 4), LONGEST_REFUSAL_RETRY))
+        age = now - self._refusals.of(key, job)[child.kind, child.metadata.name].since
+        durations = self.settings.durations
+        delay = min(max(durations.rejection_retry, age / 4), durations.longest_rejection_retry)
+        self.queue.add_after(key, delay.total_seconds())
 
 
 def _is_new(job: TFJob) -> bool:

@@ -24,6 +24,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from tfjob.durations import USUAL, Durations
 from tfjob.kube.config import Access
 from tfjob.kube.errors import ApiError, Gone, KubeError, Unauthorized, api_error
 from tfjob.kube.http_answer import Answer
@@ -45,8 +46,6 @@ PAGE_SIZE = 500
 FIELD_MANAGER = "tfjob"
 CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
-REQUEST_SECONDS = 60.0
-"""An API server gives up after a minute itself."""
 REFUSAL_SECONDS = 10.0
 READ_TRIES, FIRST_DELAY = 4, 0.1
 WAIT_TRIES, LONGEST_WAIT = 10, 30.0
@@ -90,11 +89,12 @@ class Client:
     anything, with code 0 when there was no answer.
     """
 
-    def __init__(self, access: Access, connections: int = CONNECTIONS) -> None:
+    def __init__(self, access: Access, connections: int = CONNECTIONS, durations: Durations = USUAL) -> None:
         self.access = access
+        self.durations = durations
         self.before_write: Callable[[], None] | None = None
         self.observe: Callable[[str, int, float], None] | None = None
-        self._session = Session(access, connections)
+        self._session = Session(access, connections, durations)
 
     async def __aenter__(self) -> Self:
         await self._session.open()
@@ -327,7 +327,7 @@ class Client:
         message = f"{method} {target} HTTP/1.1\r\n{self._session.head}{more}\r\n".encode() + data
         try:
             answer = await self._session.pool.exchange(
-                message, REQUEST_SECONDS, repeatable=method == "GET", fence=fence
+                message, self.durations.request.total_seconds(), repeatable=method == "GET", fence=fence
             )
             body = answer.body()
         except (OSError, ValueError) as error:

@@ -44,7 +44,6 @@ from tfjob.plan.tasks import members
 WATCHED = {"Pod": PODS, "Service": SERVICES, "ConfigMap": CONFIG_MAPS, "Deployment": DEPLOYMENTS}
 """The kinds of children that are followed by our label; pod groups, which need an addition to Kubernetes, are not."""
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
-SWEEP_SECONDS = 30.0
 START_SECONDS = 0.2
 """How long the start of a pod waits for those of its peers, so that a job becomes Running with one status write."""
 
@@ -70,7 +69,7 @@ class KubeCluster:
         self.tf_image = ""
         watched = {**WATCHED, **({"Job": JOBS} if TF_JOB in kinds else {})}
         self._resources = {**JOB_KINDS, **watched, "PodGroup": pod_groups or PODGROUPS}
-        self._writes = OwnWrites()
+        self._writes = OwnWrites(patience=client.durations.own_write)
         self._changed: dict[Key, None] = {}  # in order, each once: a standby gathers them for weeks
         self._soon: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
@@ -187,12 +186,27 @@ class KubeCluster:
         if kind == "Pod" and self._wraps(key, uid):
             # Its name must stay taken for as long as its pod runs: two runs of one replica never overlap.
             kind, propagation = "Job", "Foreground"
-        try:
-            await self.client.delete(self._resources[kind], key.namespace, key.name, uid=uid, propagation=propagation)
-        except (errors.NotFound, errors.Conflict):
-            return  # gone, or another object has its name by now
-        if kind not in JOB_KINDS:
+            # The garbage collector leaves alone a pod that is being deleted, even if that deletion was cut short.
+            for pod in self.pods.by_index(uid):
+                if pod.metadata.deletion_timestamp is not None:
+                    await self._delete("Pod", pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+        if await self._delete(kind, key.namespace, key.name, uid, propagation) and kind not in JOB_KINDS:
             self._writes.deleted(uid)
+
+    async def _delete(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        propagation: Literal["Background", "Foreground"] = "Background",
+    ) -> bool:
+        """Delete an object; return False if it is gone, or another object has its name by now."""
+        try:
+            await self.client.delete(self._resources[kind], namespace, name, uid=uid, propagation=propagation)
+        except (errors.NotFound, errors.Conflict):
+            return False
+        return True
 
     async def update_status(self, job: TFJob) -> TFJob:
         """Writes the status over the version that was read."""
@@ -310,7 +324,7 @@ class KubeCluster:
     async def _sweep(self) -> None:
         """Looks again at jobs whose children never showed."""
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(self.client.durations.sweep.total_seconds())
             self._touch_owners(set(self._writes.expired()))
 
     def _touch_owners(self, owners: Set[str]) -> None:

@@ -7,8 +7,10 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from urllib.parse import unquote, urlsplit
 
+from tfjob.durations import USUAL
 from tfjob.kube.credentials import basic
 from tfjob.kube.http_answer import Answer
 from tfjob.kube.http_connection import Broken, Connection
@@ -16,17 +18,22 @@ from tfjob.kube.http_connection import Broken, Connection
 CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 75.0
 """An API server closes a connection after 90 idle seconds; a request must not meet that."""
-DEAD_SECONDS = 30
-"""How long the other end may leave unanswered what the kernel sends it, be it a request or a probe on a quiet line."""
 PROBES = 4
-"""They and the quiet before the first one take that time."""
+"""They and the quiet before the first one take as long as a connection may be dead."""
 
 
 class Pool:
     """Connections to `server`, over TLS if there is a context, through `proxy` if there is one."""
 
     def __init__(
-        self, server: str, context: ssl.SSLContext | None, *, server_name: str = "", proxy: str = "", limit: int = 100
+        self,
+        server: str,
+        context: ssl.SSLContext | None,
+        *,
+        server_name: str = "",
+        proxy: str = "",
+        limit: int = 100,
+        dead: timedelta = USUAL.dead_connection,
     ) -> None:
         url = urlsplit(server)
         self._host = url.hostname or ""
@@ -34,6 +41,7 @@ class Pool:
         self._context = context
         self._server_name = (server_name or self._host) if context else None
         self._proxy = proxy
+        self._dead = max(1, round(dead.total_seconds()))
         self._permits = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._closed = False
@@ -124,7 +132,7 @@ class Pool:
             transport, connection = await asyncio.get_running_loop().create_connection(
                 Connection, self._host, self._port, ssl=self._context, server_hostname=self._server_name
             )
-            _probe(transport)
+            _probe(transport, self._dead)
             return connection
 
     async def _tunnel(self) -> Connection:
@@ -135,7 +143,7 @@ class Pool:
         _, outer = await loop.create_connection(
             Connection, proxy.hostname or "", proxy.port or (443 if secure else 80), ssl=secure
         )
-        _probe(outer.transport)
+        _probe(outer.transport, self._dead)
         target = f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
         who = ""
         if proxy.username:
@@ -158,12 +166,12 @@ class Pool:
         return inner
 
 
-def _probe(transport: asyncio.BaseTransport) -> None:
+def _probe(transport: asyncio.BaseTransport, dead: int) -> None:
     """Has the kernel notice a machine or a network that is gone: a log that is quiet for hours may be read."""
     connected = transport.get_extra_info("socket")
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    every = max(1, DEAD_SECONDS // (PROBES + 1))
-    settings = {"KEEPIDLE": every, "KEEPINTVL": every, "KEEPCNT": PROBES, "USER_TIMEOUT": 1000 * DEAD_SECONDS}
+    every = max(1, dead // (PROBES + 1))
+    settings = {"KEEPIDLE": every, "KEEPINTVL": every, "KEEPCNT": PROBES, "USER_TIMEOUT": 1000 * dead}
     for name, value in settings.items():
         if (option := getattr(socket, f"TCP_{name}", None)) is not None:  # Linux has them all, others some
             connected.setsockopt(socket.IPPROTO_TCP, option, value)

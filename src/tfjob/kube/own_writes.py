@@ -9,24 +9,24 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
 from tfjob.api.objects import AnyChild
 from tfjob.controller.cluster import Child, Key
+from tfjob.durations import USUAL
 from tfjob.kube.cached import CachedJob
 
-ECHO_SECONDS = 60.0
-"""An echo that did not come by then never will: the object went while the watch was interrupted."""
 REMEMBERED_ENDS = 10_000
 
 
 class OwnWrites:
     """Writes whose echo is still to come: children by the uid of their job, jobs by their key."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, patience: timedelta = USUAL.own_write) -> None:
         self._clock = clock
+        self._patience = patience.total_seconds()
         self._created: dict[str, dict[str, tuple[float, AnyChild]]] = {}
         self._deleting: dict[str, tuple[float, datetime]] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
@@ -105,7 +105,7 @@ class OwnWrites:
 
     def expired(self) -> Iterator[str]:
         """Gives up on echoes that never came; yields the jobs that must be looked at again."""
-        limit = self._clock() - ECHO_SECONDS
+        limit = self._clock() - self._patience
         for owner in list(self._created):
             late = [uid for uid, (since, _) in self._created[owner].items() if since < limit]
             for uid in late:

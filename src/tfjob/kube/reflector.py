@@ -27,15 +27,6 @@ logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = (300, 600)
 """How long an API server shall keep a watch; by chance, so that not all of them end together."""
-IDLE_SECONDS = 120.0
-"""Longer than the minute between two bookmarks."""
-SHORT_SECONDS = 1.0
-"""A watch that ends sooner without an event is a fault, even if it ends in order.
-
-With events it is none: an API server under load closes watches that it cannot serve fast enough.
-"""
-PACE_SECONDS = 0.25
-"""Between two watches, however much the first one told: to begin one costs an API server more than an event."""
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -106,15 +97,18 @@ class Reflector(Generic[T]):
 
     async def run(self) -> NoReturn:
         """Follows until cancelled."""
-        backoff = Backoff()
+        lengths = self._client.durations
+        short, pace = lengths.watch_short.total_seconds(), lengths.watch_pace.total_seconds()
+        backoff = Backoff(lengths.first_watch_delay.total_seconds(), lengths.longest_watch_delay.total_seconds())
         while True:
             self._tried = began = time.monotonic()
             self._events = 0
             reason, trouble = await self._round()
             self.restarts[reason] = self.restarts.get(reason, 0) + 1
+            # One that ends early but had events is sound: an API server under load closes watches that are too slow.
             went_on = bool(self._version and self._events)
-            if trouble is None and (went_on or time.monotonic() - began >= SHORT_SECONDS):
-                await asyncio.sleep(began + PACE_SECONDS - time.monotonic())
+            if trouble is None and (went_on or time.monotonic() - began >= short):
+                await asyncio.sleep(began + pace - time.monotonic())
                 continue
             wait = max(backoff.delay(), trouble.retry_after if isinstance(trouble, ApiError) else 0.0)
             logger.log(
@@ -193,7 +187,8 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 (no secret)
         }
         begun: list[bytes] = []
-        async with self._client.opened(self.resource.path(self._namespace), params, idle=IDLE_SECONDS) as chunks:
+        idle = self._client.durations.watch_idle.total_seconds()
+        async with self._client.opened(self.resource.path(self._namespace), params, idle=idle) as chunks:
             async for chunk in chunks:
                 self._heard = time.monotonic()
                 if b"\n" not in chunk:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode, urlsplit
 
 from tfjob import __version__
+from tfjob.durations import Durations
 from tfjob.kube import tls
 from tfjob.kube.config import Access
 from tfjob.kube.errors import Unreachable
@@ -23,8 +24,9 @@ Shown = tuple[str, tls.Certificate | None]
 class Session:
     """One identity at one API server; `head` holds the headers that every request has, `pool` the connections."""
 
-    def __init__(self, access: Access, connections: int) -> None:
+    def __init__(self, access: Access, connections: int, durations: Durations) -> None:
         self.access = access
+        self._durations = durations
         self.pool: Pool
         self.context: ssl.SSLContext | None = None
         self._connections = connections
@@ -96,6 +98,7 @@ class Session:
             server_name=access.trust.server_name,
             proxy=access.proxy,
             limit=self._connections,
+            dead=self._durations.dead_connection,
         )
 
     def target(self, path: str, params: Params) -> str:

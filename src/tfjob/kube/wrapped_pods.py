@@ -55,8 +55,9 @@ def unwrapped(job: Job, pods: Sequence[Pod]) -> Pod:
     if not pods:
         return Pod(metadata=job.metadata, spec=NEVER, status=_without_pod(job))
     made = max(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name))
-    deletion = job.metadata.deletion_timestamp or made.metadata.deletion_timestamp
-    metadata: ObjectMeta = replace(job.metadata, deletion_timestamp=deletion)
+    # A Job has no grace period: with a pod that has one, both are gone when that is over.
+    times = [one.metadata.deletion_timestamp for one in (job, made) if one.metadata.deletion_timestamp]
+    metadata: ObjectMeta = replace(job.metadata, deletion_timestamp=max(times, default=None))
     return Pod(metadata=metadata, spec=made.spec, status=made.status)
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
 from tfjob.api.objects import AnyChild, Pod, PodGroup
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import Child, Conflict, Key, Refused
+from tfjob.local.assembly import grace_of
 from tfjob.local.network import Network
 from tfjob.local.store import Store
 from tfjob.plan.actions import News
+from tfjob.plan.limits import LONGEST_SECONDS
 
 
 class LocalCluster:
@@ -74,7 +76,9 @@ class LocalCluster:
             return
         for pod in self.store.children(Pod, self.uid):
             if pod.metadata.uid == uid and pod.metadata.deletion_timestamp is None:
-                self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=_now())))
+                # As on a cluster, this is when the pod should be gone.
+                gone_by = _now() + timedelta(seconds=min(grace_of(pod), LONGEST_SECONDS))
+                self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=gone_by)))
 
     async def update_status(self, job: TFJob) -> TFJob:
         """Writes the status of the job as it was read."""

@@ -8,6 +8,7 @@ command starts another one.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import fcntl
 import logging
 import os
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Deployment, Pod
 from tfjob.controller.controller import Controller
+from tfjob.durations import durations_from
 from tfjob.local import supervisor
 from tfjob.local.claims import Claims
 from tfjob.local.cluster import LocalCluster
@@ -38,7 +40,6 @@ from tfjob.local.tensorboard import Beside
 from tfjob.local.wakeups import Wakeups
 from tfjob.local.warm_start import WarmStart
 from tfjob.plan.actions import News
-from tfjob.plan.children import Settings
 from tfjob.plan.conditions import is_finished
 from tfjob.plan.suspension import STOPPED, suspended
 
@@ -64,7 +65,6 @@ class Driver:
         attached: bool,
         lock: int | None = None,
         on_news: Callable[[News], None] | None = None,
-        settings: Settings = SETTINGS,
     ) -> None:
         self.home = home
         self.store = store
@@ -79,7 +79,7 @@ class Driver:
         network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
         self.cluster = cluster
-        self.controller = Controller(cluster, settings)
+        self.controller = Controller(cluster, dataclasses.replace(SETTINGS, durations=durations_from(os.environ)))
         self.board = Beside(machine, run.folder, lambda news: cluster.publish(run.job, news))
         self.kubelet = Kubelet(
             store,

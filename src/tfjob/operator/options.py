@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tfjob.durations import USUAL, Durations
 from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
@@ -63,6 +64,7 @@ class Options:
     config_key: str = CONFIG_KEY
     config_file: str = ""
     tf_image: str = ""
+    durations: Durations = USUAL
 
     @property
     def settings(self) -> Settings:
@@ -74,4 +76,5 @@ class Options:
             gang_scheduler=self.gang_scheduler,
             tf_image=self.tf_image,
             tensorboard_image=self.tensorboard_image,
+            durations=self.durations,
         )

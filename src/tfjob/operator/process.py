@@ -58,8 +58,6 @@ IDLE_LIMIT = 300.0
 LAG_SECONDS = 1.0
 CONNECTIONS = 32
 """Each costs a quarter of a MiB, and more of them make an API server no faster."""
-LEASE_SECONDS = 1.0
-"""Between two renewals, and between two looks of a standby: a lease that is let go is taken soon."""
 STOPPING_SECONDS = 0.8
 """How long passes that are under way may take when the process is asked to end."""
 
@@ -86,9 +84,15 @@ class Operator:
         self.queue = self.controller.queue
         self.lease: Lease | None = None
         if options.leader_elect:
-            namespace = options.lease_namespace or access.namespace
+            lengths = options.durations
             self.lease = Lease(
-                lease_client, namespace, LEASE_NAME, options.identity or _identity(), retry=LEASE_SECONDS
+                lease_client,
+                options.lease_namespace or access.namespace,
+                LEASE_NAME,
+                options.identity or _identity(),
+                duration=lengths.lease.total_seconds(),
+                renew_deadline=lengths.lease_renewal.total_seconds(),
+                retry=lengths.lease_retry.total_seconds(),
             )
         self.configuration = Configuration(self._configured, self.event_log.add)
         self._configured(ControllerConfig(), "")
@@ -219,7 +223,8 @@ async def operate(access: Access, options: Options) -> None:
     """Runs an operator until SIGTERM or SIGINT."""
     logger.info("tfjob operator %s at %s", __version__, access.server)
     # The lease has connections of its own: a renewal must not wait behind the writes of a busy moment.
-    async with Client(access, CONNECTIONS) as client, Client(access, 2) as lease_client:
+    lengths = options.durations
+    async with Client(access, CONNECTIONS, lengths) as client, Client(access, 2, lengths) as lease_client:
         kinds = await look_around(client, options)
         operator = Operator(client, lease_client, access, options, kinds)
         loop = asyncio.get_running_loop()

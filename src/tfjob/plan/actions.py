@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from tfjob.api.objects import AnyChild, PodGroup
 
@@ -23,11 +24,15 @@ class Update:
 
 @dataclass(frozen=True)
 class Delete:
-    """Remove a child, only if it is still the one that was seen."""
+    """Remove a child, only if it is still the one that was seen.
+
+    `overdue` is set if its deletion was requested before: for how long the child should have been gone.
+    """
 
     kind: str
     name: str
     uid: str
+    overdue: timedelta | None = None
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.types import BackOff, TFJob, TFJobStatus
+from tfjob.durations import USUAL, Durations
 from tfjob.plan.gangs import GANG, gang
 from tfjob.plan.tasks import Task, desired, members, ranges
 
-WAITS = tuple(timedelta(seconds=seconds) for seconds in (0, 10, 20, 40, 80, 160, 300))
-STREAK_RESET = timedelta(minutes=10)
 MOST_BYTES, LONG = 1024, 64
 """How much room a status has for them, and how long a list of indexes may be that counts as short."""
 
@@ -33,30 +32,31 @@ def back_offs(job: TFJob, status: TFJobStatus) -> Sequence[BackOff]:
     return [BackOff(tasks=ranges(together | alone), restarts=last.streak + 1, not_before=last.not_before)]
 
 
-def held_back(job: TFJob, status: TFJobStatus, now: datetime) -> frozenset[Task]:
+def held_back(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> frozenset[Task]:
     """The tasks that may not start yet."""
-    held = frozenset[Task]().union(*(members(one.tasks) for one in _to_come(job, status, now)))
+    held = frozenset[Task]().union(*(members(one.tasks) for one in _to_come(job, status, now, durations)))
     # A member that was added since does not start before the others.
     together = gang(job) if held else frozenset[Task]()
     return held if held.isdisjoint(together) else held | together
 
 
-def next_starts(job: TFJob, status: TFJobStatus, now: datetime) -> list[datetime]:
+def next_starts(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> list[datetime]:
     """When those who are held back may start, the soonest first."""
-    return sorted(one.not_before for one in _to_come(job, status, now) if one.not_before)
+    return sorted(one.not_before for one in _to_come(job, status, now, durations) if one.not_before)
 
 
-def absences(job: TFJob, status: TFJobStatus) -> Iterator[tuple[Task, datetime, datetime]]:
+def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[tuple[Task, datetime, datetime]]:
     """Who was away because of its own restarts, and from when to when."""
     for one in back_offs(job, status):
-        if one.restarts and one.not_before and (wait := wait_after(one.restarts)):
+        if one.restarts and one.not_before and (wait := wait_after(one.restarts, durations)):
             for task in sorted(members(one.tasks)):
                 yield task, one.not_before - wait, one.not_before
 
 
-def wait_after(restarts: int) -> timedelta:
+def wait_after(restarts: int, durations: Durations) -> timedelta:
     """How long the last of so many restarts in a row waits."""
-    return WAITS[min(restarts, len(WAITS)) - 1]
+    waits = durations.restart_waits
+    return waits[min(restarts, len(waits)) - 1]
 
 
 def after(
@@ -68,22 +68,23 @@ def after(
     cause: str,
     followers: Set[Task],
     incident: bool,
+    durations: Durations = USUAL,
 ) -> list[BackOff]:
     """What a status remembers when `units`, each a task or a gang, start again because of the task called `cause`.
 
     Consequences of an incident that is recorded already are no restarts of their own that count.
     """
-    latest = now + WAITS[-1]
+    latest = now + durations.restart_waits[-1]
     lately = [
         replace(one, not_before=min(one.not_before, latest))
         for one in back_offs(job, status)
-        if one.not_before and now - one.not_before < STREAK_RESET
+        if one.not_before and now - one.not_before < durations.streak_reset
     ]
     own = {task: one for one in lately for task in members(one.tasks)}
     waits = dict(own)
     for unit in units if incident else ():
         restarts = 1 + max((own[task].restarts for task in unit if task in own), default=0)
-        waits |= dict.fromkeys(unit, BackOff(restarts=restarts, not_before=now + wait_after(restarts)))
+        waits |= dict.fromkeys(unit, BackOff(restarts=restarts, not_before=now + wait_after(restarts, durations)))
     first = next((one.not_before for task, one in waits.items() if task.name == cause), None)
     for unit in units:
         if first and first > now and not unit.isdisjoint(followers):
@@ -96,9 +97,9 @@ def of(known: Sequence[BackOff], name: str) -> BackOff | None:
     return next((one for one in reversed(known) if any(task.name == name for task in members(one.tasks))), None)
 
 
-def _to_come(job: TFJob, status: TFJobStatus, now: datetime) -> list[BackOff]:
+def _to_come(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations) -> list[BackOff]:
     """Of starts that are still to come; one that is further away than any wait is of a clock that was set back."""
-    latest = now + WAITS[-1]
+    latest = now + durations.restart_waits[-1]
     return [one for one in back_offs(job, status) if one.not_before and now < one.not_before <= latest]
 
 

@@ -13,6 +13,7 @@ from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.origin import origin
 from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
+from tfjob.durations import USUAL, Durations
 from tfjob.plan import parameter_server
 from tfjob.plan.accelerators import Accelerator, equipped
 from tfjob.plan.attempts import ATTEMPT
@@ -38,7 +39,7 @@ class Settings:
     any other name one with the coscheduling plugin of scheduler-plugins, no name that there is none.
     `accelerators` says by resource name what pods need that ask for it. Default parameter servers run in `tf_image`
     where a job names none, and run `server_program` in place of ours if there is one. With `storage_for_all` a job
-    has storage of its own even if it does not name the volume.
+    has storage of its own even if it does not name the volume. `durations` are not for users: a test shortens them.
     """
 
     cluster_domain: str = ""
@@ -50,6 +51,7 @@ class Settings:
     server_program: str = ""
     tensorboard_image: str = TENSORBOARD_IMAGE
     storage_for_all: bool = False
+    durations: Durations = USUAL
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:

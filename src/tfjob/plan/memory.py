@@ -11,6 +11,7 @@ from tfjob.api.names import runtime_id
 from tfjob.api.objects import Pod
 from tfjob.api.origin import origin
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
+from tfjob.durations import USUAL, Durations
 from tfjob.plan import back_offs, conditions
 from tfjob.plan.attempts import attempt_of, restarts_in_place
 from tfjob.plan.gangs import GANG, TASK, gang, gang_types
@@ -58,7 +59,9 @@ def created(job: TFJob, now: datetime) -> TFJobStatus:
     return replace(job.status, observed_generation=job.metadata.generation, conditions=listed)
 
 
-def remember(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime) -> TFJobStatus:
+def remember(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations = USUAL
+) -> TFJobStatus:
     """Adds what this pass sees for the first time: pods that exist, tasks that are done, restarts in place."""
     wanted = frozenset(desired(job))
     started, completed = members(status.started), members(status.completed_indexes)
@@ -76,14 +79,23 @@ def remember(job: TFJob, status: TFJobStatus, views: Sequence[View], now: dateti
             completed_indexes=ranges((completed & wanted) | done),
             task_restarts=restarts,
         )
-    return _restarted_in_place(job, status, views, now)
+    return _restarted_in_place(job, status, views, now, durations)
 
 
-def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime) -> TFJobStatus:
+def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations = USUAL) -> TFJobStatus:
     """Writes a restart down before anything is deleted: who runs again, why, and from when."""
     units = [*([gang(job)] if again.gang else ()), *(frozenset({task}) for task in sorted(again.tasks))]
     blame = again.cause.replica
-    waits = back_offs.after(job, status, units, now, cause=blame, followers=again.followers, incident=again.incident)
+    waits = back_offs.after(
+        job,
+        status,
+        units,
+        now,
+        cause=blame,
+        followers=again.followers,
+        incident=again.incident,
+        durations=durations,
+    )
     status = replace(_runs_again(status, again.tasks), back_offs=waits)
     if again.gang:
         status = _new_gang(job, status)
@@ -145,7 +157,9 @@ def _runs_again(status: TFJobStatus, tasks: frozenset[Task]) -> TFJobStatus:
     )
 
 
-def _restarted_in_place(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime) -> TFJobStatus:
+def _restarted_in_place(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations
+) -> TFJobStatus:
     """Counts what the kubelet restarted without asking us; ends close together are one incident."""
     news = []
     for view in views:
@@ -157,7 +171,7 @@ def _restarted_in_place(job: TFJob, status: TFJobStatus, views: Sequence[View], 
     if not news:
         return status
     news.sort(key=lambda item: (item[0].time, item[1].task))
-    restarts, settling = dict(status.task_restarts), settling_time(job)
+    restarts, settling = dict(status.task_restarts), settling_time(job, durations)
     last, total, incidents, counted = status.last_restart, 0, 0, 0
     for end, view, extra, in_place in news:
         name = view.task.name

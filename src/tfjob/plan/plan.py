@@ -21,7 +21,7 @@ from tfjob.plan import accelerators, conditions, in_place, limits, memory, pod_g
 from tfjob.plan.actions import Action, DeleteJob, News
 from tfjob.plan.back_offs import next_starts
 from tfjob.plan.children import Settings, template_of
-from tfjob.plan.cleanup import cleanup, everything
+from tfjob.plan.cleanup import cleanup, everything, overdue
 from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 from tfjob.plan.restarts import SETTLING, Again, Fail, Settle, decide
 from tfjob.plan.suspension import SUSPEND_REASON
@@ -67,7 +67,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
 
         sound, problems = reshaped(job)
         if found := errors(problems):
-            return refusal(job, observed, found, now)
+            return refusal(job, observed, found, now, settings)
         if sound == job:
             raise
         return _plan_all(sound, observed, now, settings or Settings())
@@ -84,17 +84,17 @@ def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings)
 def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
     """The same for its replicas."""
     if conditions.is_finished(job.status):
-        return _after_the_end(Pass(job, observed, now))
+        return _after_the_end(Pass(job, observed, now, settings))
     job = memory.adopted(job)
     this = Pass(job, observed, now, settings)
     if job.status.attempt == 0 and (problems := errors(validate(job))):
-        return refusal(job, observed, problems, now)
+        return refusal(job, observed, problems, now, settings)
     if job.spec.run_policy.suspend and job.status.attempt == 0:
         return _suspended(this, memory.created(job, now))
 
     status = memory.created(job, now) if job.spec.run_policy.suspend else memory.begin(job, now)
     views = survey(job, status, observed, now)
-    remembered = memory.remember(job, status, views, now)
+    remembered = memory.remember(job, status, views, now, settings.durations)
     if remembered != status:
         views = survey(job, status := remembered, observed, now)
     rule = success.rule_met(job, members(status.completed_indexes))
@@ -105,7 +105,9 @@ def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> 
     return _continue(this, status, views)
 
 
-def refusal(job: TFJob, observed: Observed, problems: Sequence[Problem], now: datetime) -> Plan:
+def refusal(
+    job: TFJob, observed: Observed, problems: Sequence[Problem], now: datetime, settings: Settings | None = None
+) -> Plan:
     """The end of a job that cannot be run as it is written: it has failed, and what it had before is cleaned up.
 
     What v1.9 has begun goes on without us: its rules were others. So does a TfJob that was edited while it ran: its CRD
@@ -114,12 +116,13 @@ def refusal(job: TFJob, observed: Observed, problems: Sequence[Problem], now: da
     if not _is_ours(job):
         return Plan(job.status)
     observed, _ = apart(job, observed)
+    this = Pass(job, observed, now, settings or Settings())
     if conditions.is_finished(job.status):
-        return _after_the_end(Pass(job, observed, now))
+        return _after_the_end(this)
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
     if memory.is_adopted(job.status) or (origin(job).is_first and job.status.attempt):
         return _unheeded(job, text)
-    return _failed(Pass(job, observed, now), memory.created(job, now), limit_verdict("InvalidSpec", text, now))
+    return _failed(this, memory.created(job, now), limit_verdict("InvalidSpec", text, now))
 
 
 def _unheeded(job: TFJob, text: str) -> Plan:
@@ -137,7 +140,7 @@ def _is_ours(job: TFJob) -> bool:
 
 def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
     """A job that should run: limits, then restarts, then what is missing."""
-    job, now = this.job, this.now
+    job, now, durations = this.job, this.now, this.settings.durations
     deadline = limits.deadline(job, status)
     if deadline and now >= deadline:
         seconds = job.spec.run_policy.active_deadline_seconds
@@ -149,7 +152,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
 
     news: list[News] = _first_news(this)
     before = status
-    decision = decide(job, status, views, now)
+    decision = decide(job, status, views, now, durations)
     match decision:
         case Settle():
             return _settling(this, summary.counted(job, status, views), decision)
@@ -158,7 +161,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
             advised = memory_advice(job, this.observed.pods, cause, repeated=repeated)
             return _failed(this, summary.counted(job, status, views), advised, reason)
         case Again():
-            status = _restarting(this, memory.record(job, status, decision, now), decision.cause.message)
+            status = _restarting(this, memory.record(job, status, decision, now, durations), decision.cause.message)
             news += [_ended(decision.cause), _restart_news(this, decision)]
     stale = stale_pods(job, status, this.observed)
     if is_resized(job, this.observed, stale):
@@ -174,14 +177,14 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
             cause = Verdict(replica=wait.task, reason=wait.reason, message=wait.text, time=now)
             return _failed(this, summary.counted(job, status, views), cause)
     told = reasons or starting(views, this.observed)
-    status = summary.described(job, summary.counted(job, status, views), views, told, now)
+    status = summary.described(job, summary.counted(job, status, views), views, told, now, durations)
     status, restarts = in_place.telling(job, status, views)
     news += restarts
     if status.reason == POD_GROUP_PENDING != job.status.reason:
         # v1.9 writes it in every pass, and so wakes itself; once is enough to show since when.
         status = replace(status, last_reconcile_time=now)
-    later = [deadline, *next_starts(job, status, now), *(wait.fails_at for wait in reasons)]
-    actions = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
+    actions, again = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
+    later = [deadline, *again, *next_starts(job, status, now, durations), *(wait.fails_at for wait in reasons)]
     return Plan(status, actions, news, _soonest(later, now))
 
 
@@ -247,8 +250,11 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 def _ending(this: Pass, status: TFJobStatus, news: News) -> Plan:
     told = [news, *_group_news(this)]
-    status = replace(_cleaning(this, status), back_offs=[])  # nobody starts again
-    return Plan(status, cleanup(this.job, this.observed), told, again_at=limits.expiry(this.job, status))
+    status = replace(_cleaning(this, status), back_offs=[])  # nothing starts again
+    repeated, later = _overdue(this)
+    actions = [*cleanup(this.job, this.observed), *repeated]
+    expiry = limits.expiry(this.job, status)
+    return Plan(status, actions, told, min([*later, *([expiry] if expiry else ())], default=None))
 
 
 def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
@@ -265,11 +271,20 @@ def _after_the_end(this: Pass) -> Plan:
     What v1.9 finished was cleaned up by its own rules.
     """
     status = _cleaning(this, this.job.status)
-    actions: list[Action] = [] if memory.is_adopted(status) else cleanup(this.job, this.observed)
+    if memory.is_adopted(status):
+        actions, later = list[Action](), list[datetime]()
+    else:
+        repeated, later = _overdue(this)
+        actions = [*cleanup(this.job, this.observed), *repeated]
     expiry = limits.expiry(this.job, status)
     if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:
         actions.append(DeleteJob())
-    return Plan(status, actions, again_at=_soonest([expiry], this.now))
+    return Plan(status, actions, again_at=_soonest([expiry, *later], this.now))
+
+
+def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
+    """Deletions to repeat in a job that is over or suspended: any pod that is being deleted may go."""
+    return overdue(this.observed.pods, this.observed, this.now, this.settings.durations)
 
 
 def _suspended(this: Pass, status: TFJobStatus) -> Plan:
@@ -292,7 +307,8 @@ def _suspended(this: Pass, status: TFJobStatus) -> Plan:
         replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
     )
     news = [News("TFJobSuspended", text), *_group_news(this)] if fresh else []
-    return Plan(status, everything(this.observed), news)
+    repeated, later = _overdue(this)
+    return Plan(status, [*everything(this.observed), *repeated], news, _soonest(later, now))
 
 
 def _group_news(this: Pass) -> list[News]:

@@ -12,10 +12,11 @@ from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.attempts import attempts_due, is_stale
 from tfjob.plan.back_offs import held_back
 from tfjob.plan.children import SIZE, Settings, cluster_size, pods, service
+from tfjob.plan.cleanup import overdue
 from tfjob.plan.gangs import gang_types
 from tfjob.plan.parameter_server import config_map, lacks_program
 from tfjob.plan.pod_groups import Step
-from tfjob.plan.tasks import Observed, desired, members, task_of
+from tfjob.plan.tasks import Observed, Task, desired, members, task_of
 from tfjob.plan.views import View
 
 PODS_A_PASS = 500
@@ -31,14 +32,18 @@ def reconcile(
     now: datetime,
     settings: Settings,
     group: Step,
-) -> list[Action]:
+) -> tuple[list[Action], list[datetime]]:
     """Removals of what is stale or surplus first, then what is missing, a pod group before its pods.
+
+    Also returns when time alone asks for more.
 
     Parameter servers of ours wait for the ConfigMap with their program, and so never start with somebody else's.
 
     No pod of a gang is made while one of an older attempt exists: two generations would talk to each other.
     """
+    again, later = overdue(stale, observed, now, settings.durations)
     first: list[Action] = [
+        *again,
         *(
             Delete("Pod", child.metadata.name, child.metadata.uid)
             for child in stale
@@ -48,13 +53,13 @@ def reconcile(
         *group.actions,
     ]
     if group.hold:
-        return first
-    missing = _missing(job, status, views, observed, stale, now)
+        return first, later
+    missing = _missing(job, views, observed, stale, held_back(job, status, now, settings.durations))
     if lacks_program(job, observed):
         first.append(Create(config_map(job, settings.server_program)))
         missing = (view for view in missing if view.task.type != PS)
     made = pods(job, [(view.task, view.attempt) for view in islice(missing, PODS_A_PASS)], settings)
-    return [*first, *(Create(child) for child in made), *_missing_services(job, views, observed)]
+    return [*first, *(Create(child) for child in made), *_missing_services(job, views, observed)], later
 
 
 def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]:
@@ -106,18 +111,12 @@ def _surplus_services(job: TFJob, observed: Observed) -> Iterator[Delete]:
 
 
 def _missing(
-    job: TFJob,
-    status: TFJobStatus,
-    views: Sequence[View],
-    observed: Observed,
-    stale: Sequence[Pod],
-    now: datetime,
+    job: TFJob, views: Sequence[View], observed: Observed, stale: Sequence[Pod], waiting: Set[Task]
 ) -> Iterator[View]:
     """The tasks whose pod is to be made now."""
     taken = {task_of(child) for child in observed.pods}
     types = gang_types(job)
     blocked = types if any((task := task_of(child)) and task.type in types for child in stale) else frozenset()
-    waiting = held_back(job, status, now)
     room = _room(job, observed)
     for view in views:
         if room == 0:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from tfjob.api.origin import BATCH, origin
 from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
+from tfjob.durations import USUAL, Durations
 from tfjob.plan.back_offs import absences
 from tfjob.plan.gangs import GANG, gang
 from tfjob.plan.limits import BACKOFF_LIMIT_EXCEEDED
@@ -21,14 +22,8 @@ from tfjob.plan.tasks import Task, main_container, policy_of
 from tfjob.plan.verdict import START_ERROR, verdict
 from tfjob.plan.views import NODE_NOT_READY, End, View, end_of
 
-SETTLE_GANG, SETTLE_TASKS = timedelta(seconds=15), timedelta(seconds=5)
-SETTLE_NODES = timedelta(seconds=15)
-"""When the cause may be on another node: a kubelet that is restarted tells only afterwards what ended meanwhile."""
 SETTLING = "Settling"
 """Why a job with a failure that is held is restarting; `lastReconcileTime` is then since when."""
-AFTERMATH = timedelta(minutes=1)
-"""How long after a lost task is back its peers may still fail of it: they notice when they next talk to it."""
-OOM_WINDOW = timedelta(minutes=30)
 OOM_KILLED, HELD_BACK = "OOMKilled", "HeldBack"
 NO_PROGRAM = ("executable file not found", "no such file or directory", "permission denied", "exec format error")
 """How the system says that there is nothing to execute; runtimes repeat it, each with an exit code of its own."""
@@ -135,12 +130,14 @@ class Again:
 Decision = Settle | Fail | Again
 
 
-def decide(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime) -> Decision | None:
+def decide(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations = USUAL
+) -> Decision | None:
     """What follows from the tasks that ended without success; None when there are none."""
     retryable: list[Failure] = []
     permanent: list[Failure] = []
     for failure in _failures(views):
-        if is_retryable(job, status, failure):
+        if is_retryable(job, status, failure, durations):
             retryable.append(failure)
         elif not _tolerated(job, failure):
             permanent.append(failure)
@@ -151,20 +148,20 @@ def decide(job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime
     causes = [item for item in retryable if _is_cause(job, item.end.exit_code) and _explains(item, first)]
     if causes:
         return _again(job, status, _root(causes), failures)
-    earlier = _earlier_cause(job, status, views, first)
+    earlier = _earlier_cause(job, status, views, first, durations)
     if earlier is not None:
         return _rerun(job, earlier, failures, incident=False)
     since = settling_since(status, now)
-    settled = since + (SETTLE_NODES if _is_elsewhere(views, first) else settling_time(job))
+    settled = since + (durations.settle_nodes if _is_elsewhere(views, first) else settling_time(job, durations))
     if now < settled and not _all_ended(job, views, first):
         return Settle(_verdict(first), since, settled)
-    earlier = _aftershock(job, status, first)
+    earlier = _aftershock(job, status, first, durations)
     if earlier is not None:
         return _rerun(job, earlier, failures, incident=False)
     return Fail(OOM_KILLED if _is_oom(first.end) else "ReplicaFailed", _verdict(first))
 
 
-def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure) -> bool:
+def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: Durations) -> bool:
     """Whether a failure, taken alone, may be tried again: the retry table as a function."""
     end, policy = failure.end, policy_of(job, failure.task)
     # A batch/v1 Job replaces a failed pod whatever its code; under the others the kubelet has given up on the pod.
@@ -174,7 +171,7 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure) -> bool:
     if policy == "Never":
         return False
     if _is_oom(end) and (policy == "ExitCode" or habits.is_first):
-        return not (failure.task.name in status.oom_killed and _soon_after_start(end))
+        return not (failure.task.name in status.oom_killed and _soon_after_start(end, durations))
     if policy != "ExitCode":
         return True
     return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
@@ -189,9 +186,9 @@ def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
     return together | status.task_restarts.keys()
 
 
-def settling_time(job: TFJob) -> timedelta:
+def settling_time(job: TFJob, durations: Durations) -> timedelta:
     """How long a failure that looks permanent is held; failures within it have one cause."""
-    return SETTLE_GANG if gang(job) else SETTLE_TASKS
+    return durations.settle_gang if gang(job) else durations.settle_tasks
 
 
 def settling_since(status: TFJobStatus, now: datetime) -> datetime:
@@ -268,7 +265,9 @@ def _is_cause(job: TFJob, exit_code: int | None) -> bool:
     return not origin(job).is_first or exit_code is None or exit_code >= 128
 
 
-def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first: Failure) -> Verdict | None:
+def _earlier_cause(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], first: Failure, durations: Durations
+) -> Verdict | None:
     """A cause that is being repaired already: restarted by us, or in place by the kubelet, while `first` ran."""
     started = first.end.started
     if started is None:
@@ -277,11 +276,11 @@ def _earlier_cause(job: TFJob, status: TFJobStatus, views: Sequence[View], first
         if cause.time is None or not _may_concern(job, cause, first):
             continue
         # A loss is noticed late, so its consequence may have ended before.
-        slack = settling_time(job) if cause.exit_code is None else timedelta()
+        slack = settling_time(job, durations) if cause.exit_code is None else timedelta()
         ended_first = cause.time.replace(microsecond=0) - slack <= first.second
-        if started <= cause.time and ended_first and first.end.time <= repaired + AFTERMATH:
+        if started <= cause.time and ended_first and first.end.time <= repaired + durations.aftermath:
             return cause
-    return _absent_peer(job, status, first, started)
+    return _absent_peer(job, status, first, started, durations)
 
 
 def _may_concern(job: TFJob, cause: Verdict, first: Failure) -> bool:
@@ -290,7 +289,9 @@ def _may_concern(job: TFJob, cause: Verdict, first: Failure) -> bool:
     return not own and not cause.replica.startswith(EVALUATOR.lower()) and _is_cause(job, cause.exit_code)
 
 
-def _absent_peer(job: TFJob, status: TFJobStatus, first: Failure, started: datetime) -> Verdict | None:
+def _absent_peer(
+    job: TFJob, status: TFJobStatus, first: Failure, started: datetime, durations: Durations
+) -> Verdict | None:
     """A task that was held back when `first` ran, which may have been started meanwhile: it could not do without.
 
     An evaluator can, a gang is away as one, and nobody needs more memory for it. A TfJob of the first operator holds a
@@ -300,11 +301,11 @@ def _absent_peer(job: TFJob, status: TFJobStatus, first: Failure, started: datet
         return None
     away = [
         (until, task, since)
-        for task, since, until in absences(job, status)
+        for task, since, until in absences(job, status, durations)
         if task != first.task and task.type != EVALUATOR
         # The kubelet tells whole seconds: who started in the same one may have started with it.
         if since.replace(microsecond=0) <= first.second and started < until.replace(microsecond=0)
-        if first.end.time <= until + AFTERMATH
+        if first.end.time <= until + durations.aftermath
     ]
     if not away:
         return None
@@ -312,7 +313,7 @@ def _absent_peer(job: TFJob, status: TFJobStatus, first: Failure, started: datet
     return Verdict(replica=task.name, reason=HELD_BACK, message=f"{task.name} was not back yet", time=since)
 
 
-def _aftershock(job: TFJob, status: TFJobStatus, first: Failure) -> Verdict | None:
+def _aftershock(job: TFJob, status: TFJobStatus, first: Failure, durations: Durations) -> Verdict | None:
     """The loss of another task after which `first` was started, and of which it may have failed all the same.
 
     Who lived through the loss needs seconds until it talks to the new task (gRPC tries again after a growing delay),
@@ -324,7 +325,7 @@ def _aftershock(job: TFJob, status: TFJobStatus, first: Failure) -> Verdict | No
     if _is_oom(first.end) or _has_no_program(first.end) or not _may_concern(job, last.cause, first):
         return None
     repaired = last.not_before or last.cause.time
-    is_soon = last.cause.time < started and first.end.time <= repaired + AFTERMATH
+    is_soon = last.cause.time < started and first.end.time <= repaired + durations.aftermath
     return last.cause if is_soon else None
 
 
@@ -372,8 +373,8 @@ def _is_oom(end: End) -> bool:
     return end.reason == OOM_KILLED
 
 
-def _soon_after_start(end: End) -> bool:
-    return end.started is None or end.time - end.started <= OOM_WINDOW
+def _soon_after_start(end: End, durations: Durations) -> bool:
+    return end.started is None or end.time - end.started <= durations.oom_window
 
 
 def _verdict(failure: Failure) -> Verdict:

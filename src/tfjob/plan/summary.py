@@ -8,6 +8,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
+from tfjob.durations import USUAL, Durations
 from tfjob.plan import conditions
 from tfjob.plan.back_offs import next_starts
 from tfjob.plan.restarts import runs_again
@@ -36,7 +37,12 @@ def counted(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStat
 
 
 def described(
-    job: TFJob, status: TFJobStatus, views: Sequence[View], waits: Sequence[Wait], now: datetime
+    job: TFJob,
+    status: TFJobStatus,
+    views: Sequence[View],
+    waits: Sequence[Wait],
+    now: datetime,
+    durations: Durations = USUAL,
 ) -> TFJobStatus:
     """Adds the condition and the words for a job that has not ended: Running, Restarting or Pending."""
     name = f"{job.metadata.namespace}/{job.metadata.name}"
@@ -48,7 +54,7 @@ def described(
         listed = conditions.with_condition(status.conditions, conditions.RUNNING, now, f"TFJob {name} is running.")
         status = replace(status, conditions=listed, state=conditions.RUNNING, reason="", message="")
     elif restarting:
-        status = replace(status, state=conditions.RESTARTING, **_restart_words(job, status, now))
+        status = replace(status, state=conditions.RESTARTING, **_restart_words(job, status, now, durations))
     elif conditions.is_true(status.conditions, conditions.RUNNING):
         status = replace(status, state=conditions.RUNNING, reason="", message="")
     else:
@@ -74,11 +80,11 @@ def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> bool:
     return all(view.running or view.completed or view.end for view in views if view.task.name in concerned)
 
 
-def _restart_words(job: TFJob, status: TFJobStatus, now: datetime) -> dict[str, str]:
+def _restart_words(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations) -> dict[str, str]:
     last = status.last_restart
     if last is None:
         return {"reason": status.reason, "message": status.message}
     message = last.cause.message
-    if starts := next_starts(job, status, now):
+    if starts := next_starts(job, status, now, durations):
         message += f"; next start at {starts[0]:%H:%M:%S} UTC"
     return {"reason": last.cause.reason, "message": message}

@@ -41,8 +41,19 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Repetition:
+    """How often the deletion of a pod was repeated, and when it was last."""
+
+    count: int
+    last: datetime
+
+
+@dataclass(frozen=True)
 class Observed:
-    """The children of a job as the cluster shows them now; refusals go by the kind and name of the child."""
+    """The children of a job as the cluster shows them now.
+
+    Refusals go by the kind and name of the child, repeated deletions by the uid of the pod.
+    """
 
     pods: list[Pod] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
@@ -50,6 +61,7 @@ class Observed:
     config_maps: list[ConfigMap] = field(default_factory=list)
     deployments: list[Deployment] = field(default_factory=list)
     refusals: Mapping[tuple[str, str], Refusal] = field(default_factory=dict)
+    repeated_deletions: Mapping[str, Repetition] = field(default_factory=dict)
     lost_nodes: frozenset[str] = frozenset()
 
 

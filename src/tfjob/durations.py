@@ -1,0 +1,90 @@
+"""How long the product waits for what takes seconds or minutes, in one object that is passed in from the top.
+
+A test runs the same code with other lengths. For a process that a test starts, the environment variable
+`TFJOB_TEST_DURATIONS` holds some of them as JSON, in seconds: `{"settle_gang": 1}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+VARIABLE = "TFJOB_TEST_DURATIONS"
+
+
+def _seconds(*lengths: float) -> tuple[timedelta, ...]:
+    return tuple(timedelta(seconds=length) for length in lengths)
+
+
+class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every length that a test may want to shorten; pauses below half a second are constants where they are used.
+
+    What a user can set (grace periods, the idle time of a fork server, back-offs of restarts in place on this machine)
+    is in the manifest or in `tfjob.toml` instead.
+    """
+
+    # --- the decision about a job ---
+
+    settle_gang: timedelta = timedelta(seconds=15)
+    """How long a failure in a gang that looks permanent is held until its cause may have shown."""
+    settle_tasks: timedelta = timedelta(seconds=5)
+    """How long such a failure is held where replicas restart one by one."""
+    settle_nodes: timedelta = timedelta(seconds=15)
+    """How long it is held if the cause may be on another node: a kubelet that restarts reports ends late."""
+    aftermath: timedelta = timedelta(minutes=1)
+    """How long after a lost task is back its peers may still fail of it: they notice when they next talk to it."""
+    oom_window: timedelta = timedelta(minutes=30)
+    """How soon after its start a second OOM kill in a row is final."""
+    restart_waits: tuple[timedelta, ...] = _seconds(0, 10, 20, 40, 80, 160, 300)
+    """How long the first, second, ... restart in a row waits; the last length is for all after it."""
+    streak_reset: timedelta = timedelta(minutes=10)
+    """How long a task must do without a restart for the next one to be the first in a row again."""
+    repeat_deletion: tuple[timedelta, ...] = _seconds(30, 60, 120, 240, 300)
+    """Until the deletion of a pod that should be gone is repeated: after it was due, then after each repetition."""
+
+    # --- the loop ---
+
+    rejection_retry: timedelta = timedelta(seconds=10)
+    """Until a child that the cluster would not create is tried again, at first."""
+    longest_rejection_retry: timedelta = timedelta(seconds=60)
+    """The same when it has been refused for long."""
+
+    # --- the API server ---
+
+    request: timedelta = timedelta(seconds=60)
+    """How long a request may take; an API server gives up after a minute itself."""
+    dead_connection: timedelta = timedelta(seconds=30)
+    """How long the other end may leave unanswered what the kernel sends: a request, or a probe on a quiet line."""
+    watch_idle: timedelta = timedelta(seconds=120)
+    """How long a watch may be silent: longer than the minute between two bookmarks."""
+    watch_short: timedelta = timedelta(seconds=1)
+    """A watch that ends sooner than this without an event has failed, even if it ends in order."""
+    watch_pace: timedelta = timedelta(seconds=0.25)
+    """Between the beginnings of two watches: to begin one costs an API server more than an event."""
+    first_watch_delay: timedelta = timedelta(seconds=0.8)
+    longest_watch_delay: timedelta = timedelta(seconds=30)
+    """The first and the longest pause before a watch that failed is begun again; the numbers are client-go's."""
+    own_write: timedelta = timedelta(seconds=60)
+    """How long a cache may take to show what we wrote; after that the object went while the watch was interrupted."""
+    sweep: timedelta = timedelta(seconds=30)
+    """Between two looks for writes that no cache showed."""
+
+    # --- the lease of the leader ---
+
+    lease: timedelta = timedelta(seconds=15)
+    """How long a lease that nobody renews is respected."""
+    lease_renewal: timedelta = timedelta(seconds=10)
+    """How long a leader that cannot renew its lease still leads."""
+    lease_retry: timedelta = timedelta(seconds=1)
+    """Between two renewals, and between two looks of a standby: a lease that is released is taken soon."""
+
+
+USUAL = Durations()
+
+
+def durations_from(environ: Mapping[str, str]) -> Durations:
+    """Return the usual lengths, apart from those that a test has set in the environment."""
+    text = environ.get(VARIABLE)
+    return msgspec.json.decode(text, type=Durations, strict=False) if text else USUAL
