@@ -120,7 +120,6 @@ def test_a_terminal_that_goes_away_ends_the_printing_and_not_the_run(
     pty.stream.close()
 
 
-@pytest.mark.timeout(60)
 def test_a_terminal_that_takes_nothing_for_a_while_holds_nothing_up_and_misses_no_line(pty: Pty) -> None:
     """As after Ctrl-S: what drives the job has the same event loop."""
     live = Live(Terminal(pty.stream), "", colour=True)
@@ -160,7 +159,6 @@ class Pipe:
             return file.read()
 
 
-@pytest.mark.timeout(60)
 def test_a_reader_that_takes_nothing_is_left_by_who_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes later, on stderr too, does not wait for it either."""
     pipe = Pipe(monkeypatch)
@@ -180,7 +178,6 @@ def test_a_reader_that_takes_nothing_is_left_by_who_is_in_a_hurry(monkeypatch: p
     assert len(pipe.rest()) < 200_000
 
 
-@pytest.mark.timeout(60)
 def test_who_is_in_a_hurry_waits_for_a_reader_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """As `tee` to a slow disk: it takes longer for all than anybody has patience with one that takes nothing."""
     pipe = Pipe(monkeypatch)
@@ -207,7 +204,6 @@ def test_who_is_in_a_hurry_waits_for_a_reader_that_goes_on(monkeypatch: pytest.M
     pipe.rest()
 
 
-@pytest.mark.timeout(60)
 def test_lines_of_stdout_and_stderr_do_not_tear_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """They come out of one pipe whole, and in the order in which they were printed."""
     pipe = Pipe(monkeypatch)

@@ -21,13 +21,14 @@ from threading import Timer
 
 from devcluster.images import BUSYBOX
 from installed import SETTINGS
+from running import end_processes
 
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "\x1f"
-RUNNING = "tfjob ps | awk '/ (Running|Pending|Restarting) / { print $1 }'"
-END_JOBS = f"for job in $({RUNNING}); do tfjob delete --yes $job; done"
+DELETE_JOBS = "for job in $(tfjob ps -o name); do tfjob delete --yes $job; done"
 PATIENT_TIMEOUT = Path(__file__).parent / "patient_timeout.py"
-PATIENCE = 120.0
+PATIENCE = 300.0
+"""Seconds that one command may take on a busy machine."""
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 CLUSTER = GUIDES / "cluster.md"
@@ -111,19 +112,20 @@ class Session:
         bin_folder = Path(sys.executable).parent
         self.folder = project
         self._patience = patience
+        self._env = {
+            "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(folder),
+            "TFJOB_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": SETTINGS,
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},
+            **env,
+        }
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             cwd=project,
-            env={
-                "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
-                "HOME": str(folder),
-                "TFJOB_HOME": str(folder / "state"),
-                "XDG_CONFIG_HOME": SETTINGS,
-                "LANG": "C.UTF-8",
-                "TZ": "UTC",
-                **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},
-                **env,
-            },
+            env=self._env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -151,10 +153,13 @@ class Session:
         return printed.removesuffix(f"{END}\n")
 
     def close(self) -> None:
-        """Ends the shell and every job that a page left running."""
+        """End the shell, and delete every job that the page left, in whatever state."""
         if self._shell.poll() is None:
-            self.run(END_JOBS)
+            self.run(DELETE_JOBS)
+        else:  # a command took too long, and its shell ended with it
+            subprocess.run(["bash", "-c", DELETE_JOBS], cwd=self.folder, env=self._env, timeout=PATIENCE, check=True)
         self._shell.communicate()
+        end_processes(Path(self._env["TFJOB_HOME"]))
 
 
 def copy_of_examples(folder: Path) -> Path:

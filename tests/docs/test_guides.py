@@ -39,13 +39,13 @@ def test_every_command_of_a_guide_prints_what_the_guide_says(page: Path, tmp_pat
 
 
 @pytest.mark.tensorflow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_guide_to_going_distributed_says_what_happens(tmp_path: Path) -> None:
     played(DISTRIBUTED, tmp_path, copy_of_examples(tmp_path))
 
 
 @pytest.mark.tensorflow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_guide_to_a_first_tf_job_says_what_happens(tmp_path: Path) -> None:
     """And the curves that it leaves on the share are those of the log, whose training was the same."""
     project = copy_of_examples(tmp_path)

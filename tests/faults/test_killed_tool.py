@@ -123,13 +123,15 @@ class Series:
                 end_fork_servers(self.home)  # else the next run finds one that waits for it
             waiting = {pid for pid in processes_of(self.home) if role(pid, 0) == FORK_SERVER}
             victim = self.chance.choice(VICTIMS[self.way])
-            running = Running(self.tool, self.home, *self.words(), command="run" if self.attached else "submit")
-            if dead := self.kill(victim, running):
+            command = "run" if self.attached else "submit"
+            with Running(self.tool, self.home, *self.words(), command=command) as running:
+                dead = self.kill(victim, running)
+                code = running.finish()
+            if dead:
                 break
-            assert running.finish() == 0, running.lines
+            assert code == 0, running.lines
             self.settle()
         self.kills[victim] += 1
-        code = running.finish()
         assert code == (-signal.SIGKILL if running.process.pid in dead else 0), (victim, code, running.lines)
         if self.attached and code:
             self.nothing_is_left(victim, waiting)
@@ -173,10 +175,9 @@ class Series:
         time.sleep(self.chance.uniform(0.0, LONGEST_WAIT))
 
     def kill_follower(self) -> list[int]:
-        following = Running(self.tool, self.home, "count", "-f", command="logs")
-        time.sleep(self.chance.uniform(0.0, LONGEST_WAIT))
-        following.process.kill()
-        following.finish()
+        with Running(self.tool, self.home, "count", "-f", command="logs") as following:
+            time.sleep(self.chance.uniform(0.0, LONGEST_WAIT))
+            following.process.kill()
         return [following.process.pid]
 
     @property
@@ -361,14 +362,13 @@ def test_what_a_program_left_behind_ends_with_its_supervisor(tool: Installed, tm
     series = Series(tool, tmp_path / "series", "cold", random.Random(0), level)
     series.write()
     (series.folder / "count.py").write_text(PROGRAM.replace("0.002", "0.5"))
-    running = Running(tool, series.home, *series.words())
 
     def all_run() -> bool:
         found = processes_of(series.home)
         return [role(pid, 0) for pid in found].count(REPLICA) == 2 and sum(map(is_left_behind, found)) == 2
 
-    try:
-        wait_until(all_run, 60, lambda: f"{shown(series.home)}")
+    with Running(tool, series.home, *series.words()) as running:
+        wait_until(all_run, PATIENCE, lambda: f"{shown(series.home)}")
         running.process.send_signal(signal.SIGSTOP)
         for pid in processes_of(series.home):
             if role(pid, 0) == SUPERVISOR:
@@ -378,8 +378,5 @@ def test_what_a_program_left_behind_ends_with_its_supervisor(tool: Installed, tm
             PATIENCE,
             lambda: f"{shown(series.home)}",
         )
-    finally:
-        running.process.kill()
-        running.finish()
-        tool.tfjob(series.home, "ps")
-        series.settle()
+    tool.tfjob(series.home, "ps")
+    series.settle()

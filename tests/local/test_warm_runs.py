@@ -90,7 +90,7 @@ def test_runs_share_a_fork_server_which_doctor_shows(project: Project) -> None:
     (project.folder / "train.py").write_text("print('trained')")
     assert starts(project.run("first", ["python", "train.py"], "--warm")) == {"warm"}
     assert starts(project.run("second", ["python", "-u", "train.py"], "--warm")) == {"warm"}
-    wait_until(lambda: project.asked("doctor")["forkServers"][0]["users"] == 0, 30)
+    wait_until(lambda: project.asked("doctor")["forkServers"][0]["users"] == 0, 120)
     (server,) = project.asked("doctor")["forkServers"]
     assert (server["tensorflow"], server["forked"], server["users"]) == ("stand-in", 4, 0)
     assert 0 < server["endsIn"] <= 600
