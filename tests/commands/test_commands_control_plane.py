@@ -20,7 +20,7 @@ from devcluster.client import Client
 from installed import Installed
 from operating import OperatorProcess, with_token
 from room import Room, job
-from running import wait_until
+from running import ending, wait_until
 from tfjob.kube.resources import CONFIG_MAPS, SECRETS, TFJOBS
 
 pytestmark = pytest.mark.timeout(300)
@@ -39,12 +39,14 @@ def test_a_job_is_submitted_watched_and_waited_for(there: CommandLine, team: Roo
     assert "waited is still" in there("wait", "waited", "--for", "running", "--timeout", "0.5s", code=4)
     team.all_run("waited", "worker-0")
     assert there("wait", "waited", "--for", "running", "--timeout", "60s") == "waited is Running\n"
-    waiting = subprocess.Popen(
-        [*there.tool.command, "wait", "waited"], env=there.environment(), stdout=subprocess.PIPE, text=True
-    )
-    team.ends("waited-worker-0")
-    shown, _ = waiting.communicate(timeout=90)
-    assert waiting.returncode == 0
+    with ending(
+        subprocess.Popen(
+            [*there.tool.command, "wait", "waited"], env=there.environment(), stdout=subprocess.PIPE, text=True
+        )
+    ) as waiting:
+        team.ends("waited-worker-0")
+        shown, _ = waiting.communicate(timeout=180)
+        assert waiting.returncode == 0
     assert there.normal(shown) == "waited succeeded in SPAN: worker-0 exited 0\n"
     row = next(line for line in there("ps").splitlines() if line.startswith("waited"))
     assert row.split()[:4] == ["waited", "Succeeded", "1/1", "0"]
@@ -191,35 +193,37 @@ def test_an_invalid_job_is_refused_before_anything_is_made(there: CommandLine) -
 
 
 def test_ctrl_c_only_detaches(there: CommandLine, team: Room) -> None:
-    attached = subprocess.Popen(
+    starting = subprocess.Popen(
         [*there.tool.command, "run", str(MANIFESTS / "sleeper.yaml"), "--name", "goes-on"],
         env=there.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert attached.stdout is not None
-    assert "goes-on" in attached.stdout.readline(), "it says that it has begun"
-    team.until_pods("goes-on", "worker-0")
-    attached.send_signal(signal.SIGINT)
-    shown, _ = attached.communicate(timeout=60)
-    assert attached.returncode == 130
+    with ending(starting) as attached:
+        assert attached.stdout is not None
+        assert "goes-on" in attached.stdout.readline(), "it says that it has begun"
+        team.until_pods("goes-on", "worker-0")
+        attached.send_signal(signal.SIGINT)
+        shown, _ = attached.communicate(timeout=180)
+        assert attached.returncode == 130
     assert "goes-on goes on; stop it with: tfjob stop goes-on --on k8s" in shown
     assert shape(there, "goes-on")["state"] == "Pending"
     assert set(team.pods("goes-on")) == {"worker-0"}
 
 
 def test_an_attached_run_ends_with_the_job_s_exit_code(there: CommandLine, team: Room) -> None:
-    attached = subprocess.Popen(
+    starting = subprocess.Popen(
         [*there.tool.command, "run", str(MANIFESTS / "sleeper.yaml"), "--name", "attached"],
         env=there.environment(),
         stdout=subprocess.PIPE,
         text=True,
     )
-    team.all_run("attached", "worker-0")
-    team.ends("attached-worker-0", 3, message="no data")
-    shown, _ = attached.communicate(timeout=90)
-    assert attached.returncode == 1
+    with ending(starting) as attached:
+        team.all_run("attached", "worker-0")
+        team.ends("attached-worker-0", 3, message="no data")
+        shown, _ = attached.communicate(timeout=180)
+        assert attached.returncode == 1
     assert "attached failed after" in shown
     assert shape(there, "attached")["folder"].startswith(str(there.home))
 

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -182,6 +183,7 @@ def with_image_of_nodes(text: str) -> str:
     return text.replace("image: busybox:1.36", f"image: {BUSYBOX}\n              imagePullPolicy: IfNotPresent")
 
 
+@contextmanager
 def play(
     page: Path,
     folder: Path,
@@ -190,11 +192,12 @@ def play(
     edit: Callable[[str], str] = str,
     patience: float = PATIENCE,
     wanted: Callable[[str], bool] = lambda _: True,
-) -> Iterator[tuple[Command, str]]:
-    """Executes a page; gives each command with what it printed. Files are written unless the project is given.
+) -> Iterator[Iterator[str]]:
+    """Execute a page; give what each command printed, which must be what the page says.
 
-    `env` is added to the environment; `edit` puts something of the tests in the place of what a file names; `patience`
-    is how many seconds a command may take; `wanted` says by their titles which sections are executed.
+    Files are written unless the project is given. `env` is added to the environment; `edit` replaces what a file names
+    by something of the tests; `patience` is how many seconds a command may take; `wanted` says by their titles which
+    sections are executed. At the end of the block, also of one that fails, every job of the page is deleted.
     """
     home = folder / "home"
     if project is None:
@@ -202,13 +205,19 @@ def play(
         project.mkdir()
     session = Session(home, project, env or {}, patience)
     try:
-        for block in blocks(page, wanted):
-            if isinstance(block, File):
-                target = project / block.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(edit(block.text))
-            else:
-                yield block, session.run(block.command)
+        yield _played(page, session, edit, wanted)
     finally:
         session.close()
         shutil.rmtree(home / "state", ignore_errors=True)
+
+
+def _played(page: Path, session: Session, edit: Callable[[str], str], wanted: Callable[[str], bool]) -> Iterator[str]:
+    for block in blocks(page, wanted):
+        if isinstance(block, File):
+            target = session.folder / block.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(edit(block.text))
+        else:
+            printed = session.run(block.command)
+            assert block.matches(printed), f"{page.name}:{block.line}: $ {block.command}\n{printed}"
+            yield printed

@@ -69,11 +69,8 @@ CURVES = ("accuracy", "cross_entropy")
 
 def played(page: Path, folder: Path, project: Path | None = None) -> str:
     """Plays a page, in a folder that its reader has or in an empty one; returns what all commands printed."""
-    whole = ""
-    for command, printed in play(page, folder, project, wanted=WITH_KUBECTL.__ne__):
-        assert command.matches(printed), f"{page}:{command.line}: $ {command.command}\n{printed}"
-        whole += printed
-    return whole
+    with play(page, folder, project, wanted=WITH_KUBECTL.__ne__) as printed:
+        return "".join(printed)
 
 
 def points(folder: Path, name: str) -> list[float]:

@@ -59,7 +59,7 @@ def test_a_detached_job_survives_its_killed_driver(tool: Installed, tmp_path: Pa
     kill_drivers(home)
     assert is_alive(pid)
     claim_file(home, "enough").touch()
-    waited = tool.tfjob(home, "wait", "kept", "--timeout", "30")
+    waited = tool.tfjob(home, "wait", "kept", "--timeout", "120")
     assert waited.returncode == 0, waited.stderr
     assert len(pod_folders(home, "kept-worker-0")) == 1, "the replica must have run exactly once"
     wait_until(lambda: processes_of(home) == [], 60)
@@ -73,7 +73,7 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
         {
             "Chief": remembering("until", "/shared/enough"),
             "Worker": replica("sleep", "1", "exit", "0", count=2),
-            "PS": replica("sleep", "60"),
+            "PS": replica("sleep", "3600"),
         },
     )
     file = write(tmp_path / "job", job)
@@ -90,7 +90,7 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
 
     wait_until(have_ended, 60, lambda: str(told(home)))
     claim_file(home, "enough").touch()
-    assert tool.tfjob(home, "wait", "storm", "--timeout", "40").returncode == 0
+    assert tool.tfjob(home, "wait", "storm", "--timeout", "120").returncode == 0
     for pod in ("storm-chief-0", *workers):
         assert exit_codes(home, pod) == [0], f"{pod} must have run exactly once"
     assert status(tool, home, "storm")["restarts"] == 0
