@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from installed import Installed
-from running import processes_of, wait_until
+from running import end_processes, processes_of, wait_until
 
 HERE = Path(__file__).parent / "cli"
 MANIFESTS = HERE / "manifests"
@@ -52,7 +52,7 @@ class CommandLine:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=180,
             check=False,
         )
 
@@ -61,14 +61,19 @@ class CommandLine:
         return {**self.tool.environment(self.home), "COLUMNS": "100", **(env or {})}
 
     def end(self) -> None:
-        """Fails if a process of this state folder is left."""
-        # A background driver needs a moment to notice that it has nothing to do.
-        wait_until(lambda: not processes_of(self.home), 60, lambda: f"left behind: {self._left()}")
+        """Fail if a process of this state folder is left, and end it."""
+        try:
+            # A background driver needs a moment to notice that it has nothing to do.
+            wait_until(lambda: not processes_of(self.home), 60, lambda: f"left behind: {self._left()}")
+        finally:
+            end_processes(self.home)
 
     def _left(self) -> list[str]:
-        return [
-            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode() for pid in processes_of(self.home)
-        ]
+        found = []
+        for pid in processes_of(self.home):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return found
 
     def normal(self, text: str, *, exact: bool = False) -> str:
         """The text without what differs from run to run; with `exact`, only without the folders."""
@@ -95,7 +100,7 @@ class CommandLine:
             return UPDATE or self.normal(seen[0], exact=True) == (GOLDEN / f"{name}.txt").read_text()
 
         with suppress(AssertionError):  # told below, with what was seen
-            wait_until(agrees, 30)
+            wait_until(agrees, 90)
         self.golden(name, seen[0], exact=True)
 
 

@@ -26,7 +26,7 @@ class Installed:
     uid: int | None = None
 
     def tfjob(
-        self, home: Path, *words: str, timeout: float = 60, cwd: Path | None = None
+        self, home: Path, *words: str, timeout: float = 180, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Runs one command to its end."""
         return subprocess.run(

@@ -45,7 +45,7 @@ class PseudoTerminal:
         """Presses keys."""
         os.write(self._outer, keys.encode())
 
-    def wait_for(self, text: str, timeout: float = 30) -> None:
+    def wait_for(self, text: str, timeout: float = 120) -> None:
         """Waits until a text is shown that was not there when this was called."""
         begin = len(self.shown)
         deadline = time.monotonic() + timeout
@@ -56,7 +56,7 @@ class PseudoTerminal:
                 assert text in self.shown[begin:], f"it ended without {text!r}: {self.shown!r}"
                 return
 
-    def finish(self, timeout: float = 30) -> int:
+    def finish(self, timeout: float = 120) -> int:
         """Waits for the end; returns the exit code."""
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import Popen
+from typing import AnyStr, Self
 
 from installed import Installed
 
 SHORTEST_PAUSE = 0.02
 """Seconds between two looks that cost nothing."""
+READING_SECONDS = 30.0
+"""How long the last lines of a command that has ended may take to arrive."""
 
 
 class Running:
-    """An attached `tfjob run`, or another command that goes on, in the background of a test."""
+    """An attached `tfjob run`, or another long command, in the background of a test.
+
+    As a context manager it leaves no process behind, whether the test passes or fails.
+    """
 
     def __init__(self, tool: Installed, home: Path, *words: str, command: str = "run", cwd: Path | None = None) -> None:
         self.tool = tool
@@ -27,29 +37,56 @@ class Running:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_for(self, text: str, timeout: float = 60, count: int = 1) -> None:
-        """Waits until a line contains `text`, `count` times in all."""
-        wait_until(
-            lambda: sum(text in line for line in self.lines) >= count or self.process.poll() is not None,
-            timeout,
-            lambda: f"no {text!r} in:\n" + "\n".join(self.lines),
-        )
-        if self.process.poll() is not None:
-            self._reader.join(5)  # its last lines may still be in the pipe
-        assert sum(text in line for line in self.lines) >= count, "\n".join(self.lines)
+    def __enter__(self) -> Self:
+        return self
 
-    def finish(self, timeout: float = 90) -> int:
-        """Waits for the end and returns the exit code."""
-        try:
-            code = self.process.wait(timeout)
-        except Exception:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+        if kind is not None:
             print("\n".join(self.lines))
-            self.process.kill()
-            raise
-        self._reader.join(5)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+            end_processes(self.home)
+
+    def wait_for(self, text: str, timeout: float = 180, count: int = 1) -> None:
+        """Wait until `count` lines contain `text`."""
+        self.wait_for_lines(lambda line: text in line, repr(text), timeout, count)
+
+    def wait_for_step(self, step: int, replica: str = "", word: str = "step", timeout: float = 180) -> None:
+        """Wait until a line of `replica`, or of any, says `step N/` with an N of at least `step`."""
+        pattern = re.compile(rf"^{replica}.*\b{word} (\d+)/")
+        self.wait_for_lines(
+            lambda line: (found := pattern.match(line)) is not None and int(found[1]) >= step,
+            f"{word} {step} or later of {replica or 'any replica'}",
+            timeout,
+        )
+
+    def wait_for_lines(self, matches: Callable[[str], bool], what: str, timeout: float, count: int = 1) -> None:
+        """Wait until `count` lines match; fail if the command ends without them."""
+
+        def are_there() -> bool:
+            return sum(map(matches, self.lines)) >= count
+
+        def otherwise() -> str:
+            return f"no {what} in:\n" + "\n".join(self.lines)
+
+        wait_until(lambda: are_there() or self.process.poll() is not None, timeout, otherwise)
+        if self.process.poll() is not None:
+            self._reader.join(READING_SECONDS)  # its last lines may still be in the pipe
+        assert are_there(), otherwise()
+
+    def finish(self, timeout: float = 180) -> int:
+        """Wait for the end and return the exit code."""
+        code = self.process.wait(timeout)
+        self.close()
         return code
+
+    def close(self) -> None:
+        """Kill the command if it still runs, and read the rest of its output."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(READING_SECONDS)
+        assert self.process.stdout is not None
+        if not self._reader.is_alive():  # else a process that the command started still holds the other end
+            self.process.stdout.close()
 
     def lines_of(self, replica: str) -> list[str]:
         """What one replica said."""
@@ -59,6 +96,19 @@ class Running:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line.rstrip("\n"))
+
+
+@contextmanager
+def ending(process: Popen[AnyStr]) -> Iterator[Popen[AnyStr]]:
+    """A process that does not outlive the block, nor do its pipes, whether the test passes or fails."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def wait_until(holds: Callable[[], bool], timeout: float, otherwise: Callable[[], str] = lambda: "not in time") -> None:
@@ -127,3 +177,16 @@ def processes_of(home: Path) -> list[int]:
         if mark in words and is_alive(int(entry)):
             found.append(int(entry))
     return found
+
+
+def end_processes(home: Path) -> None:
+    """Kill every process that still runs for a state folder, also those that the others start meanwhile."""
+
+    def kill_all() -> bool:
+        found = processes_of(home)
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not found
+
+    wait_until(kill_all, 60, lambda: f"{processes_of(home)} still run")

@@ -27,7 +27,7 @@ class Tmux:
     def call(self, *words: str) -> str:
         """A command of tmux itself."""
         command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *words]
-        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         return done.stdout
 
@@ -57,7 +57,7 @@ class Tmux:
         """Whether the cursor can be seen."""
         return self.call("display-message", "-p", "#{cursor_flag}").strip() == "1"
 
-    def wait_for(self, pattern: str, timeout: float = 40) -> re.Match[str]:
+    def wait_for(self, pattern: str, timeout: float = 120) -> re.Match[str]:
         """Waits until something of all that was shown matches; the lines of a match are whole lines."""
         found: list[re.Match[str]] = []
 
@@ -72,7 +72,7 @@ class Tmux:
         """Waits until the shell wants the next command."""
         wait_until(
             lambda: f"\n{self.screen()}".rstrip().endswith(f"\n{PROMPT}"),
-            40,
+            120,
             lambda: f"no prompt in:\n{self.everything()}",
         )
 
@@ -99,8 +99,8 @@ def tmux(env: Mapping[str, str], folder: Path, width: int, height: int) -> Itera
         terminal.wait_for(f"^{PROMPT}")
         yield terminal
     finally:
-        subprocess.run(["tmux", "-S", str(place / "s"), "kill-server"], capture_output=True, timeout=30, check=False)
-        wait_until(lambda: not _answers(place / "s"), 20)
+        subprocess.run(["tmux", "-S", str(place / "s"), "kill-server"], capture_output=True, timeout=60, check=False)
+        wait_until(lambda: not _answers(place / "s"), 60)
         shutil.rmtree(place)
 
 
@@ -109,4 +109,4 @@ def _answers(socket: Path) -> bool:
     if not socket.exists():
         return False
     words = ["tmux", "-S", os.fspath(socket), "list-sessions"]
-    return subprocess.run(words, capture_output=True, timeout=30, check=False).returncode == 0
+    return subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == 0

@@ -15,9 +15,13 @@ import time
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
+CONFIG = json.loads(os.environ.get("TF_CONFIG", "{}"))
+if CONFIG:
+    # A log collector finds the replica by this line, so it comes before anything that TensorFlow prints.
+    print("REPLICA_TYPE={type},REPLICA_INDEX={index}".format(**CONFIG["task"]), flush=True)
 
-import numpy as np
-import tensorflow.compat.v1 as tf
+import numpy as np  # noqa: E402
+import tensorflow.compat.v1 as tf  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "mnist" / "data"
 
@@ -33,11 +37,8 @@ def main():
     parser.add_argument("--steps", type=int, default=2000, help="steps of all workers together")
     args = parser.parse_args()
 
-    config = json.loads(os.environ["TF_CONFIG"])
-    cluster = tf.train.ClusterSpec(config["cluster"])
-    task, index = config["task"]["type"], config["task"]["index"]
-    print(f"REPLICA_TYPE={task},REPLICA_INDEX={index}", flush=True)  # a log collector finds the replica by it
-
+    cluster = tf.train.ClusterSpec(CONFIG["cluster"])
+    task, index = CONFIG["task"]["type"], CONFIG["task"]["index"]
     server = tf.distribute.Server(cluster, job_name=task, task_index=index)
     if task == "ps":
         server.join()  # serves its variables until tfjob ends it

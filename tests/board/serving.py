@@ -17,7 +17,7 @@ from tfjob.plan.tensorboard import USER_ID
 
 
 def call(url: str, data: bytes | None = None, method: str = "GET", kind: str = "application/json") -> bytes:
-    with urlopen(Request(url, data, {"Content-Type": kind}, method=method), timeout=20) as answer:
+    with urlopen(Request(url, data, {"Content-Type": kind}, method=method), timeout=60) as answer:
         content: bytes = answer.read()
         return content
 

@@ -22,7 +22,7 @@ from board.serving import call
 from browser import Browser, until_scalar
 from event_files import write_scalar
 from installed import Installed
-from running import Running, processes_of, wait_until
+from running import Running, end_processes, processes_of, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -78,11 +78,9 @@ def url_of(running: Running) -> str:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """Where the tool keeps its state; whatever becomes of a test, no process of it stays."""
+    """Where the tool keeps its state; no process of it outlives the test."""
     yield tmp_path / "home"
-    for pid in processes_of(tmp_path / "home"):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    end_processes(tmp_path / "home")
 
 
 @pytest.mark.long
@@ -93,35 +91,37 @@ def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_after
 ) -> None:
     begin, stop = tmp_path / "begin", tmp_path / "stop"
     browser = Browser(tmp_path)
-    run = Running(tool, home, manifest(tmp_path, "python", "-c", TRAINING, str(begin), str(stop)))
-    url = url_of(run)
-    assert any("(no event files yet in" in line for line in run.lines), run.lines
-    begin.touch()
-    run.wait_for("trained", 150)
-    until_scalar(browser, url, TAG)
-    stop.touch()
-    assert run.finish() == 0
+    with Running(tool, home, manifest(tmp_path, "python", "-c", TRAINING, str(begin), str(stop))) as run:
+        url = url_of(run)
+        assert any("(no event files yet in" in line for line in run.lines), run.lines
+        begin.touch()
+        run.wait_for("trained", 150)
+        until_scalar(browser, url, TAG)
+        stop.touch()
+        assert run.finish() == 0
     wait_until(lambda: not processes_of(home), 60, lambda: "TensorBoard outlives the run")
 
-    viewer = Running(tool, home, "board", "--port", "0", command="tensorboard")
-    until_scalar(browser, url_of(viewer), TAG)
-    assert any(line.startswith("it shows ") for line in viewer.lines), viewer.lines
-    viewer.process.send_signal(signal.SIGINT)
-    assert viewer.finish() == 0
+    with Running(tool, home, "board", "--port", "0", command="tensorboard") as viewer:
+        until_scalar(browser, url_of(viewer), TAG)
+        assert any(line.startswith("it shows ") for line in viewer.lines), viewer.lines
+        viewer.process.send_signal(signal.SIGINT)
+        assert viewer.finish() == 0
     assert not processes_of(home)
 
 
 def test_it_is_started_again_if_it_ends_and_ends_with_the_run_even_if_that_is_killed(
     tool: Installed, home: Path, tmp_path: Path
 ) -> None:
-    run = Running(tool, home, manifest(tmp_path, "sleep", "100"))
-    url_of(run)
-    (server,) = (pid for pid in processes_of(home) if b"tensorboard.main" in Path(f"/proc/{pid}/cmdline").read_bytes())
-    os.kill(server, signal.SIGKILL)
-    run.wait_for("TensorBoard at http://", 120, count=2)
-    os.kill(run.process.pid, signal.SIGKILL)
-    run.finish()
-    wait_until(lambda: not processes_of(home), 30, lambda: f"left behind: {processes_of(home)}")
+    with Running(tool, home, manifest(tmp_path, "sleep", "1000")) as run:
+        url_of(run)
+        (server,) = (
+            pid for pid in processes_of(home) if b"tensorboard.main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        )
+        os.kill(server, signal.SIGKILL)
+        run.wait_for("TensorBoard at http://", 120, count=2)
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.finish()
+    wait_until(lambda: not processes_of(home), 60, lambda: f"left behind: {processes_of(home)}")
 
 
 def small(folder: Path, name: str, log_dir: str, **policy: Any) -> str:
@@ -144,26 +144,26 @@ def test_several_jobs_stand_side_by_side_in_one_and_nothing_stays_of_it(
     for name in ("narrow", "wide"):
         write_scalar(tmp_path / f"{name}-logs", TAG, [2.0, 1.0])
         assert tool.tfjob(home, "run", small(tmp_path, name, f"{name}-logs")).returncode == 0
-    viewer = Running(tool, home, "narrow", "wide", "--port", "0", command="tensorboard")
-    url = url_of(viewer)
-    viewer.wait_for("Press Ctrl-C to end.")
-    assert viewer.lines == [
-        f"TensorBoard of narrow.1, wide.1: {url}",
-        f"narrow: it shows {tmp_path}/narrow-logs",
-        f"wide: it shows {tmp_path}/wide-logs",
-        "Press Ctrl-C to end.",
-    ]
-    tags: dict[str, Any] = {}
+    with Running(tool, home, "narrow", "wide", "--port", "0", command="tensorboard") as viewer:
+        url = url_of(viewer)
+        viewer.wait_for("Press Ctrl-C to end.")
+        assert viewer.lines == [
+            f"TensorBoard of narrow.1, wide.1: {url}",
+            f"narrow: it shows {tmp_path}/narrow-logs",
+            f"wide: it shows {tmp_path}/wide-logs",
+            "Press Ctrl-C to end.",
+        ]
+        tags: dict[str, Any] = {}
 
-    def loaded() -> bool:
-        with suppress(URLError, ConnectionError, TimeoutError):
-            tags.update(json.loads(call(f"{url}data/plugin/scalars/tags")))
-        return len(tags) == 2
+        def loaded() -> bool:
+            with suppress(URLError, ConnectionError, TimeoutError):
+                tags.update(json.loads(call(f"{url}data/plugin/scalars/tags")))
+            return len(tags) == 2
 
-    wait_until(loaded, 90, lambda: f"{tags}")
-    assert {run: list(found) for run, found in tags.items()} == {"narrow": [TAG], "wide": [TAG]}
-    viewer.process.send_signal(signal.SIGINT)
-    assert viewer.finish() == 0
+        wait_until(loaded, 90, lambda: f"{tags}")
+        assert {run: list(found) for run, found in tags.items()} == {"narrow": [TAG], "wide": [TAG]}
+        viewer.process.send_signal(signal.SIGINT)
+        assert viewer.finish() == 0
     assert not processes_of(home)
 
 

@@ -90,7 +90,7 @@ def test_every_web_file_is_served_as_tensorboard_packs_it_and_packed_for_who_tak
 
 def test_its_page_passes_the_proxy_of_an_api_server(volume: Path) -> None:
     """That drops pages whose encoding it does not know, `identity` among them."""
-    with serving(volume, "--logdir /tmp/volume") as (url, _), urlopen(url, timeout=5) as page:
+    with serving(volume, "--logdir /tmp/volume") as (url, _), urlopen(url, timeout=60) as page:
         assert page.headers.get_content_type() == "text/html"
         assert page.headers.get("Content-Encoding") is None
         assert b"tb-relative-root" in page.read()

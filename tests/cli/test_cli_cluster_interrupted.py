@@ -43,7 +43,8 @@ def test_an_interrupted_run_says_what_became_of_the_job(
                 return await reply(NONE, 404)(request)
             if ("dryRun" in request.query) == dry_run:
                 reached.set()
-                await asyncio.sleep(3)
+                # The check is never over; the creation is, some time after the signal.
+                await asyncio.sleep(600 if dry_run else 3)
             made = await request.json()
             return web.json_response({**made, "metadata": {**made["metadata"], "uid": "1", "resourceVersion": "1"}})
 
@@ -57,11 +58,16 @@ def test_an_interrupted_run_says_what_became_of_the_job(
                 stderr=asyncio.subprocess.STDOUT,
             )
             assert process.stdin is not None
-            process.stdin.write(json.dumps(JOB).encode())
-            process.stdin.close()
-            await asyncio.wait_for(reached.wait(), 30)
-            process.send_signal(SIGINT)
-            output, _ = await asyncio.wait_for(process.communicate(), 30)
+            try:
+                process.stdin.write(json.dumps(JOB).encode())
+                process.stdin.close()
+                await asyncio.wait_for(reached.wait(), 120)
+                process.send_signal(SIGINT)
+                output, _ = await asyncio.wait_for(process.communicate(), 120)
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
             sent = [one.query for one in server.seen if one.method == "POST"]
         assert [one for one in sent if "dryRun" not in one] == [] if dry_run else len(sent) == 2
         return process.returncode, output.decode()

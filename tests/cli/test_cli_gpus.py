@@ -31,9 +31,9 @@ def test_each_replica_sees_its_share_of_the_gpus_and_a_parameter_server_none(
     cli: CommandLine, two_gpus: dict[str, str]
 ) -> None:
     """While another job has them, it waits."""
-    cli("submit", "gpus.yaml", "--no-limits", "--name", "first", "-p", "seconds=60", env=two_gpus)
+    cli("submit", "gpus.yaml", "--no-limits", "--name", "first", "-p", "seconds=600", env=two_gpus)
     cli("wait", "first", "--for", "running")
-    cli("submit", "gpus.yaml", "--no-limits", "-p", "seconds=60", env=two_gpus)
+    cli("submit", "gpus.yaml", "--no-limits", "-p", "seconds=600", env=two_gpus)
     wait_until(lambda: "it and 1 more of its job need 2 of this machine's 2 GPUs" in cli("status", "gpus"), 60)
     cli("delete", "--yes", "first")
     wait_until(lambda: len(seen(cli("logs", "gpus"))) == 3, 60)

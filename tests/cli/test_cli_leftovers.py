@@ -58,6 +58,6 @@ def test_an_attached_run_says_before_its_start_that_it_keeps_no_replicas(cli: Co
 @pytest.mark.parametrize("manifest", ["None"], indirect=True)
 def test_status_says_what_a_finished_job_left_running_and_how_to_end_it(cli: CommandLine, manifest: str) -> None:
     assert "warning" not in cli("submit", manifest, "--no-limits")
-    cli("wait", "served", "--timeout", "60s")
+    cli("wait", "served", "--timeout", "150s")
     assert LEFT in cli("status", "served")
     cli("delete", "served")

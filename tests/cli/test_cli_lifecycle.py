@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from command_line import MANIFESTS, CommandLine
-from running import wait_until
+from running import ending, wait_until
 
 
 def test_a_job_is_stopped_resumed_scaled_and_deleted(cli: CommandLine) -> None:
@@ -82,7 +82,7 @@ def test_a_follower_sees_every_line_once_and_ends_with_the_job(cli: CommandLine)
     lines = cli("logs", "hello", "-f").splitlines()
     assert sorted(lines) == sorted(cli("logs", "hello").splitlines())
     assert len(lines) == 8
-    assert cli("wait", "hello", "--timeout", "30").startswith("hello succeeded")
+    assert cli("wait", "hello", "--timeout", "120").startswith("hello succeeded")
 
 
 def test_json_of_an_attached_run_is_one_document_and_its_exit_code_the_job_s(cli: CommandLine) -> None:
@@ -91,20 +91,16 @@ def test_json_of_an_attached_run_is_one_document_and_its_exit_code_the_job_s(cli
 
 
 def test_a_reader_that_goes_away_does_not_end_the_job(cli: CommandLine) -> None:
-    process = subprocess.Popen(
-        [*cli.tool.command, "run", "hello.yaml", "--no-limits"],
-        env=cli.environment(),
-        cwd=MANIFESTS,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.wait(60) == 0
-    assert process.stderr.read() == b""
-    process.stderr.close()
+    command = [*cli.tool.command, "run", "hello.yaml", "--no-limits"]
+    with ending(
+        subprocess.Popen(command, env=cli.environment(), cwd=MANIFESTS, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(120) == 0
+        assert process.stderr.read() == b""
     assert "Succeeded" in cli("ps")
 
 
@@ -156,7 +152,7 @@ def test_deleting_a_job_ends_what_clean_pod_policy_kept(cli: CommandLine) -> Non
     manifest = (MANIFESTS / "everything.yaml").read_text()
     manifest = manifest.replace("  tfReplicaSpecs:", "  runPolicy: {cleanPodPolicy: None}\n  tfReplicaSpecs:")
     cli("submit", "-", "-p", "steps=1", "--no-limits", stdin=manifest)
-    assert "succeeded" in cli("wait", "everything", "--timeout", "60")
+    assert "succeeded" in cli("wait", "everything", "--timeout", "120")
     (left,) = [
         one for one in json.loads(cli("status", "everything", "-o", "json"))["replicas"] if one["name"] == "ps-0"
     ]

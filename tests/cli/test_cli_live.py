@@ -90,7 +90,7 @@ def test_a_run_with_bars_is_shown_resized_and_ends_with_the_verdict_and_what_to_
         terminal.wait_for(r"REPLICA +STATE +RESTARTS +STEP")
         terminal.resize(width, 24)
         terminal.wait_for(r"REPLICA +STATE +(STEP|RESTARTS +CPU)")
-        wait_until(lambda: terminal.everything().count("── bars") == 1, 30, terminal.everything)
+        wait_until(lambda: terminal.everything().count("── bars") == 1, 90, terminal.everything)
         (tmp_path / "go").touch()
         terminal.wait_for("code 0$")
         assert "── bars" not in terminal.everything()
@@ -123,7 +123,7 @@ def test_of_50_replicas_those_that_do_not_fit_are_counted_and_ctrl_c_gives_the_t
     window.wait_for(r"… 4\d more: \d+ \w+")
     window.wait_for(r"worker-\d+ +\| here")
     # A look may fall between two parts of one painting.
-    wait_until(lambda: is_whole(window.screen()), 60, window.screen)
+    wait_until(lambda: is_whole(window.screen()), 120, window.screen)
     window.press("C-c")
     window.wait_for("code 130$", 120)
     assert "stopping; press Ctrl-C again to kill" in window.everything()
@@ -166,7 +166,7 @@ def test_kill_9_leaves_the_cursor_and_the_shell_sees_to_its_echo(
     window.wait_for(r"── sleeps · Running 1/1")
     tool = min(pid for pid in processes_of(cli.home) if b"sleeps.yaml" in words_of(pid))
     os.kill(tool, signal.SIGKILL)
-    wait_until(lambda: not is_alive(tool), 10)
+    wait_until(lambda: not is_alive(tool), 60)
     window.wait_for("code 137$")
     assert is_as_found(window)
 

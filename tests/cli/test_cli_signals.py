@@ -10,7 +10,8 @@ import signal
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -38,7 +39,7 @@ class Terminal:
         )
         os.close(theirs)
 
-    def wait_for(self, text: str, timeout: float = 30) -> None:
+    def wait_for(self, text: str, timeout: float = 120) -> None:
         """Reads until the screen shows `text`."""
         deadline = time.monotonic() + timeout
         while text not in self.screen:
@@ -49,22 +50,42 @@ class Terminal:
         """Presses keys."""
         os.write(self._ours, keys.encode())
 
-    def end(self, timeout: float = 30) -> int:
+    def end(self, timeout: float = 120) -> int:
         """Reads to the end and returns the exit code."""
         while self._read():
             pass
-        code = self.process.wait(timeout)
+        return self.process.wait(timeout)
+
+    def close(self) -> None:
+        """Kill the command if it still runs, and close the terminal."""
+        self.process.kill()
+        self.process.wait()
         os.close(self._ours)
-        return code
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._ours], [], [], 30)
+        ready, _, _ = select.select([self._ours], [], [], 120)
         try:
             data = os.read(self._ours, 65536) if ready else b""
         except OSError:  # EIO: the last process that had it open is gone
             data = b""
         self.screen += data.decode(errors="replace")
         return bool(data)
+
+
+Open = Callable[..., Terminal]
+
+
+@pytest.fixture
+def on_terminal() -> Iterator[Open]:
+    """Starts commands on terminals, and leaves none of them."""
+    with ExitStack() as stack:
+
+        def start(cli: CommandLine, *words: str) -> Terminal:
+            terminal = Terminal(cli, *words)
+            stack.callback(terminal.close)
+            return terminal
+
+        yield start
 
 
 @pytest.fixture
@@ -75,8 +96,8 @@ def sleeper(cli: CommandLine) -> Iterator[CommandLine]:
     cli.run("delete", "sleeper")
 
 
-def test_ctrl_c_stops_in_order_and_the_job_can_be_resumed(cli: CommandLine) -> None:
-    terminal = Terminal(cli, "run", "sleeper.yaml", "--no-limits")
+def test_ctrl_c_stops_in_order_and_the_job_can_be_resumed(on_terminal: Open, cli: CommandLine) -> None:
+    terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
     terminal.wait_for("up")
     terminal.type(CTRL_C)
     assert terminal.end() == 130
@@ -91,21 +112,21 @@ def test_ctrl_c_stops_in_order_and_the_job_can_be_resumed(cli: CommandLine) -> N
     cli("delete", "sleeper")
 
 
-def test_a_second_ctrl_c_kills_what_does_not_want_to_stop(cli: CommandLine) -> None:
-    terminal = Terminal(cli, "run", "stubborn.yaml", "--no-limits")
+def test_a_second_ctrl_c_kills_what_does_not_want_to_stop(on_terminal: Open, cli: CommandLine) -> None:
+    terminal = on_terminal(cli, "run", "stubborn.yaml", "--no-limits")
     terminal.wait_for("up")
     terminal.type(CTRL_C)
     terminal.wait_for("press Ctrl-C again")
-    started = time.monotonic()
     terminal.type(CTRL_C)
-    assert terminal.end() == 130
-    assert time.monotonic() - started < 20, "it has 60 s to stop in order"
+    assert terminal.end() == 130, "its grace is an hour"
     assert processes_of(cli.home) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_the_end_of_the_session_stops_an_attached_run_in_order(cli: CommandLine, number: signal.Signals) -> None:
-    terminal = Terminal(cli, "run", "sleeper.yaml", "--no-limits")
+def test_the_end_of_the_session_stops_an_attached_run_in_order(
+    on_terminal: Open, cli: CommandLine, number: signal.Signals
+) -> None:
+    terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
     terminal.wait_for("up")
     terminal.process.send_signal(number)
     assert terminal.end() == 130
@@ -114,24 +135,21 @@ def test_the_end_of_the_session_stops_an_attached_run_in_order(cli: CommandLine,
     assert processes_of(cli.home) == []
 
 
-def test_one_signal_ends_a_run_whose_terminal_takes_nothing(cli: CommandLine) -> None:
+def test_one_signal_ends_a_run_whose_terminal_takes_nothing(on_terminal: Open, cli: CommandLine) -> None:
     """As after Ctrl-S: a terminal that was closed meanwhile sends no second one."""
-    terminal = Terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
     terminal.wait_for("up")
     terminal.type(CTRL_S)
     terminal.process.send_signal(signal.SIGTERM)
-    try:
-        assert terminal.process.wait(60) == 130
-    finally:
-        terminal.process.kill()
+    assert terminal.process.wait(120) == 130
     terminal.end()
     assert processes_of(cli.home) == []
     (job,) = json.loads(cli("ps", "-o", "json"))["items"]
     assert (job["state"], job["reason"]) == ("Suspended", "Stopped")
 
 
-def test_kill_9_of_an_attached_run_leaves_no_process_and_a_suspended_job(cli: CommandLine) -> None:
-    terminal = Terminal(cli, "run", "sleeper.yaml", "--no-limits")
+def test_kill_9_of_an_attached_run_leaves_no_process_and_a_suspended_job(on_terminal: Open, cli: CommandLine) -> None:
+    terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
     terminal.wait_for("up")
     terminal.process.kill()
     assert terminal.end() == -signal.SIGKILL
@@ -152,29 +170,31 @@ def test_kill_9_of_the_background_driver_is_healed_by_the_next_command(sleeper: 
     assert json.loads(sleeper("status", "sleeper", "-o", "json"))["restarts"] == 0
 
 
-def test_deleting_a_running_job_asks_on_a_terminal_and_takes_no_for_an_answer(sleeper: CommandLine) -> None:
-    terminal = Terminal(sleeper, "delete", "sleeper")
+def test_deleting_a_running_job_asks_on_a_terminal_and_takes_no_for_an_answer(
+    on_terminal: Open, sleeper: CommandLine
+) -> None:
+    terminal = on_terminal(sleeper, "delete", "sleeper")
     terminal.wait_for("sleeper.1 has not ended. Delete? [y/N]")
     terminal.type("n\n")
     assert terminal.end() == 130
     assert "sleeper" in sleeper("ps")
-    terminal = Terminal(sleeper, "delete", "sleeper")
+    terminal = on_terminal(sleeper, "delete", "sleeper")
     terminal.wait_for("[y/N]")
     terminal.type("y\n")
     assert terminal.end() == 0
     assert "deleted sleeper.1" in terminal.screen
 
 
-def test_ctrl_c_ends_a_follower_and_not_the_job(running: CommandLine) -> None:
-    terminal = Terminal(running, "logs", "sleeper", "-f")
+def test_ctrl_c_ends_a_follower_and_not_the_job(on_terminal: Open, running: CommandLine) -> None:
+    terminal = on_terminal(running, "logs", "sleeper", "-f")
     terminal.wait_for("up")
     terminal.type(CTRL_C)
     assert terminal.end() == 130
     assert "Running" in running("ps")
 
 
-def test_a_shell_inside_a_replica_has_a_terminal(running: CommandLine) -> None:
-    terminal = Terminal(
+def test_a_shell_inside_a_replica_has_a_terminal(on_terminal: Open, running: CommandLine) -> None:
+    terminal = on_terminal(
         running, "exec", "sleeper", "worker-0", "--", "sh", "-c", "tty >/dev/null && echo on a terminal"
     )
     assert terminal.end() == 0

@@ -64,7 +64,7 @@ def test_replicas_reach_each_other_by_tf_config_and_the_job_succeeds(tmp_path: P
         env=environ,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=180,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert {line.partition("heard ")[2] for line in done.stdout.splitlines() if "heard" in line} == {

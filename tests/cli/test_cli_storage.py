@@ -99,6 +99,6 @@ def test_a_job_that_was_stopped_finds_its_storage_when_it_is_resumed(cli: Comman
     wait_until(lambda: all(mark.exists() and mark.read_text() for mark in marks), 60)
     cli("stop", "kept")
     assert "holds files" not in cli("resume", "kept")
-    cli("wait", "kept", "--timeout", "60s")
+    cli("wait", "kept", "--timeout", "150s")
     assert [mark.read_text() for mark in marks] == ["..", ".."]
     assert (marks[0].parents[2] / "checkpoints" / "runs").read_text() == "...."

@@ -70,6 +70,6 @@ def shell(cli: CommandLine, script: str, **env: str) -> subprocess.CompletedProc
         cwd=MANIFESTS,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=180,
         check=False,
     )

@@ -30,14 +30,14 @@ JOB: dict[str, Any] = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metada
 
 def test_a_piped_watch_adds_a_line_for_every_change(cli: CommandLine) -> None:
     cli("run", "hello.yaml", "-q")
-    watch = Running(cli.tool, cli.home, "-w", command="ps")
-    watch.wait_for("hello")
-    cli("run", str(MANIFESTS / "fails.yaml"), "-q", code=1)
-    watch.wait_for("Failed")
-    cli("delete", "hello", "-q")
-    watch.wait_for("Deleted")
-    watch.process.send_signal(signal.SIGINT)
-    assert watch.finish() == 130
+    with Running(cli.tool, cli.home, "-w", command="ps") as watch:
+        watch.wait_for("hello")
+        cli("run", str(MANIFESTS / "fails.yaml"), "-q", code=1)
+        watch.wait_for("Failed")
+        cli("delete", "hello", "-q")
+        watch.wait_for("Deleted")
+        watch.process.send_signal(signal.SIGINT)
+        assert watch.finish() == 130
     assert watch.lines[0].split()[:2] == ["NAME", "STATE"]
     assert sum("hello" in line for line in watch.lines) == 2
     assert [line.split()[:2] for line in watch.lines if line][-1] == ["hello", "Deleted"]
@@ -45,10 +45,10 @@ def test_a_piped_watch_adds_a_line_for_every_change(cli: CommandLine) -> None:
 
 def test_a_piped_watch_in_json_is_an_object_a_line(cli: CommandLine) -> None:
     cli("run", "hello.yaml", "-q")
-    watch = Running(cli.tool, cli.home, "-w", "-o", "json", command="ps")
-    watch.wait_for("hello")
-    watch.process.send_signal(signal.SIGINT)
-    watch.finish()
+    with Running(cli.tool, cli.home, "-w", "-o", "json", command="ps") as watch:
+        watch.wait_for("hello")
+        watch.process.send_signal(signal.SIGINT)
+        watch.finish()
     (shape,) = map(json.loads, filter(None, watch.lines))
     assert (shape["kind"], shape["name"], shape["state"]) == ("Job", "hello", "Succeeded")
 
@@ -82,7 +82,7 @@ def test_a_watch_in_a_terminal_keeps_one_list_and_leaves_the_terminal_as_it_was(
     window.wait_for("^default +fails .*…$")
     window.resize(80, 24)
     window.wait_for("^default +fails +Failed .{40}")
-    wait_until(lambda: window.everything().count("NAMESPACE") == 1, 30, window.everything)
+    wait_until(lambda: window.everything().count("NAMESPACE") == 1, 90, window.everything)
     window.press("C-c")
     window.wait_for("code 130$")
     assert re.search(r"NAMESPACE .*\ndefault +hello .*\ndefault +fails .*\n+code 130", window.everything())
@@ -141,14 +141,19 @@ def test_a_watch_goes_on_through_a_silence_of_the_api_server(tool: Installed, tm
             )
             assert process.stdout is not None
             assert process.stderr is not None
-            first = await asyncio.wait_for(process.stdout.readline(), 60)
-            server.otherwise = reply({"kind": "Status", "code": 503, "message": "etcd is away"}, 503)
-            complaint = await asyncio.wait_for(process.stderr.readline(), 60)
-            another = {**JOB, "metadata": {**JOB["metadata"], "name": "later", "uid": "2"}}
-            server.otherwise = listing(JOB, another)
-            second = await asyncio.wait_for(process.stdout.readline(), 60)
-            process.send_signal(signal.SIGINT)
-            await asyncio.wait_for(process.communicate(), 30)
+            try:
+                first = await asyncio.wait_for(process.stdout.readline(), 120)
+                server.otherwise = reply({"kind": "Status", "code": 503, "message": "etcd is away"}, 503)
+                complaint = await asyncio.wait_for(process.stderr.readline(), 120)
+                another = {**JOB, "metadata": {**JOB["metadata"], "name": "later", "uid": "2"}}
+                server.otherwise = listing(JOB, another)
+                second = await asyncio.wait_for(process.stdout.readline(), 120)
+                process.send_signal(signal.SIGINT)
+                await asyncio.wait_for(process.communicate(), 120)
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
         return process.returncode, [first.decode().strip(), second.decode().strip()], complaint.decode()
 
     code, names, complaint = asyncio.run(watched())

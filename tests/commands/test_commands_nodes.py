@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tarfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from commands.cluster_line import on_cluster, start
 from devcluster.client import Client
 from devcluster.images import BUSYBOX
 from faulty_door import Door, faulty_door
-from running import wait_until
+from running import ending, wait_until
 from tmux import tmux
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -120,15 +121,15 @@ def test_a_restart_is_told_and_both_attempts_are_kept_when_the_pods_and_the_job_
 def test_a_follower_goes_on_through_a_restart_in_place_and_the_previous_run_can_be_read(
     on_nodes: CommandLine, ticking: str
 ) -> None:
-    follower = start(on_nodes, "logs", ticking, "worker-0/tensorflow", "-f", "--tail", "1")
-    lines = lines_until(follower, "tick")
-    on_nodes("exec", ticking, "worker-0", "--", "touch", "/tmp/die")
-    wait_until(lambda: json.loads(on_nodes("status", ticking, "-o", "json"))["restarts"] == 1, 60)
-    previous = on_nodes("logs", ticking, "worker-0/tensorflow", "--previous").splitlines()
-    assert previous[-1] == "dying"
-    lines += lines_until(follower, "dying")
-    lines += lines_until(follower, "tick 3")
-    lines += interrupted(follower)
+    with ending(start(on_nodes, "logs", ticking, "worker-0/tensorflow", "-f", "--tail", "1")) as follower:
+        lines = lines_until(follower, "tick")
+        on_nodes("exec", ticking, "worker-0", "--", "touch", "/tmp/die")
+        wait_until(lambda: json.loads(on_nodes("status", ticking, "-o", "json"))["restarts"] == 1, 60)
+        previous = on_nodes("logs", ticking, "worker-0/tensorflow", "--previous").splitlines()
+        assert previous[-1] == "dying"
+        lines += lines_until(follower, "dying")
+        lines += lines_until(follower, "tick 3")
+        lines += interrupted(follower)
     first = lines[lines.index("dying") + 1 :]
     assert first[:3] == ["tick 1", "tick 2", "tick 3"]
     before = [line for line in lines[: lines.index("dying")] if line.startswith("tick")]
@@ -138,11 +139,11 @@ def test_a_follower_goes_on_through_a_restart_in_place_and_the_previous_run_can_
 def test_a_follower_and_an_attached_run_go_on_when_the_api_server_was_away(
     on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str, tmp_path: Path
 ) -> None:
-    with faulty_door(node_cluster.kubeconfig, tmp_path) as door:
+    with faulty_door(node_cluster.kubeconfig, tmp_path) as door, ExitStack() as stack:
         behind = on_cluster(on_nodes.tool, door.kubeconfig, nodes_namespace, tmp_path)
-        attached = start(behind, "run", "-", stdin=manifest("through", worker=TICKS))
+        attached = stack.enter_context(ending(start(behind, "run", "-", stdin=manifest("through", worker=TICKS))))
         wait_until(lambda: "tick 2" in on_nodes.run("logs", "through").stdout, 90)
-        follower = start(behind, "logs", "through", "worker-0", "-f")
+        follower = stack.enter_context(ending(start(behind, "logs", "through", "worker-0", "-f")))
         wait_until(lambda: sum("follow=true" in one for one in open_requests(door)) == 2, 60)
         door.close()
         before = lines_until(attached, "does not answer")
@@ -240,8 +241,8 @@ def test_a_terminal_shows_the_same_live_view_as_on_a_laptop_and_ctrl_c_detaches(
 def test_a_detached_job_runs_on_and_its_lines_so_far_are_kept(
     on_nodes: CommandLine, node_cluster: Client, nodes_namespace: str
 ) -> None:
-    attached = start(on_nodes, "run", "-", stdin=manifest("left", worker=TICKS))
-    shown = lines_until(attached, "tick 2") + interrupted(attached)
+    with ending(start(on_nodes, "run", "-", stdin=manifest("left", worker=TICKS))) as attached:
+        shown = lines_until(attached, "tick 2") + interrupted(attached)
     assert any("left goes on; stop it with: tfjob stop left --on k8s" in line for line in shown)
     assert "worker-0 | tick 1" in shown
     assert on_nodes("wait", "left", "--for", "running", "--timeout", "30s") == "left is Running\n"

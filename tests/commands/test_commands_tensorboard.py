@@ -84,8 +84,7 @@ def test_the_scalar_of_each_job_is_on_its_page_both_ways_and_stays_until_the_job
     refused = on_nodes("tensorboard", "curves", "early", "--port", "7000", code=2)
     assert "port 7000 can lead to one TensorBoard" in refused
     words = ("curves", "early", "--port", "0", "--no-browser")
-    viewer = Running(on_nodes.tool, on_nodes.home, *words, command="tensorboard")
-    try:
+    with Running(on_nodes.tool, on_nodes.home, *words, command="tensorboard") as viewer:
         viewer.wait_for("Press Ctrl-C to end.", 120)
         told = dict(line.split(": ", 1) for line in viewer.lines if line.startswith("TensorBoard of"))
         # Whether it says so or that there is nothing yet: the page shows that there is.
@@ -93,9 +92,8 @@ def test_the_scalar_of_each_job_is_on_its_page_both_ways_and_stays_until_the_job
         assert "no event files yet in /tmp/tensorflow/none" in viewer.lines, viewer.lines
         assert len(viewer.lines) == 5, viewer.lines
         until_scalar(browser, told["TensorBoard of curves"], TAG)
-    finally:
         viewer.process.send_signal(signal.SIGINT)
-    assert viewer.finish() == 0
+        assert viewer.finish() == 0
 
     (board / "stop").touch()
     on_nodes("wait", "curves", "--timeout", "60s")

@@ -40,16 +40,16 @@ CASES = [
                 "chief",
                 {
                     "Chief": replica("sleep", "0.2"),
-                    "Worker": replica("sleep", "300", count=2),
-                    "PS": replica("deaf", "sleep", "300"),
+                    "Worker": replica("sleep", "3600", count=2),
+                    "PS": replica("deaf", "sleep", "3600"),
                 },
             )
         ],
-        both(succeeded("chief-0 exited 0"), sooner_than(120)),
+        both(succeeded("chief-0 exited 0"), sooner_than(1800)),
     ),
     Case(
         "without a chief worker 0 decides",
-        [tfjob("first", {"Worker": replica("sleep", "0.2", count=1), "PS": replica("sleep", "300")})],
+        [tfjob("first", {"Worker": replica("sleep", "0.2", count=1), "PS": replica("sleep", "3600")})],
         succeeded("worker-0 exited 0"),
     ),
     Case(
@@ -69,8 +69,8 @@ CASES = [
                 "peers",
                 {
                     "Chief": replica("serve", "meet", "sleep", "1"),
-                    "Worker": replica("serve", "meet", "sleep", "300", count=2),
-                    "PS": replica("serve", "meet", "sleep", "300"),
+                    "Worker": replica("serve", "meet", "sleep", "3600", count=2),
+                    "PS": replica("serve", "meet", "sleep", "3600"),
                 },
             )
         ],
@@ -83,8 +83,8 @@ CASES = [
                 "judge",
                 {
                     "Chief": replica("serve", "meet", "sleep", "1"),
-                    "PS": replica("serve", "meet", "sleep", "300"),
-                    "Evaluator": replica("serve", "sleep", "300"),
+                    "PS": replica("serve", "meet", "sleep", "3600"),
+                    "Evaluator": replica("serve", "sleep", "3600"),
                 },
             )
         ],
@@ -137,12 +137,12 @@ CASES = [
                     ),
                     "PS": remembering(
                         *("first", "/shared/kill", "kill", "SIGKILL"),
-                        *("make", "/shared/killed", "sleep", "300"),
+                        *("make", "/shared/killed", "sleep", "3600"),
                         policy="OnFailure",
                     ),
                     "Worker": remembering(
                         *("first", "/shared/starve", "eat", "400"),
-                        *("make", "/shared/starved", "sleep", "300"),
+                        *("make", "/shared/starved", "sleep", "3600"),
                         policy="OnFailure",
                         resources={"limits": {"memory": "100Mi"}},
                     ),
@@ -164,15 +164,15 @@ CASES = [
                         *("until", "/shared/always-told"),
                     ),
                     "PS": remembering(
-                        *("first", "/shared/exits-0", "exit", "0", "make", "/shared/zero", "sleep", "300"),
+                        *("first", "/shared/exits-0", "exit", "0", "make", "/shared/zero", "sleep", "3600"),
                         policy="Always",
                     ),
                     "Evaluator": remembering(
-                        *("first", "/shared/exits-1", "exit", "1", "make", "/shared/one", "sleep", "300"),
+                        *("first", "/shared/exits-1", "exit", "1", "make", "/shared/one", "sleep", "3600"),
                         policy="Always",
                     ),
                     "Worker": remembering(
-                        *("first", "/shared/dies", "kill", "SIGTERM", "make", "/shared/signal", "sleep", "300"),
+                        *("first", "/shared/dies", "kill", "SIGTERM", "make", "/shared/signal", "sleep", "3600"),
                         policy="Always",
                     ),
                 },
@@ -218,10 +218,10 @@ CASES = [
                 "alone",
                 {
                     "Chief": remembering("until", "/shared/alone-2"),
-                    "PS": replica("sleep", "300"),
+                    "PS": replica("sleep", "3600"),
                     "Worker": remembering(
                         *("first", "/shared/alone", "kill", "SIGKILL"),
-                        *("make", "/shared/alone-2", "sleep", "300"),
+                        *("make", "/shared/alone-2", "sleep", "3600"),
                         policy="ExitCode",
                     ),
                 },
@@ -235,19 +235,23 @@ CASES = [
             tfjob(
                 "limit",
                 {"Worker": replica("kill", "SIGUSR1", policy="ExitCode")},
-                runPolicy={"backoffLimit": 1, "activeDeadlineSeconds": 120},
+                runPolicy={"backoffLimit": 1, "activeDeadlineSeconds": 1800},
             )
         ],
         both(failed("worker-0", 138, signal="SIGUSR1"), bounded),
     ),
     Case(
         "activeDeadlineSeconds ends the job on time",
-        [tfjob("deadline", {"Worker": replica("sleep", "300")}, runPolicy={"activeDeadlineSeconds": 1})],
-        both(failed("", None, reason="DeadlineExceeded"), sooner_than(120)),
+        [tfjob("deadline", {"Worker": replica("sleep", "3600")}, runPolicy={"activeDeadlineSeconds": 1})],
+        both(failed("", None, reason="DeadlineExceeded"), sooner_than(1800)),
     ),
     Case(
         "a replica over its memory limit is OOMKilled",
-        [tfjob("hungry", {"Worker": replica("eat", "400", "sleep", "300", resources={"limits": {"memory": "100Mi"}})})],
+        [
+            tfjob(
+                "hungry", {"Worker": replica("eat", "400", "sleep", "3600", resources={"limits": {"memory": "100Mi"}})}
+            )
+        ],
         failed("worker-0", 137, signal="SIGKILL", reason="OOMKilled"),
     ),
     Case(
@@ -257,7 +261,7 @@ CASES = [
                 "starving",
                 {
                     "Worker": replica(
-                        *("eat", "400", "sleep", "300"), policy="ExitCode", resources={"limits": {"memory": "100Mi"}}
+                        *("eat", "400", "sleep", "3600"), policy="ExitCode", resources={"limits": {"memory": "100Mi"}}
                     )
                 },
             )
@@ -283,7 +287,7 @@ CASES = [
             succeeded("worker-0 exited 0"),
             said("worker-0/prepare", "prepared"),
             said("worker-0/beside", "beside"),
-            sooner_than(120),
+            sooner_than(1800),
         ),
     ),
     Case(
@@ -302,8 +306,8 @@ CASES = [
             tfjob(
                 "pause",
                 {
-                    "Chief": remembering("say", "here", "first", "/shared/paused", "sleep", "300", "say", "back"),
-                    "Worker": replica("sleep", "300"),
+                    "Chief": remembering("say", "here", "first", "/shared/paused", "sleep", "3600", "say", "back"),
+                    "Worker": replica("sleep", "3600"),
                 },
             )
         ],
@@ -324,8 +328,8 @@ CASES = [
             tfjob(
                 "grow",
                 {
-                    "Chief": remembering("serve", "meet", "first", "/shared/small", "sleep", "300"),
-                    "Worker": replica("serve", "meet", "sleep", "300"),
+                    "Chief": remembering("serve", "meet", "first", "/shared/small", "sleep", "3600"),
+                    "Worker": replica("serve", "meet", "sleep", "3600"),
                 },
             )
         ],
@@ -340,8 +344,8 @@ CASES = [
                 "flock",
                 {
                     "Chief": remembering("until", "/shared/enough"),
-                    "PS": replica("sleep", "300"),
-                    "Worker": replica("sleep", "300"),
+                    "PS": replica("sleep", "3600"),
+                    "Worker": replica("sleep", "3600"),
                 },
             )
         ],
@@ -355,7 +359,7 @@ CASES = [
             [
                 tfjob(
                     f"clean-{policy.lower()}",
-                    {"Chief": replica("sleep", "0.2"), "PS": replica("sleep", "300")},
+                    {"Chief": replica("sleep", "0.2"), "PS": replica("sleep", "3600")},
                     runPolicy={"cleanPodPolicy": policy},
                 )
             ],

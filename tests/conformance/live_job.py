@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from running import wait_until
 
-PATIENCE = 150.0
+PATIENCE = 300.0
 
 
 class Tool(Protocol):

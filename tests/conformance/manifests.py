@@ -112,7 +112,7 @@ def several_containers() -> list[Document]:
     pod = spec["template"]["spec"]
     pod["initContainers"] = [container("say", "prepared", name="prepare")]
     pod["containers"].append(
-        container("say", "beside", "make", "/shared/beside", "sleep", "300", name="beside", **MOUNT)
+        container("say", "beside", "make", "/shared/beside", "sleep", "3600", name="beside", **MOUNT)
     )
     return [tfjob("several", {"Worker": spec})]
 
@@ -143,7 +143,7 @@ def old_job() -> list[Document]:
                 "RuntimeId": "76no",
                 "replicaSpecs": [
                     part("MASTER", "config", "serve", "meet", "sleep", "1", "say", "done"),
-                    part("WORKER", "serve", "meet", "sleep", "60"),
+                    part("WORKER", "serve", "meet", "sleep", "3600"),
                 ],
             },
         }
@@ -166,7 +166,7 @@ def batch_job() -> list[Document]:
 GANG = {
     "Chief": remembering("serve", "meet", "once", "/shared/chief", "follow", policy="ExitCode"),
     "Worker": remembering(
-        *("serve", "meet", "until", "/shared/chief", "first", "/shared/worker", "kill", "SIGKILL", "sleep", "300"),
+        *("serve", "meet", "until", "/shared/chief", "first", "/shared/worker", "kill", "SIGKILL", "sleep", "3600"),
         policy="ExitCode",
     ),
 }

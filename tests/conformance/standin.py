@@ -30,7 +30,7 @@ import sys
 import threading
 import time
 
-MEETING_SECONDS = 90
+MEETING_SECONDS = 300
 """How long peers may take to come up, on a machine that does much else."""
 WORDS_OF_A_STEP = {"serve": 1, "meet": 1, "hosted": 1, "config": 1, "deaf": 1, "follow": 1}
 

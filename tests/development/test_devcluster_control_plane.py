@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from devcluster.client import Client
 from devcluster.cluster import Shape
 from devcluster.state import MARK
 from installed import ORDINARY_UID, SYSTEM_PYTHON, open_to_everyone
+from running import ending
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -86,10 +86,9 @@ def test_up_twice_is_one_cluster_and_another_shape_under_its_name_is_refused(own
 
 @pytest.mark.parametrize("moment", [0.5, 2.5])
 def test_after_a_kill_of_up_the_next_one_passes(own_state: Path, moment: float) -> None:
-    process = subprocess.Popen([sys.executable, "-m", "devcluster", "up"], cwd=ROOT, stderr=subprocess.DEVNULL)
-    time.sleep(moment)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    command = [sys.executable, "-m", "devcluster", "up"]
+    with ending(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)):
+        time.sleep(moment)
     devcluster("up")
     assert kubectl("default", "get", "--raw", "/readyz") == "ok"
     devcluster("down")

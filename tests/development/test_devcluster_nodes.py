@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from devcluster.client import Client, KubectlFailed
 from devcluster.images import BUSYBOX
 from devcluster.mounts import host_python, outermost
 from devcluster.state import Folder
-from running import wait_until
+from running import ending, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,14 +58,14 @@ def start(node_cluster: Client, node_namespace: str, run: Callable[..., str]) ->
     def apply(*objects: dict[str, Any]) -> None:
         node_cluster.apply(*objects, namespace=node_namespace)
         pods = [f"pod/{one['metadata']['name']}" for one in objects if one["kind"] == "Pod"]
-        run("wait", "--for=condition=Ready", "--timeout=60s", *pods, timeout=90)
+        run("wait", "--for=condition=Ready", "--timeout=180s", *pods, timeout=240)
 
     return apply
 
 
 def finished(run: Callable[..., str], name: str, phase: str = "Succeeded") -> str:
     """The log of a pod that has ended."""
-    run("wait", f"--for=jsonpath={{.status.phase}}={phase}", f"pod/{name}", "--timeout=60s", timeout=90)
+    run("wait", f"--for=jsonpath={{.status.phase}}={phase}", f"pod/{name}", "--timeout=180s", timeout=240)
     return run("logs", name)
 
 
@@ -79,7 +78,7 @@ def connected(address: str, port: int) -> socket.socket:
             made.append(socket.create_connection((address, port), timeout=30))
         return bool(made)
 
-    wait_until(connects, 30)
+    wait_until(connects, 90)
     return made[0]
 
 
@@ -165,8 +164,8 @@ def test_a_node_that_lost_its_power_tells_nobody_comes_back_and_runs_its_pods_ag
         with pytest.raises(TimeoutError):
             peer.recv(16)
     node_cluster.restore_power("node-2")
-    run("wait", "--for=jsonpath={..restartCount}=1", "pod/stays", "--timeout=60s", timeout=90)
-    run("wait", "--for=condition=Ready", "pod/stays", "--timeout=60s", timeout=90)
+    run("wait", "--for=jsonpath={..restartCount}=1", "pod/stays", "--timeout=180s", timeout=240)
+    run("wait", "--for=condition=Ready", "pod/stays", "--timeout=180s", timeout=240)
     assert run("exec", "stays", "--", "hostname") == "stays\n"
 
 
@@ -189,7 +188,7 @@ def test_up_and_down_three_times_with_a_pod_leaves_the_machine_as_it_was(
     for _ in range(3):
         devcluster("up", "--profile", "node", "--name", "again")
         kubectl("run", "left", f"--image={BUSYBOX}", "--image-pull-policy=IfNotPresent", "--", "sleep", "600")
-        kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
+        kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=180s")
         link = network.of(Folder("again"))
         assert link is not None
         assert any(link.link in one for one in new(before, link))
@@ -206,10 +205,8 @@ def test_after_a_kill_of_up_the_next_one_passes(tmp_path: Path, monkeypatch: pyt
     devcluster("build")
     before = machine()
     command = [sys.executable, "-m", "devcluster", "up", "--profile", "node", "--name", "again"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    time.sleep(moment)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with ending(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)):
+        time.sleep(moment)
     devcluster("up", "--profile", "node", "--name", "again")
     link = network.of(Folder("again"))
     assert link is not None
@@ -267,7 +264,7 @@ def others_have_nodes(ours: network.Network) -> bool:
 
 def settled(before: dict[str, set[str]], ours: network.Network) -> list[str]:
     """What is new, after a moment in which the kernel may still be at it."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while (left := new(before, ours)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return left

@@ -127,7 +127,7 @@ def test_a_process_that_was_never_written_down_is_found_and_ended_by_its_mark() 
         ours.start("sleeper", ["sleep", "600"])
         (ours / "processes.json").unlink()
         # The kernel shows the mark of a new program a moment after it has begun.
-        wait_until(lambda: len(ours.processes()) == len(other.processes()) == 1, 30)
+        wait_until(lambda: len(ours.processes()) == len(other.processes()) == 1, 90)
         ours.end_processes()
         assert ours.processes() == set()
         assert other.processes() == {stranger.pid}

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -21,13 +22,14 @@ from threading import Timer
 
 from devcluster.images import BUSYBOX
 from installed import SETTINGS
+from running import end_processes
 
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "\x1f"
-RUNNING = "tfjob ps | awk '/ (Running|Pending|Restarting) / { print $1 }'"
-END_JOBS = f"for job in $({RUNNING}); do tfjob delete --yes $job; done"
+DELETE_JOBS = "for job in $(tfjob ps -o name); do tfjob delete --yes $job; done"
 PATIENT_TIMEOUT = Path(__file__).parent / "patient_timeout.py"
-PATIENCE = 120.0
+PATIENCE = 300.0
+"""Seconds that one command may take on a busy machine."""
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 CLUSTER = GUIDES / "cluster.md"
@@ -111,19 +113,20 @@ class Session:
         bin_folder = Path(sys.executable).parent
         self.folder = project
         self._patience = patience
+        self._env = {
+            "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(folder),
+            "TFJOB_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": SETTINGS,
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},
+            **env,
+        }
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             cwd=project,
-            env={
-                "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
-                "HOME": str(folder),
-                "TFJOB_HOME": str(folder / "state"),
-                "XDG_CONFIG_HOME": SETTINGS,
-                "LANG": "C.UTF-8",
-                "TZ": "UTC",
-                **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},
-                **env,
-            },
+            env=self._env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -151,10 +154,13 @@ class Session:
         return printed.removesuffix(f"{END}\n")
 
     def close(self) -> None:
-        """Ends the shell and every job that a page left running."""
+        """End the shell, and delete every job that the page left, in whatever state."""
         if self._shell.poll() is None:
-            self.run(END_JOBS)
+            self.run(DELETE_JOBS)
+        else:  # a command took too long, and its shell ended with it
+            subprocess.run(["bash", "-c", DELETE_JOBS], cwd=self.folder, env=self._env, timeout=PATIENCE, check=True)
         self._shell.communicate()
+        end_processes(Path(self._env["TFJOB_HOME"]))
 
 
 def copy_of_examples(folder: Path) -> Path:
@@ -177,6 +183,7 @@ def with_image_of_nodes(text: str) -> str:
     return text.replace("image: busybox:1.36", f"image: {BUSYBOX}\n              imagePullPolicy: IfNotPresent")
 
 
+@contextmanager
 def play(
     page: Path,
     folder: Path,
@@ -185,11 +192,12 @@ def play(
     edit: Callable[[str], str] = str,
     patience: float = PATIENCE,
     wanted: Callable[[str], bool] = lambda _: True,
-) -> Iterator[tuple[Command, str]]:
-    """Executes a page; gives each command with what it printed. Files are written unless the project is given.
+) -> Iterator[Iterator[str]]:
+    """Execute a page; give what each command printed, which must be what the page says.
 
-    `env` is added to the environment; `edit` puts something of the tests in the place of what a file names; `patience`
-    is how many seconds a command may take; `wanted` says by their titles which sections are executed.
+    Files are written unless the project is given. `env` is added to the environment; `edit` replaces what a file names
+    by something of the tests; `patience` is how many seconds a command may take; `wanted` says by their titles which
+    sections are executed. At the end of the block, also of one that fails, every job of the page is deleted.
     """
     home = folder / "home"
     if project is None:
@@ -197,13 +205,19 @@ def play(
         project.mkdir()
     session = Session(home, project, env or {}, patience)
     try:
-        for block in blocks(page, wanted):
-            if isinstance(block, File):
-                target = project / block.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(edit(block.text))
-            else:
-                yield block, session.run(block.command)
+        yield _played(page, session, edit, wanted)
     finally:
         session.close()
         shutil.rmtree(home / "state", ignore_errors=True)
+
+
+def _played(page: Path, session: Session, edit: Callable[[str], str], wanted: Callable[[str], bool]) -> Iterator[str]:
+    for block in blocks(page, wanted):
+        if isinstance(block, File):
+            target = session.folder / block.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(edit(block.text))
+        else:
+            printed = session.run(block.command)
+            assert block.matches(printed), f"{page.name}:{block.line}: $ {block.command}\n{printed}"
+            yield printed

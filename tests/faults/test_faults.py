@@ -34,11 +34,11 @@ def write(folder: Path, *documents: dict[str, Any]) -> str:
 @pytest.mark.parametrize("level", ["full", "addresses", "ports"])
 def test_replicas_die_with_an_attached_tool_that_is_killed(tool: Installed, tmp_path: Path, level: str) -> None:
     """kill -9 of `run`: no orphan, the true exit codes are recorded, and the job is Suspended until `resume`."""
-    file = write(tmp_path / "job", tfjob("cut", {"Worker": replica("sleep", "60", count=2)}))
-    run = Running(tool, tmp_path / "home", file, "--level", level)
-    pids = [workload_pid(tmp_path / "home", f"cut-worker-{index}") for index in range(2)]
-    run.process.kill()
-    run.finish()
+    file = write(tmp_path / "job", tfjob("cut", {"Worker": replica("sleep", "600", count=2)}))
+    with Running(tool, tmp_path / "home", file, "--level", level) as run:
+        pids = [workload_pid(tmp_path / "home", f"cut-worker-{index}") for index in range(2)]
+        run.process.kill()
+        run.finish()
     wait_until(lambda: not any(is_alive(pid) for pid in pids), 60)
     wait_until(lambda: status(tool, tmp_path / "home", "cut")["state"] == "Suspended", 60)
     assert status(tool, tmp_path / "home", "cut")["reason"] == "Interrupted"
@@ -59,7 +59,7 @@ def test_a_detached_job_survives_its_killed_driver(tool: Installed, tmp_path: Pa
     kill_drivers(home)
     assert is_alive(pid)
     claim_file(home, "enough").touch()
-    waited = tool.tfjob(home, "wait", "kept", "--timeout", "30")
+    waited = tool.tfjob(home, "wait", "kept", "--timeout", "120")
     assert waited.returncode == 0, waited.stderr
     assert len(pod_folders(home, "kept-worker-0")) == 1, "the replica must have run exactly once"
     wait_until(lambda: processes_of(home) == [], 60)
@@ -73,7 +73,7 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
         {
             "Chief": remembering("until", "/shared/enough"),
             "Worker": replica("sleep", "1", "exit", "0", count=2),
-            "PS": replica("sleep", "60"),
+            "PS": replica("sleep", "3600"),
         },
     )
     file = write(tmp_path / "job", job)
@@ -90,7 +90,7 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
 
     wait_until(have_ended, 60, lambda: str(told(home)))
     claim_file(home, "enough").touch()
-    assert tool.tfjob(home, "wait", "storm", "--timeout", "40").returncode == 0
+    assert tool.tfjob(home, "wait", "storm", "--timeout", "120").returncode == 0
     for pod in ("storm-chief-0", *workers):
         assert exit_codes(home, pod) == [0], f"{pod} must have run exactly once"
     assert status(tool, home, "storm")["restarts"] == 0
@@ -100,14 +100,14 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
 def test_a_supervisor_that_is_killed_takes_its_pod_with_it(tool: Installed, tmp_path: Path) -> None:
     """The loss counts as infrastructure: the replica starts again even under Never, and no retry is used up."""
     home = tmp_path / "home"
-    file = write(tmp_path / "job", tfjob("orphan", {"Worker": remembering("once", "/shared/orphan", "sleep", "60")}))
-    run = Running(tool, home, file)
-    pid = workload_pid(home, "orphan-worker-0")
-    wait_until(claim_file(home, "orphan").exists, 60)
-    folder = pod_folders(home, "orphan-worker-0")[0]
-    os.kill(json.loads((folder / "supervisor.json").read_text())["pid"], signal.SIGKILL)
-    wait_until(lambda: not is_alive(pid), 60)
-    assert run.finish() == 0
+    file = write(tmp_path / "job", tfjob("orphan", {"Worker": remembering("once", "/shared/orphan", "sleep", "600")}))
+    with Running(tool, home, file) as run:
+        pid = workload_pid(home, "orphan-worker-0")
+        wait_until(claim_file(home, "orphan").exists, 60)
+        folder = pod_folders(home, "orphan-worker-0")[0]
+        os.kill(json.loads((folder / "supervisor.json").read_text())["pid"], signal.SIGKILL)
+        wait_until(lambda: not is_alive(pid), 60)
+        assert run.finish() == 0
     shown = status(tool, home, "orphan")
     assert shown["restarts"] == 1
     assert shown["status"].get("retries", 0) == 0  # type: ignore[attr-defined]
@@ -117,12 +117,12 @@ def test_a_deaf_replica_is_killed_after_its_grace(tool: Installed, tmp_path: Pat
     """A program that swallows SIGTERM, as collectives do, ends by SIGKILL when its grace is over."""
     home = tmp_path / "home"
     file = write(tmp_path / "job", tfjob("deaf", {"Worker": replica("deaf", "say", "ready", "sleep", "600", grace=1)}))
-    run = Running(tool, home, file)
-    run.wait_for("ready")
-    begun = time.monotonic()
-    assert tool.tfjob(home, "stop", "deaf").returncode == 0
-    assert 0.9 < time.monotonic() - begun < 60
-    assert run.finish() == 130
+    with Running(tool, home, file) as run:
+        run.wait_for("ready")
+        begun = time.monotonic()
+        assert tool.tfjob(home, "stop", "deaf").returncode == 0
+        assert time.monotonic() - begun > 0.9
+        assert run.finish() == 130
     assert status(tool, home, "deaf")["replicas"][0]["exitCode"] == 137  # type: ignore[index]
 
 
@@ -144,13 +144,13 @@ def test_a_name_in_use_is_refused_and_a_finished_one_is_used_again(tool: Install
     """While a job runs its name is taken (exit 2); afterwards the name means the new run, and the old record stays."""
     home = tmp_path / "home"
     file = write(tmp_path / "job", tfjob("twice", {"Worker": remembering("say", "ready", "until", "/shared/enough")}))
-    first = Running(tool, home, file)
-    first.wait_for("ready")
-    second = tool.tfjob(home, "run", file)
-    assert second.returncode == 2
-    assert "--name" in second.stderr
-    claim_file(home, "enough").touch()
-    assert first.finish() == 0
+    with Running(tool, home, file) as first:
+        first.wait_for("ready")
+        second = tool.tfjob(home, "run", file)
+        assert second.returncode == 2
+        assert "--name" in second.stderr
+        claim_file(home, "enough").touch()
+        assert first.finish() == 0
     assert tool.tfjob(home, "run", file).returncode == 0
     listed = json.loads(tool.tfjob(home, "ps", "-a", "-o", "json").stdout)["items"]
     assert [item["id"] for item in listed] == ["twice.1", "twice.2"]
@@ -161,11 +161,9 @@ def test_two_runs_at_once_do_not_disturb_each_other(tool: Installed, tmp_path: P
     """Both jobs listen on port 2222 of their own addresses at the same time."""
     home = tmp_path / "home"
     replicas = {"Worker": replica("serve", "meet", "hosted", count=2)}
-    runs = [
-        Running(tool, home, write(tmp_path / name, tfjob(name, replicas, successPolicy="AllWorkers")))
-        for name in ("one", "two")
-    ]
-    assert [run.finish() for run in runs] == [0, 0]
+    files = [write(tmp_path / name, tfjob(name, replicas, successPolicy="AllWorkers")) for name in ("one", "two")]
+    with Running(tool, home, files[0]) as one, Running(tool, home, files[1]) as two:
+        assert [one.finish(), two.finish()] == [0, 0]
 
 
 @pytest.mark.root

@@ -230,17 +230,18 @@ def ended_well(cli: CommandLine, job: dict[str, Any]) -> bool:
     """Runs a job with odd texts: it succeeds, or is refused, or waits and says why; nothing is touched beside."""
     manifest = cli.home.parent / "job.yaml"
     manifest.write_text(yaml.safe_dump_all([*KEPT, job]))
-    run = Running(cli.tool, cli.home, str(manifest), "--cold", cwd=cli.home.parent / "victim")
-    wait_until(
-        lambda: (
-            run.process.poll() is not None or any(f"({reason})" in line for line in run.lines for reason in DOUBTFUL)
-        ),
-        60,
-        lambda: "\n".join(run.lines),
-    )
-    if run.process.poll() is None:
-        run.process.send_signal(SIGINT)
-    code = run.finish()
+    with Running(cli.tool, cli.home, str(manifest), "--cold", cwd=cli.home.parent / "victim") as run:
+        wait_until(
+            lambda: (
+                run.process.poll() is not None
+                or any(f"({reason})" in line for line in run.lines for reason in DOUBTFUL)
+            ),
+            180,
+            lambda: "\n".join(run.lines),
+        )
+        if run.process.poll() is None:
+            run.process.send_signal(SIGINT)
+        code = run.finish()
     assert code in (0, 2, 130), "\n".join(run.lines)
     assert "Traceback" not in "\n".join(run.lines)
     assert untouched(cli)

@@ -74,10 +74,10 @@ def test_a_full_disk_is_named_and_can_be_read(tool: Installed, disk: Path, fille
 def test_a_disk_that_fills_up_at_the_start_is_named_and_the_tool_can_be_stopped(tool: Installed, disk: Path) -> None:
     """There was room for the record and there is none for the replica: it waits for room."""
     (disk / "fill").write_bytes(bytes(shutil.disk_usage(disk).free - 256 * 1024))
-    run = Running(tool, disk / "home", str(MANIFESTS / "fails.yaml"), "--no-limits")
-    run.wait_for("full; trying again")
-    run.process.send_signal(signal.SIGINT)
-    assert run.finish() == 130, run.lines
+    with Running(tool, disk / "home", str(MANIFESTS / "fails.yaml"), "--no-limits") as run:
+        run.wait_for("full; trying again")
+        run.process.send_signal(signal.SIGINT)
+        assert run.finish() == 130, run.lines
     assert sum("full; trying again" in line for line in run.lines) == 1
     wait_until(lambda: processes_of(disk / "home") == [], 60)
 

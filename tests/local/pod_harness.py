@@ -19,7 +19,7 @@ from tfjob.local import processes, rootfs, supervisor
 SRC = Path(supervisor.__file__).parents[2]
 USER = 54321  # nobody's: no line in passwd, no groups
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
-PATIENCE = 60.0
+PATIENCE = 150.0
 """Seconds that a pod may take to come to where a test wants it, on a machine that does much else."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
 NETWORK = f"127.{80 + os.getpid() // 256 % 40}.{os.getpid() % 256}"

@@ -21,7 +21,7 @@ server.accept()[0].sendall(sys.argv[1].encode())
 CLIENT = """
 import socket, time
 for host in HOSTS:
-    for _ in range(200):
+    for _ in range(5000):
         try:
             print(socket.create_connection((host, PORT)).recv(9).decode(), flush=True)
             break

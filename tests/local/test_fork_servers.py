@@ -15,7 +15,7 @@ import pytest
 from installed import Installed
 from local.pod_harness import Place, Pods, at
 from local.warm_pods import WarmPods, gone, until_ready, warm_pods, why_not
-from running import wait_until
+from running import ending, wait_until
 from tfjob.local import processes
 from tfjob.local.fork_servers import NotWarm
 
@@ -81,14 +81,13 @@ def test_a_run_that_is_killed_leaves_neither_replicas_nor_a_fork_server(
     (tmp_path / "job.yaml").write_text(MANIFEST)
     (tmp_path / "sleeps.py").write_text("import time; print('up'); time.sleep(600)")
     command = ("run", str(tmp_path / "job.yaml"), "--warm", "--python", str(warm.python))
-    with tool.start(warm.home.path, *command) as run:
+    with ending(tool.start(warm.home.path, *command)) as run:
         assert run.stdout is not None
         up = 0
         while up < 2:
             line = run.stdout.readline()
             assert line, "it ended by itself"
             up += " | up" in line
-        run.kill()
     pods = warm.home.path.glob("runs/default/*/pods/*/spec.json")
     uids = [json.loads(path.read_text())["uid"] for path in pods]
     deadline = time.monotonic() + 60
@@ -108,17 +107,27 @@ def test_it_ends_with_its_folder(warm: WarmPods) -> None:
         shutil.rmtree(warm.home.path, ignore_errors=True)  # which may write what it counts meanwhile
         return not warm.home.path.exists()
 
-    wait_until(is_removed, 20)
+    wait_until(is_removed, 60)
     assert gone(state.pid)
     server.close()
 
 
+WAITS = """
+import os, time
+print('up')
+while not os.path.exists('go'):
+    time.sleep(0.05)
+raise SystemExit(7)
+"""
+
+
 @HERE
 def test_a_pod_goes_on_without_the_fork_server_that_it_came_from(warm: WarmPods, tmp_path: Path) -> None:
-    (tmp_path / "sleeps.py").write_text("import time; print('up'); time.sleep(1); raise SystemExit(7)")
-    run = warm.launch("sleeps.py", cwd=tmp_path)
+    (tmp_path / "waits.py").write_text(WAITS)
+    run = warm.launch("waits.py", cwd=tmp_path)
     run.until_logged("up")
     warm.end()
+    (tmp_path / "go").touch()
     assert run.ended()["exitCode"] == 7
 
 

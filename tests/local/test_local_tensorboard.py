@@ -72,16 +72,16 @@ def test_several_jobs_are_shown_by_one_each_under_its_name_and_nothing_beside_th
     assert [name for name, view in views.items() if view.is_empty] == ["new"]
     server = Server(shown, tmp_path / "log")
     try:
-        wait_until(lambda: bool(server.url), 30, lambda: server.said)
+        wait_until(lambda: bool(server.url), 120, lambda: server.said)
 
         def runs() -> set[str]:
             try:
-                with urlopen(f"{server.url}data/runs", timeout=20) as answer:
+                with urlopen(f"{server.url}data/runs", timeout=60) as answer:
                     return set(json.load(answer))
             except (URLError, ConnectionError, TimeoutError):
                 return set()
 
-        wait_until(lambda: len(runs()) >= 3, 60, lambda: f"{runs()}")
+        wait_until(lambda: len(runs()) >= 3, 120, lambda: f"{runs()}")
         assert runs() == {"mnist.1/train", "mnist.2/train", "wide"}
         with pytest.raises(ConnectionRefusedError):  # it listens at one address, where no other machine comes
             socket.create_connection(("127.0.0.2", urlsplit(server.url).port or 0), 5)

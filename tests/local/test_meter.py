@@ -30,7 +30,7 @@ def test_the_time_of_children_and_the_memory_of_all_processes_are_the_pods(pods:
         seen[:] = meter.measure({"worker-0": pod.folder}).values()
         return any((used.memory or 0) > 80 << 20 and (used.cpu or 0) > 0 for used in seen)
 
-    pod.until(is_busy, 30)
+    pod.until(is_busy)
     (used,) = seen
     assert used.cpu is not None
     assert used.cpu < 1.5, "a loop takes one core, or what others leave it of one"
@@ -39,7 +39,7 @@ def test_the_time_of_children_and_the_memory_of_all_processes_are_the_pods(pods:
 
 @at([Place("full", "root"), Place("ports", "user")])
 def test_between_two_measurements_the_last_one_is_repeated(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sleep", "60"))
+    pod = pods.launch(pods.container("sleep", "600"))
     pod.until_running()
     clock = Clock()
     meter = Meter(clock)

@@ -76,7 +76,7 @@ def test_a_container_that_does_not_run_cannot_be_entered(pods: Pods, pod: PodRun
 
 @at([Place("full", "user"), Place("addresses", "root"), Place("ports", "root")])
 def test_it_ends_with_the_pod(pods: Pods, pod: PodRun) -> None:
-    command = pod_exec.enter_command(pod.folder, "main", ["sh", "-c", "echo in; exec sleep 60"])
+    command = pod_exec.enter_command(pod.folder, "main", ["sh", "-c", "echo in; exec sleep 600"])
     inside = subprocess.Popen([sys.executable, *command[1:]], stdout=subprocess.PIPE, start_new_session=True)
     assert inside.stdout is not None
     try:
@@ -93,7 +93,7 @@ def test_it_ends_with_the_pod(pods: Pods, pod: PodRun) -> None:
 
 @at([Place(level, "root") for level in ("full", "addresses", "ports")])
 def test_it_is_held_to_the_limits_of_the_container(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sleep", "60", memory=64 << 20, cpu=0.5, limits="cgroup"))
+    pod = pods.launch(pods.container("sleep", "600", memory=64 << 20, cpu=0.5, limits="cgroup"))
     pod.until_running()
     code, out = run(pods, pod, "cat", "/proc/self/cgroup")
     groups = {line.split(":")[2].rpartition("/")[2] for line in out.decode().splitlines()}

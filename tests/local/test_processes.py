@@ -23,7 +23,7 @@ def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def family() -> Iterator[subprocess.Popen[bytes]]:
     """A marked shell with a marked child."""
     env = {"PATH": "/bin", processes.MARK: UID}
-    process = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], env=env, stdout=subprocess.PIPE)
+    process = subprocess.Popen(["sh", "-c", "sleep 600 & echo; wait"], env=env, stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.readline()
     yield process
@@ -45,7 +45,7 @@ def test_marked_processes_are_found_and_swept(source: str, family: subprocess.Po
     assert len(processes.marked(UID)) == 2
     assert processes.marked(UID[:-1]) == []
     assert processes.sweep(UID) == 2
-    assert family.wait(5) == -9
+    assert family.wait(60) == -9
 
 
 def test_a_start_time_tells_a_process_from_its_successor(family: subprocess.Popen[bytes]) -> None:

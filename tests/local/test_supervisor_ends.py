@@ -83,7 +83,7 @@ def test_everything_that_the_main_process_leaves_behind_is_killed(pods: Pods) ->
 
 
 def test_a_container_over_its_memory_limit_is_killed_by_polling(pods: Pods) -> None:
-    code = "b = b'x' * (200 << 20); import time; time.sleep(30)"
+    code = "b = b'x' * (200 << 20); import time; time.sleep(600)"
     pod = pods.launch(pods.container(PYTHON, "-c", code, memory=64 << 20, limits="poll"))
     ended = pod.ended()
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")

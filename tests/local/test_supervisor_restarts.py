@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import subprocess
 import time
 
 import pytest
@@ -241,11 +242,18 @@ def test_files_of_the_pod_are_private(pods: Pods) -> None:
 @pytest.mark.alone
 @at(EACH_LEVEL)
 def test_a_pod_is_up_soon_after_its_launch(pods: Pods) -> None:
-    """The least of several tries: what else the machine does is not the pod's cost."""
-    took: list[float] = []
-    while not took or (min(took) >= SOON and len(took) < TRIES):
+    """In the best of several tries, compared with what the machine takes to start a bare interpreter then."""
+    took: list[tuple[float, float]] = []
+    while not took or (not is_soon(*took[-1]) and len(took) < TRIES):
+        began = time.monotonic()
+        subprocess.run([PYTHON, "-I", "-S", "-c", ""], check=True)
+        bare = time.monotonic() - began
         began = time.monotonic()
         pod = pods.launch(pods.container("echo", "up"))
         pod.until_logged("up")
-        took.append(time.monotonic() - began)
-    assert min(took) < SOON
+        took.append((time.monotonic() - began, bare))
+    assert is_soon(*took[-1]), took
+
+
+def is_soon(pod: float, bare_interpreter: float) -> bool:
+    return pod < max(SOON, 40 * bare_interpreter)

@@ -10,6 +10,7 @@ import sys
 import time
 
 from local.pod_harness import EACH_LEVEL, PYTHON, Pods, at
+from running import ending
 from tfjob.local import processes, supervisor
 
 POLITE = 'trap "echo bye; exit 7" TERM; echo up; while :; do sleep 0.05; done'
@@ -38,7 +39,7 @@ def test_a_workload_that_ignores_sigterm_is_killed_after_the_grace(pods: Pods) -
     pod.stop()
     ended = pod.ended()
     assert (ended["exitCode"], ended["reason"], pod.status()["forced"]) == (137, "Error", True)
-    assert 2 <= time.monotonic() - began < 20
+    assert time.monotonic() - began >= 2
 
 
 @at(EACH_LEVEL)
@@ -95,18 +96,15 @@ def test_nothing_survives_a_killed_supervisor(pods: Pods) -> None:
 def test_a_pod_ends_when_the_holder_of_its_lifeline_is_gone(pods: Pods) -> None:
     lifeline = pods.folder / "lifeline"
     lifeline.touch()
-    code = (
-        f"import fcntl, time; f = open({str(lifeline)!r}); fcntl.flock(f, 2); print('held', flush=True); time.sleep(60)"
-    )
-    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert holder.stdout
-    holder.stdout.readline()
-    pod = pods.launch(pods.container("sleep", "600"), lifeline=str(lifeline))
-    pod.until_running()
-    time.sleep(0.6)
-    assert supervisor.alive(pod.folder)
-    holder.kill()
-    holder.communicate()
+    hold = f"f = open({str(lifeline)!r}); fcntl.flock(f, 2); print('held', flush=True)"
+    code = f"import fcntl, time; {hold}; time.sleep(600)"
+    with ending(subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)) as holder:
+        assert holder.stdout
+        holder.stdout.readline()
+        pod = pods.launch(pods.container("sleep", "600"), lifeline=str(lifeline))
+        pod.until_running()
+        time.sleep(0.6)
+        assert supervisor.alive(pod.folder)
     assert pod.ended()["exitCode"] == 143
     assert (pod.status()["phase"], pod.status()["reason"]) == ("Failed", "ControllerGone")
 
@@ -158,7 +156,7 @@ def test_many_launches_at_once_run_the_pod_once(pods: Pods) -> None:
 
 @at(EACH_LEVEL)
 def test_the_supervisor_belongs_to_init_and_is_named_in_its_file(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sleep", "60"))
+    pod = pods.launch(pods.container("sleep", "600"))
     identity = pod.identity()
     assert processes.start_time(identity["pid"]) == identity["startTime"]
     assert processes.table()[identity["pid"]][0] != os.getpid()
@@ -167,16 +165,12 @@ def test_the_supervisor_belongs_to_init_and_is_named_in_its_file(pods: Pods) -> 
 
 @at(EACH_LEVEL)
 def test_a_pid_that_belongs_to_another_process_by_now_is_not_signalled(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sleep", "60"))
+    pod = pods.launch(pods.container("sleep", "600"))
     pod.until_running()
-    bystander = subprocess.Popen(["sleep", "60"])
-    try:
+    with ending(subprocess.Popen(["sleep", "600"])) as bystander:
         true_identity = (pod.folder / "supervisor.json").read_text()
         fake = {**pod.identity(), "pid": bystander.pid}
         (pod.folder / "supervisor.json").write_text(str(fake).replace("'", '"'))
         assert pod.stop() is False
         assert bystander.poll() is None
         (pod.folder / "supervisor.json").write_text(true_identity)
-    finally:
-        bystander.kill()
-        bystander.wait()

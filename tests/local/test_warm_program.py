@@ -279,7 +279,7 @@ def test_a_fork_without_life_is_started_again_cold(warm: WarmPods, project: Path
     mark = Path("/var/tmp") / f"tfjob-hung-{os.getpid()}"
     warm.have(HANGS_ONCE.format(mark=mark.name))
     run = warm.launch("exit-3.py", cwd=project)
-    assert run.ended(timeout=30)["exitCode"] == 3
+    assert run.ended()["exitCode"] == 3
     status = run.status()
     assert status["cold"] == {"main": "it showed no life within 10 s of a warm start"}
     assert status["forkFailed"]

@@ -11,7 +11,7 @@ import pytest
 
 from installed import Installed
 from local.warm_pods import end_fork_servers, gone, standin_python
-from running import wait_until
+from running import Running, wait_until
 from tfjob.local import fork_servers
 from tfjob.local.home import Home
 from tfjob.local.warm_prospect import prospect
@@ -39,7 +39,6 @@ class Project:
         self.home = folder / "home"
         self._tool = tool
         self.python = standin_python(folder / "venv")
-        self.printed = ""
 
     def run(
         self,
@@ -49,18 +48,32 @@ class Project:
         pod: dict[str, Any] | None = None,
         policy: str = "OnFailure",
     ) -> dict[str, Any]:
-        """Runs a job to its end and returns its status; `pod` is what its pods have beside the command."""
+        """Run a job to its end and return its status; `pod` is what its pods have in addition to the command."""
+        arguments = self.arguments(name, command, *options, pod=pod, policy=policy)
+        done = self._tool.tfjob(self.home, "run", *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        status: dict[str, Any] = self.asked("status", name)
+        return status
+
+    def start(self, name: str, command: list[str]) -> Running:
+        return Running(self._tool, self.home, *self.arguments(name, command))
+
+    def arguments(
+        self,
+        name: str,
+        command: list[str],
+        *options: str,
+        pod: dict[str, Any] | None = None,
+        policy: str = "OnFailure",
+    ) -> tuple[str, ...]:
+        """Write a manifest; return the arguments of the command that runs it."""
         manifest = self.folder / f"{name}.yaml"
         container: dict[str, Any] = {"name": "tensorflow", "image": "standin:1", "command": command}
         whole = {"containers": [container], **(pod or {})}
         container["volumeMounts"] = [{"name": one["name"], "mountPath": "/code"} for one in whole.get("volumes", ())]
         text = MANIFEST.replace("NAME", name).replace("POLICY", policy)
         manifest.write_text(text.replace("POD", json.dumps(whole)))
-        done = self._tool.tfjob(self.home, "run", str(manifest), "--python", str(self.python), *options)
-        assert done.returncode == 0, done.stdout + done.stderr
-        self.printed = done.stdout + done.stderr
-        status: dict[str, Any] = self.asked("status", name)
-        return status
+        return (str(manifest), "--python", str(self.python), *options)
 
     def told_cold(self, name: str) -> list[dict[str, Any]]:
         """The events about cold starts."""
@@ -90,7 +103,7 @@ def test_runs_share_a_fork_server_which_doctor_shows(project: Project) -> None:
     (project.folder / "train.py").write_text("print('trained')")
     assert starts(project.run("first", ["python", "train.py"], "--warm")) == {"warm"}
     assert starts(project.run("second", ["python", "-u", "train.py"], "--warm")) == {"warm"}
-    wait_until(lambda: project.asked("doctor")["forkServers"][0]["users"] == 0, 30)
+    wait_until(lambda: project.asked("doctor")["forkServers"][0]["users"] == 0, 120)
     (server,) = project.asked("doctor")["forkServers"]
     assert (server["tensorflow"], server["forked"], server["users"]) == ("stand-in", 4, 0)
     assert 0 < server["endsIn"] <= 600
@@ -98,10 +111,16 @@ def test_runs_share_a_fork_server_which_doctor_shows(project: Project) -> None:
 
 def test_a_job_that_waits_for_its_fork_server_says_so(project: Project) -> None:
     (tensorflow,) = project.python.parents[1].glob("lib/python3.*/site-packages/tensorflow.py")
-    tensorflow.write_text("import time\ntime.sleep(2)\n__version__ = 'slow'")
+    go = project.folder / "go"
+    tensorflow.write_text(
+        f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)\n__version__ = 'slow'"
+    )
     (project.folder / "train.py").write_text("import tensorflow\nprint('trained')")
-    assert starts(project.run("slow", ["python", "train.py"])) == {"warm"}
-    assert "Pending 0/2 (ForkServerStarting): worker-0: TensorFlow is being imported, once for all" in project.printed
+    with project.start("slow", ["python", "train.py"]) as run:
+        run.wait_for("Pending 0/2 (ForkServerStarting): worker-0: TensorFlow is being imported, once for all")
+        go.touch()
+        assert run.finish() == 0
+    assert starts(project.asked("status", "slow")) == {"warm"}
 
 
 def test_doctor_says_whether_the_programs_of_a_folder_can_start_warm(project: Project, tmp_path: Path) -> None:

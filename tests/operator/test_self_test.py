@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
@@ -20,7 +21,7 @@ from devcluster.client import Client
 from installed import Installed
 from operating import free_port, operating
 from room import Room, room
-from running import wait_until
+from running import ending, wait_until
 from served import serve_tfjobs
 from tfjob.api.manifest import load
 from tfjob.api.parameter_server import serves_by_default
@@ -63,21 +64,16 @@ def test_the_chief_of_a_meeting_ends_when_it_has_reached_all_and_the_others_when
         command = [sys.executable, "-m", "tfjob.operator.meeting"]
         return subprocess.Popen(command, env={"TF_CONFIG": json.dumps(config)}, stdout=subprocess.PIPE, text=True)
 
-    master, *others = processes = [start(kind) for kind in addresses]
-    try:
-        said, _ = master.communicate(timeout=90)
+    with ending(start("master")) as master, ending(start("worker")) as worker, ending(start("ps")) as server:
+        said, _ = master.communicate(timeout=120)
         assert master.returncode == 0
         assert said.splitlines()[0] == "REPLICA_TYPE=master,REPLICA_INDEX=0"
         assert sorted(said.splitlines()[1:]) == sorted(f"reached {addresses[kind][0]}" for kind in ("worker", "ps"))
-        for other in others:
+        for other in (worker, server):
             assert other.poll() is None
             other.send_signal(SIGTERM)
-            other.communicate(timeout=90)
+            other.communicate(timeout=120)
             assert other.returncode == 128 + SIGTERM
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +87,9 @@ def room_of_jobs(own_cluster: Client) -> Iterator[Room]:
 class Run:
     """A self-test at work in a namespace."""
 
-    def __init__(self, tool: Installed, client: Client, room: Room, home: Path, *words: str) -> None:
+    def __init__(self, room: Room, process: subprocess.Popen[str]) -> None:
         self.room = room
-        there = Installed(tool.command, {"KUBECONFIG": str(client.kubeconfig)})
-        self.process = there.start(home, "operator", "self-test", "--image=x", f"--namespace={room.namespace}", *words)
+        self.process = process
 
     def job(self) -> str:
         """The name of the job, once it is there."""
@@ -105,9 +100,17 @@ class Run:
 
     def end(self) -> tuple[int, str]:
         """Its exit code, and what it said."""
-        said, _ = self.process.communicate(timeout=90)
+        said, _ = self.process.communicate(timeout=180)
         assert not self.room.objects(TFJOBS)
         return self.process.returncode, said
+
+
+@contextmanager
+def self_test(tool: Installed, client: Client, room: Room, home: Path, *words: str) -> Iterator[Run]:
+    there = Installed(tool.command, {"KUBECONFIG": str(client.kubeconfig)})
+    command = ("operator", "self-test", "--image=x", f"--namespace={room.namespace}", *words)
+    with ending(there.start(home, *command)) as process:
+        yield Run(room, process)
 
 
 @pytest.mark.parametrize("label", ["tf_job_name", "training.kubeflow.org/job-name"])
@@ -131,7 +134,8 @@ def test_the_jobs_and_the_tensorboard_of_a_job_are_among_what_must_go(room_of_jo
 def test_without_an_operator_it_says_so(
     tool: Installed, own_cluster: Client, room_of_jobs: Room, tmp_path: Path
 ) -> None:
-    code, said = Run(tool, own_cluster, room_of_jobs, tmp_path, "--timeout=2s").end()
+    with self_test(tool, own_cluster, room_of_jobs, tmp_path, "--timeout=2s") as run:
+        code, said = run.end()
     assert code == 4
     assert "does not end after 2 s: no operator looks after it" in said
     assert "PASSED" not in said
@@ -140,8 +144,10 @@ def test_without_an_operator_it_says_so(
 def test_a_job_that_fails_does_not_pass(
     tool: Installed, own_cluster: Client, room_of_jobs: Room, tmp_path: Path
 ) -> None:
-    with operating(own_cluster.kubeconfig, f"--namespace={room_of_jobs.namespace}"):
-        run = Run(tool, own_cluster, room_of_jobs, tmp_path)
+    with (
+        operating(own_cluster.kubeconfig, f"--namespace={room_of_jobs.namespace}"),
+        self_test(tool, own_cluster, room_of_jobs, tmp_path) as run,
+    ):
         job = run.job()
         room_of_jobs.all_run(job, "master-0", "worker-0", "ps-0")
         room_of_jobs.ends(f"{job}-master-0", 3)

@@ -13,6 +13,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from plan.builders import T0, after, created_pods, job, news, observed, see, task
+from running import ending
 from tfjob.api.completion import completed
 from tfjob.api.defaults import with_defaults
 from tfjob.api.judgement import judge
@@ -313,15 +314,15 @@ def test_the_program_serves_until_sigterm_and_then_ends_at_once(
 ) -> None:
     (tmp_path / "tensorflow.py").write_text(SHAPES[version])
     (tmp_path / "server.py").write_text(program())
-    server = subprocess.Popen(
+    starting = subprocess.Popen(
         [sys.executable, tmp_path / "server.py", *words],
         env={"TF_CONFIG": tf_config, "PYTHONPATH": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert server.stdout is not None
-    lines = [server.stdout.readline().rstrip() for _ in started]
-    server.terminate()
-    assert server.wait(5) == 143
-    server.stdout.close()
+    with ending(starting) as server:
+        assert server.stdout is not None
+        lines = [server.stdout.readline().rstrip() for _ in started]
+        server.terminate()
+        assert server.wait(60) == 143
     assert [line.replace('"', "'") for line in lines] == started

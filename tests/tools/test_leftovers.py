@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from running import wait_until
+from running import ending, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -36,9 +35,8 @@ def test_an_orphan_and_a_file_are_named_and_removed(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
-    running = start_guard(tmp_path, "echo begun; setsid sleep 65.432")
-    running.send_signal(signal.SIGKILL)
-    running.wait()
+    with ending(start_guard(tmp_path, "echo begun; setsid sleep 65.432")):
+        wait_until(lambda: b"sleep\x0065.432" in every_command_line(), 120)
     assert b"65.432" in every_command_line()
     sweep(tmp_path)
     assert b"65.432" not in every_command_line()
@@ -52,10 +50,9 @@ def test_a_killed_run_is_found_by_where_its_processes_stand_and_by_the_mark_of_i
         "(cd / && env -i TFJOB_POD=pod-1 setsid sleep 76.541 &); (cd $TMPDIR && env -i setsid sleep 76.542 &); "
         "(cd / && env -i TFJOB_POD=pod-11 setsid sleep 76.943 &); echo begun; sleep 60"
     )
-    running = start_guard(tmp_path, orphans)
-    wait_until(lambda: all(b"sleep\x0076." + number in every_command_line() for number in (b"541", b"542", b"943")), 30)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
+    sleepers = [b"sleep\x0076." + number for number in (b"541", b"542", b"943")]
+    with ending(start_guard(tmp_path, orphans)):
+        wait_until(lambda: all(one in every_command_line() for one in sleepers), 120)
     sweep(tmp_path)
     assert b"76.54" not in every_command_line()
     others = processes_with(b"76.943")
@@ -68,17 +65,17 @@ def test_a_killed_run_is_found_by_where_its_processes_stand_and_by_the_mark_of_i
 def test_a_run_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
     """Nobody waits for it, and the next run would have to share the machine with it."""
     call = f"{QUICK}; sys.exit(leftovers.main(['guard', 'sh', '-c', 'echo begun; sleep 87.654']))"
-    caller = subprocess.Popen(
+    starting = subprocess.Popen(
         [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", sys.executable, "-c", call],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
     )
-    assert caller.stdout is not None
-    assert caller.stdout.readline() == b"begun\n"
-    caller.kill()
-    caller.wait()
-    with caller.stdout as output:
-        assert b"leftovers: " in output.read(), "the guard looks round before it ends, as always"
+    with ending(starting) as caller:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == b"begun\n"
+        caller.kill()
+        caller.wait()
+        assert b"leftovers: " in caller.stdout.read(), "the guard looks round before it ends, as always"
     assert b"87.654" not in every_command_line()
     assert list(tmp_path.iterdir()) == []
 
@@ -100,7 +97,7 @@ def test_a_mount_of_another_run_or_of_somebody_at_work_is_not_ours(tmp_path: Pat
     other, busy = tmp_path / "tfjob-ci-other" / "mounted", tmp_path / "busy" / "mounted"
     other.mkdir(parents=True)
     busy.mkdir(parents=True)
-    somebody = subprocess.Popen(["sh", "-c", "sleep 60", f"{busy.parent}/log"])
+    somebody = subprocess.Popen(["sh", "-c", "sleep 600", f"{busy.parent}/log"])
     try:
         done = guard(tmp_path, f"mount -t tmpfs none {other}; mount -t tmpfs none {busy}")
     finally:
@@ -120,7 +117,6 @@ def start_guard(folder: Path, script: str) -> subprocess.Popen[bytes]:
     assert running.stdout is not None
     with running.stdout as output:
         assert output.readline() == b"begun\n"
-    time.sleep(0.2)
     return running
 
 

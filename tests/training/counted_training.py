@@ -5,6 +5,7 @@ take each step together (MultiWorkerMirroredStrategy). Every step adds one to a 
 whether an update was lost or counted twice. In the folder FOLDER it writes and reads:
 
     steps       a line with its number for each step whose update has arrived, also those of earlier processes
+    held        while this file is there, no task goes beyond the last checkpoint before the end
     asked/TASK  what a test asks of a task: `hog` takes all the memory there is; `hog once`, but not a second time
 """
 
@@ -87,6 +88,12 @@ def obey(asked: Path) -> None:
         taken.append(b"x" * 16_000_000)
 
 
+def wait_while_held(args: argparse.Namespace, step: int) -> None:
+    """Wait near the end until the test has done what it wanted."""
+    while step >= args.steps - args.checkpoint_every and (args.folder / "held").exists():
+        time.sleep(0.02)
+
+
 def train_together(tf: Any, args: argparse.Namespace, *, is_chief: bool) -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
@@ -112,6 +119,7 @@ def train_together(tf: Any, args: argparse.Namespace, *, is_chief: bool) -> None
     manager = tf.train.CheckpointManager(checkpoint, own, max_to_keep=3)
     while int(step) < args.steps:
         time.sleep(args.pace)
+        wait_while_held(args, int(step))
         take_step()
         step.assign_add(1)
         if is_chief:
@@ -155,6 +163,7 @@ def coordinate(tf: Any, args: argparse.Namespace) -> None:
     pause = testing.sleep(int(args.pace * 1e6))
     slowly = iter(coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.range(1).repeat().apply(pause)))
     while reached < args.steps:
+        wait_while_held(args, reached)
         for number in range(reached + 1, reached + args.checkpoint_every + 1):
             coordinator.schedule(take_step, args=(tf.constant(number), slowly))
         coordinator.join()

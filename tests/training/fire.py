@@ -114,12 +114,15 @@ class Fire:
     def strike(self, incident: Incident, task: str) -> None:
         """Lets something happen to a task at a random moment after the first checkpoint, well before the end."""
         step = self.chance.randrange(CHECKPOINT_EVERY + 1, STEPS - 3 * CHECKPOINT_EVERY)
+        held = self.folder / "held"
+        held.touch()  # however slow this test is, the training waits for it
         self.wait_for_step(step)
         time.sleep(self.chance.uniform(0, PACE))
         print(f"{task} {incident.name} after step {step}")
         self.incidents += 1
         self.since = time.monotonic()
         incident.happen(self, task)
+        held.unlink()
 
     def wait_for_step(self, step: int) -> None:
         """Waits until a step is done."""

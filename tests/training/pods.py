@@ -66,10 +66,8 @@ class Training:
         self.run = Running(tool, home, *words)
 
     def end(self) -> None:
-        """Ends the command if a failed test leaves it."""
-        if self.run.process.poll() is None:
-            self.run.process.kill()
-            self.run.finish()
+        """End the command if it still runs."""
+        self.run.close()
 
     def status(self) -> Object:
         """What the operator has written about the job."""

@@ -17,7 +17,8 @@ from hosted_servers import hosted_scripts, hosted_servers
 from installed import Installed
 from room import JOB_NAME, Room, job, template
 from running import Running
-from training.examples import EXAMPLES, accuracy, documents_of, shortened
+from training.examples import accuracy, documents_of, shortened
+from training.gated import Gate, gated_copy
 from training.pods import Training, training
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
@@ -26,15 +27,19 @@ PATIENCE = 300
 """Seconds that a step of a training may take on a machine that does much else."""
 
 
+Train = Callable[[list[dict[str, Any]], str, int], tuple[Training, Gate]]
+
+
 @pytest.fixture
-def train(
-    tool: Installed, node_cluster: Client, team: Room, tmp_path: Path
-) -> Iterator[Callable[[list[dict[str, Any]], str], Training]]:
-    """Starts the documents of an example on the cluster."""
+def train(tool: Installed, node_cluster: Client, team: Room, tmp_path: Path) -> Iterator[Train]:
+    """Starts the documents of an example on the cluster; the training waits at the step that is given."""
     with ExitStack() as stack:
-        yield lambda documents, example: stack.enter_context(
-            training(documents, EXAMPLES / example, node_cluster, team, tool, tmp_path)
-        )
+
+        def begin(documents: list[dict[str, Any]], example: str, first: int) -> tuple[Training, Gate]:
+            program, gate = gated_copy(example, tmp_path / "examples", first)
+            return stack.enter_context(training(documents, program, node_cluster, team, tool, tmp_path)), gate
+
+        yield begin
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def servers(node_cluster: Client, team: Room, tmp_path: Path) -> Iterator[None]:
 @pytest.mark.faults
 @pytest.mark.tensorflow
 def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoint(
-    train: Callable[..., Training],
+    train: Train,
 ) -> None:
     """With training-operator v1.9 such a job fails for good: the chief's exit 1, a consequence, is taken for its own
     fault. Here it is one restart, of both."""
@@ -56,12 +61,13 @@ def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoi
     spec = documents[0]["spec"]
     spec["runPolicy"]["backoffLimit"] = 5
     del spec["tfReplicaSpecs"]["Evaluator"]
-    at_work = train(documents, "mnist")
-    at_work.run.wait_for("chief-0  | step 20/", PATIENCE)  # only the chief's checkpoint counts
+    at_work, gate = train(documents, "mnist", 20)
+    at_work.run.wait_for_step(20, "chief-0", timeout=PATIENCE)  # only the chief's checkpoint counts
     first = at_work.uids()
     at_work.kill("worker-0")
     at_work.run.wait_for("chief-0  | resumed from step", PATIENCE)
     assert not first.items() & at_work.uids().items()
+    gate.let_train_to(140)
     assert at_work.run.finish(PATIENCE) == 0
     status = at_work.status()
     assert (status["state"], status["restarts"], status["attempt"]) == ("Succeeded", 1, 2)
@@ -72,19 +78,20 @@ def test_a_killed_worker_takes_the_chief_along_and_both_resume_from_the_checkpoi
 @pytest.mark.faults
 @pytest.mark.tensorflow
 def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
-    train: Callable[..., Training], node_cluster: Client
+    train: Train, node_cluster: Client
 ) -> None:
     """Both times chief and worker start again together; the drain uses up nothing of backoffLimit.
 
     Half of the steps: how well the example learns in all of them is measured without a cluster.
     """
-    at_work = train(shortened("mnist", 300, checkpoint_every=50), "mnist")
-    at_work.run.wait_for("chief-0     | step 50/", PATIENCE)  # only the chief's checkpoint counts
+    at_work, gate = train(shortened("mnist", 300, checkpoint_every=50), "mnist", 50)
+    at_work.run.wait_for_step(50, "chief-0", timeout=PATIENCE)  # only the chief's checkpoint counts
     evaluator = at_work.uids()["evaluator-0"]
     at_work.kill("chief-0")
     at_work.run.wait_for("chief-0     | resumed from step", PATIENCE)
     assert at_work.uids()["evaluator-0"] == evaluator
-    at_work.run.wait_for("chief-0     | step 100/", PATIENCE)
+    gate.let_train_to(100)
+    at_work.run.wait_for_step(100, "chief-0", timeout=PATIENCE)
     node = at_work.pod("worker-0")["spec"]["nodeName"]
     with_evaluator = at_work.pod("evaluator-0")["spec"]["nodeName"] == node  # it is in no gang: a restart of its own
     try:
@@ -93,6 +100,7 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
         assert at_work.pod("worker-0")["spec"]["nodeName"] != node
     finally:
         node_cluster.kubectl("uncordon", node)
+    gate.let_train_to(300)
     assert at_work.run.finish(PATIENCE) == 0
     assert accuracy(at_work.run.lines) >= 0.9
     assert list(at_work.output.glob("output/model/1/saved_model.pb"))
@@ -104,12 +112,12 @@ def test_mnist_comes_to_its_end_though_its_chief_is_killed_and_a_node_drained(
 @pytest.mark.faults
 @pytest.mark.tensorflow
 def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
-    train: Callable[..., Training], node_cluster: Client, team: Room, servers: None
+    train: Train, node_cluster: Client, team: Room, servers: None
 ) -> None:
     """The server, a default one, is killed, and of that the chief dies; a worker is killed, and the evaluator's pod
     deleted by hand. Nobody else restarts."""
-    at_work = train(documents_of("mnist-ps"), "mnist-ps")
-    at_work.run.wait_for("step 200/", PATIENCE)
+    at_work, gate = train(documents_of("mnist-ps"), "mnist-ps", 200)
+    at_work.run.wait_for_step(200, timeout=PATIENCE)
     first = at_work.uids()
     at_work.kill("ps-0")
     at_work.run.wait_for("resumed from step", PATIENCE)
@@ -117,8 +125,11 @@ def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
     undisturbed = {task for task in first if first[task] == second[task]}
     assert undisturbed == {"worker-0", "worker-1", "evaluator-0"}, "\n".join(at_work.run.lines)
     at_work.kill("worker-1")
+    gate.let_train_to(600)  # the coordinator finds out that a worker is gone
     team.until_status("mnist-ps", lambda status: "worker-1" in status.get("taskRestarts", {}), PATIENCE)
     node_cluster.kubectl("delete", "pod", "mnist-ps-evaluator-0", "-n", team.namespace, "--wait=false")
+    team.until_status("mnist-ps", lambda status: "evaluator-0" in status.get("taskRestarts", {}), PATIENCE)
+    gate.let_train_to(1200)
     assert at_work.run.finish(PATIENCE) == 0
     assert accuracy(at_work.run.lines) >= 0.95
     status = at_work.status()
@@ -136,8 +147,10 @@ def test_a_script_without_a_manifest_trains_in_pods(
     assert tool.tfjob(tmp_path / "home", "init", "multi-worker", str(tmp_path / "work")).returncode == 0
     script = str(tmp_path / "work" / "train.py")
     where = ("--on", "k8s", "-n", team.namespace, "--image", BUSYBOX)
-    with hosted_scripts(node_cluster, team.namespace, host_python(), tmp_path):
-        run = Running(there, tmp_path / "home", script, "--workers", "2", *where, "--", "--steps", "100")
+    with (
+        hosted_scripts(node_cluster, team.namespace, host_python(), tmp_path),
+        Running(there, tmp_path / "home", script, "--workers", "2", *where, "--", "--steps", "100") as run,
+    ):
         assert run.finish(PATIENCE) == 0
     for worker, step in (("worker-0", 100), ("worker-1", 50)):  # when the first is done, the other one may be ended
         assert any(line.startswith(f"step {step}/100 loss") for line in run.lines_of(worker)), run.lines

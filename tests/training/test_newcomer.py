@@ -20,6 +20,7 @@ from browser import Browser, until_scalar
 from local.warm_pods import fork_servers_ended
 from running import wait_until
 from tmux import PROMPT, Tmux, tmux
+from training.gated import Gate
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = ("--extra", "tensorflow", "--extra", "tensorboard")
@@ -64,7 +65,7 @@ def curve(url: str, tag: str) -> list[tuple[int, float]]:
 
 @pytest.mark.tensorflow
 @pytest.mark.root  # the paths of volumes are real only with mounts of one's own
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: Path, tmp_path: Path) -> None:
     project, home = tmp_path / "project", tmp_path / "home"
     project.mkdir()
@@ -84,25 +85,26 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             terminal.type("tfjob init")
             terminal.wait_for("wrote tfjob.yaml and train.py")
             terminal.wait_for_prompt()
+        gate = Gate(project / "train.py", 200)
         with step("run, to the first loss"):
             terminal.type("tfjob run tfjob.yaml")
-            terminal.wait_for(LOSS.pattern, 120)
+            terminal.wait_for(LOSS.pattern, 180)
         with step("some steps more, and the loss falls"):
-            wait_until(lambda: len(losses(terminal)) >= 3, 60, terminal.everything)
+            wait_until(lambda: len(losses(terminal)) >= 3, 120, terminal.everything)
             (_, first), *_, (saved, third) = losses(terminal)
             assert third < first
         with step("kill -9 of a worker, to the step that both resume from"):
-            # One line, since the training has only seconds left.
             killed = other.answer(
                 "tfjob status multi-worker | tee shown | awk '/ worker-1 / { print $5 }' | xargs kill -9"
             )
             row = re.search(r"^ +worker-1 +Running +1 +- +(\d+) ", (project / "shown").read_text(), re.M)
             assert row, killed
-            terminal.wait_for(r"restarting because worker-1 was killed by SIGKILL", 60)
-            resumed = terminal.wait_for(r"worker-0 +\| resumed from step (\d+)", 120)
+            gate.let_train_to(600)
+            terminal.wait_for(r"restarting because worker-1 was killed by SIGKILL", 120)
+            resumed = terminal.wait_for(r"worker-0 +\| resumed from step (\d+)", 180)
             assert int(resumed[1]) >= saved
         with step("to the end"):
-            terminal.wait_for(r"multi-worker succeeded in .*1 restart", 120)
+            terminal.wait_for(r"multi-worker succeeded in .*1 restart", 180)
             terminal.wait_for_prompt()
             assert losses(terminal)[-1][1] < 0.5 * first
             left = {path.name for path in (home / "claims").rglob("*")}
@@ -114,7 +116,7 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             assert "attempt 2" in shown
         with step("the curve in a browser"):
             terminal.type("tfjob tensorboard multi-worker --port 0 --no-browser")
-            url = terminal.wait_for(URL, 60)[0]
+            url = terminal.wait_for(URL, 120)[0]
             until_scalar(Browser(tmp_path), url, "loss")
             steps, values = zip(*curve(url, "loss"), strict=True)
             assert steps[-1] == 600

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from installed import Installed
-from running import Running, processes_of, status, wait_until, workload_pid
+from running import Running, end_processes, processes_of, status, wait_until, workload_pid
 from training.fire import (
     COLLECTIVE,
     JOB,
@@ -44,20 +44,18 @@ Object = dict[str, Any]
 class Here:
     """A training of this machine."""
 
-    def __init__(self, tool: Installed, home: Path, manifest: Path, *options: str) -> None:
-        self.tool = tool
-        self.home = home
-        self.run = Running(tool, home, str(manifest), *options)
+    def __init__(self, run: Running) -> None:
+        self.run = run
 
     def process(self, task: str) -> int:
-        return workload_pid(self.home, f"{JOB}-{task}")
+        return workload_pid(self.run.home, f"{JOB}-{task}")
 
     def status(self) -> Object:
-        found: Object = status(self.tool, self.home, JOB)["status"]  # type: ignore[assignment]
+        found: Object = status(self.run.tool, self.run.home, JOB)["status"]  # type: ignore[assignment]
         return found
 
     def shown(self) -> str:
-        return self.tool.tfjob(self.home, "status", JOB).stdout
+        return self.run.tool.tfjob(self.run.home, "status", JOB).stdout
 
 
 @pytest.fixture
@@ -71,19 +69,12 @@ def start(tool: Installed, tmp_path: Path, seed: int, request: pytest.FixtureReq
         def begin(shape: str, *options: str, run: tuple[str, ...] = (), **more: Any) -> Fire:
             manifest = tmp_path / "job.yaml"
             manifest.write_text(yaml.safe_dump_all(documents(shape, folder, *options, **more)))
-            here = Here(tool, home, manifest, *run)
-            stack.callback(end, here.run)
+            here = Here(stack.enter_context(Running(tool, home, str(manifest), *run)))
             return Fire(here, folder, chance)
 
+        stack.callback(end_processes, home)
         yield begin
-    wait_until(lambda: processes_of(home) == [], 60, lambda: f"{processes_of(home)} still run")
-
-
-def end(run: Running) -> None:
-    """Ends a run that a failed test leaves."""
-    if run.process.poll() is None:
-        run.process.kill()
-        run.finish()
+        wait_until(lambda: processes_of(home) == [], 60, lambda: f"{processes_of(home)} still run")
 
 
 INCIDENTS = {KILLED: (), TERMINATED: (), OUT_OF_MEMORY: (pytest.mark.root,)}
