@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from tfjob.__main__ import main
-from tfjob.kube import client, http_pool, reflector
-from tfjob.kube.backoff import Backoff
+from tfjob.kube.cache import reflector
+from tfjob.kube.client import client
+from tfjob.kube.client.backoff import Backoff
+from tfjob.kube.http import pool
 
 IDLE_SECONDS = 16.0
 """Far longer than a dead connection is there: what notices that must be the kernel."""
@@ -18,6 +20,6 @@ BOOKMARK_SECONDS = 1.0
 if __name__ == "__main__":
     reflector.IDLE_SECONDS = IDLE_SECONDS
     client.REQUEST_SECONDS = REQUEST_SECONDS
-    http_pool.DEAD_SECONDS = DEAD_SECONDS
+    pool.DEAD_SECONDS = DEAD_SECONDS
     reflector.Backoff = partial(Backoff, last=LONGEST_DELAY)  # type: ignore[attr-defined,assignment]
     main()

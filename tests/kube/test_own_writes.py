@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tfjob.api.objects import ObjectMeta, Pod, Service
-from tfjob.kube.cached import CachedJob
-from tfjob.kube.own_writes import ECHO_SECONDS, OwnWrites
+from tfjob.kube.cache.decode import CachedJob
+from tfjob.kube.cache.own_writes import ECHO_SECONDS, OwnWrites
 
 JOB = "job-uid"
 

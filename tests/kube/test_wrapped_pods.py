@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from plan.builders import T0, at, begun, job, pod
+from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.objects import Job, JobStatus, ObjectMeta, Pod, PodCondition, PodStatus
-from tfjob.api.origin import TENSORFLOW
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy, TFJob
-from tfjob.kube.wrapped_pods import unwrapped, wrapper
-from tfjob.plan.tasks import Observed
-from tfjob.plan.views import POD_DELETED, survey
+from tfjob.kube.cluster.wrapped_pods import unwrapped, wrapper
+from tfjob.plan.facts.task_state import POD_DELETED, survey
+from tfjob.plan.facts.tasks import Observed
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

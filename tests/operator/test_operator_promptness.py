@@ -25,8 +25,8 @@ from room import job as v1_job
 from running import wait_until
 from served import serve_every_job
 from tf_jobs import pods, replica, tf_job
-from tfjob.kube.cluster import SWEEP_SECONDS
-from tfjob.kube.resources import TF_JOBS, TFJOBS, Resource
+from tfjob.kube.client.resources import TF_JOBS, TFJOBS, Resource
+from tfjob.kube.cluster.cluster import SWEEP_SECONDS
 
 Object = dict[str, Any]
 SECONDS = 1.0

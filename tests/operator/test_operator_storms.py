@@ -23,7 +23,8 @@ from room import Room, job, room
 from running import wait_until
 from served import serve_tfjobs
 from standin_kubelet import Kubelet, assert_every_pod_is_recorded, kubelet
-from tfjob.kube import http_pool, reflector
+from tfjob.kube.cache import reflector
+from tfjob.kube.http import pool
 
 pytestmark = pytest.mark.faults
 
@@ -84,7 +85,7 @@ LONG = Form(
     program=TOOL,
     bookmark_seconds=0,
     silent_seconds=reflector.IDLE_SECONDS,
-    dead_seconds=http_pool.DEAD_SECONDS,
+    dead_seconds=pool.DEAD_SECONDS,
 )
 
 

@@ -5,8 +5,8 @@ import pytest
 from plan.builders import job, observed, pod
 from tfjob.api.objects import ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, Pod, PodStatus
 from tfjob.plan.actions import Delete
-from tfjob.plan.cleanup import cleanup, everything
-from tfjob.plan.tasks import Observed
+from tfjob.plan.facts.tasks import Observed
+from tfjob.plan.policy.cleanup import cleanup, everything
 
 ALL = ["worker-0", "worker-1", "ps-0", "ps-1"]
 

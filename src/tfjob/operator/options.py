@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
+from tfjob.plan.build.pods import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
 CONFIG_MAP = "tf-job-operator-config"
