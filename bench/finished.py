@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import AT_ONCE, manifest, percentile
-from tfjob.kube import config
-from tfjob.kube.cached import decode_pod
-from tfjob.kube.client import Client
-from tfjob.kube.reflector import Reflector
-from tfjob.kube.resources import NAMESPACES, PODS, TFJOBS
-from tfjob.kube.store import Store
+from tfjob.kube.access import config
+from tfjob.kube.cache.decode import decode_pod
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import Store
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import NAMESPACES, PODS, TFJOBS
 
 NAMESPACE = "finished"
 NEW_JOBS = 50

@@ -33,11 +33,11 @@ from devcluster.client import Client as Kubernetes
 from devcluster.client import KubectlFailed
 from devcluster.cluster import CONTROL_PLANE, Shape
 from devcluster.control_plane import free_port
-from tfjob.api.crd import NAME as CRD_NAME
-from tfjob.kube import config
-from tfjob.kube.client import Client
+from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.kube.access import config
+from tfjob.kube.client.client import Client
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.manifests import crds
+from tfjob.operator.install.manifests import crds
 from tfjob.operator.names import CONVERSION_PATH, NAMESPACE
 
 NAME = "bench"

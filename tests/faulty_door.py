@@ -18,7 +18,7 @@ from aiohttp import web
 
 from dead_peer import deafen, drop_what_comes, take_what_comes
 from last_callers import forget_last_callers
-from tfjob.kube import config, tls
+from tfjob.kube.access import config, tls
 
 Fault = Callable[["Door", web.Request, bytes], Awaitable[web.StreamResponse | None]]
 """Answers a write in place of the API server; None lets it pass."""

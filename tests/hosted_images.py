@@ -16,7 +16,8 @@ from devcluster.client import Client
 from devcluster.images import BUSYBOX
 from devcluster.mounts import HostPython, host_python
 from hosted_servers import changed_pods, server_patch
-from tfjob.local import config, images
+from tfjob.local.inputs import images
+from tfjob.local.state import config
 
 Object = dict[str, Any]
 SHELL = "busybox:1.36"

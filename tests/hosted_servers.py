@@ -20,8 +20,8 @@ from typing import Any
 from devcluster.client import Client
 from devcluster.mounts import HostPython
 from running import wait_until
-from tfjob.api.script_job import SCRIPT_FOLDER
-from tfjob.operator import certificates
+from tfjob.api.manifest.script import SCRIPT_FOLDER
+from tfjob.operator.webhook import certificates
 
 Object = dict[str, Any]
 SERVER_FOLDER = "/ps-server"

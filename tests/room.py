@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from running import wait_until
-from tfjob.kube import config
-from tfjob.kube.client import Client
-from tfjob.kube.errors import NotFound
-from tfjob.kube.resources import CORE_EVENTS, PODS, SERVICES, TFJOBS, Resource
+from tfjob.kube.access import config
+from tfjob.kube.access.errors import NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import CORE_EVENTS, PODS, SERVICES, TFJOBS, Resource
 
 Object = dict[str, Any]
 JOB_NAME = "training.kubeflow.org/job-name"

@@ -7,8 +7,8 @@ from typing import Any
 
 from devcluster.client import Client, KubectlFailed
 from running import wait_until
-from tfjob.api.crd import crd
-from tfjob.api.tf_job_crd import tf_job_crd
+from tfjob.api.crd.tf_job_crd import tf_job_crd
+from tfjob.api.crd.tfjob import crd
 
 
 def serve_tfjobs(client: Client) -> None:

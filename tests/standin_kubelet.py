@@ -13,11 +13,11 @@ import msgspec
 
 from pod_history import PodHistory
 from room import JOB_NAME, Room, room
-from tfjob.kube.cached import decode_job, job_of
-from tfjob.kube.errors import Conflict, NotFound
-from tfjob.kube.resources import PODS, TFJOBS
-from tfjob.plan.attempts import ATTEMPT, attempts_due
-from tfjob.plan.tasks import desired, members
+from tfjob.kube.access.errors import Conflict, NotFound
+from tfjob.kube.cache.decode import decode_job, job_of
+from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.plan.facts.attempts import ATTEMPT, attempts_due
+from tfjob.plan.facts.tasks import desired, members
 
 Object = dict[str, Any]
 FINISHING = ("worker", "chief")

@@ -40,6 +40,6 @@ def write(archive: Path, name: str) -> None:
     files = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
     (library,) = (path.parent for path in root.glob("usr/local/lib/python*/os.py"))
     files[f"{library.relative_to(root)}/site-packages/tensorflow.py"] = Path(__file__)
-    program = Path(__file__).parents[1] / "src" / "tfjob" / "operator" / "meeting.py"
+    program = Path(__file__).parents[1] / "src" / "tfjob" / "operator" / "selftest" / "rendezvous.py"
     files["opt/meeting.py"] = program
     images.write(archive, name, files, ["python", "/opt/meeting.py"], folders=("tmp",))

@@ -9,8 +9,8 @@ import os
 import signal
 
 from tfjob.__main__ import main
-from tfjob.kube.http_answer import Answer
-from tfjob.kube.http_connection import Connection
+from tfjob.kube.http.answer import Answer
+from tfjob.kube.http.connection import Connection
 
 exchange = Connection.exchange
 

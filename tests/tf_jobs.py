@@ -6,7 +6,7 @@ from typing import Any
 
 from room import Room, template
 from running import wait_until
-from tfjob.kube.resources import PODS, TF_JOBS
+from tfjob.kube.client.resources import PODS, TF_JOBS
 
 Object = dict[str, Any]
 

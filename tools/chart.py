@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 
 from tfjob import __version__
-from tfjob.operator import rbac
+from tfjob.api.text.writer_operator import yaml_text
 from tfjob.operator.api_versions import KNOWN, ApiVersions
-from tfjob.operator.manifests import crds, webhook
-from tfjob.operator.yaml_text import yaml_text
+from tfjob.operator.install import rbac
+from tfjob.operator.install.manifests import crds, webhook
 
 PROJECT = Path(__file__).parent.parent
 PRESETS = PROJECT / "src" / "tfjob" / "operator" / "presets"

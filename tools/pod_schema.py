@@ -1,4 +1,4 @@
-"""Writes src/tfjob/api/pod_schema.json: the fields of Kubernetes' pod templates and of the kinds beside a job.
+"""Writes src/tfjob/api/schema/pod_schema.json: the fields of Kubernetes' pod templates and of the kinds beside a job.
 
 Run it with the Kubernetes client whose version is named in the file:
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from kubernetes.client import models
 
-TARGET = Path(__file__).parent.parent / "src/tfjob/api/pod_schema.json"
+TARGET = Path(__file__).parent.parent / "src/tfjob/api/schema/pod_schema.json"
 ROOTS = (
     "V1PodTemplateSpec",
     "V1ConfigMap",

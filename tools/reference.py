@@ -27,17 +27,17 @@ import reference_words as words
 
 from tfjob.api import types as api
 from tfjob.api.defaults import with_defaults
-from tfjob.api.origin import ORIGINS
-from tfjob.api.versions import WRITERS
-from tfjob.cli import outcome
+from tfjob.api.dialect import ORIGINS
+from tfjob.api.versions.registry import WRITERS
+from tfjob.cli import exit_codes as outcome
 from tfjob.cli.examples import EXAMPLES
-from tfjob.cli.json_kinds import KINDS
 from tfjob.cli.main import COMMANDS, cli
-from tfjob.cli.shapes import OUTPUT_VERSION
 from tfjob.durations import USUAL
-from tfjob.local import config
-from tfjob.local.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
-from tfjob.plan.restarts import RETRY_TABLE, TF_JOB_TABLE
+from tfjob.jobs.json_kinds import KINDS
+from tfjob.jobs.output import OUTPUT_VERSION
+from tfjob.local.inputs.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
+from tfjob.local.state import config
+from tfjob.plan.policy.restarts import RETRY_TABLE, TF_JOB_TABLE
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 SPEC = ["field", "type", "default", ""]

@@ -7,15 +7,15 @@ from typing import Any
 
 import reference_words as words
 
-from tfjob.api import batch, v1alpha1, v1beta
-from tfjob.api.completion import completed
+from tfjob.api.crd.tf_job_crd import STATUS
 from tfjob.api.defaults import with_defaults
-from tfjob.api.older_status import ALPHA2_NAMES, BETA_FIELDS
-from tfjob.api.origin import BATCH, TENSORFLOW, TF_JOB
-from tfjob.api.pod_schema import pod_definitions
-from tfjob.api.served_v1beta import DETAILS
-from tfjob.api.tf_job_crd import STATUS
+from tfjob.api.dialect import BATCH, TENSORFLOW, TF_JOB
+from tfjob.api.schema.pod_schema import pod_definitions
 from tfjob.api.types import KIND, WORKER, TFJobSpec
+from tfjob.api.versions import batch, v1alpha1, v1beta
+from tfjob.api.versions.served_v1beta import DETAILS
+from tfjob.api.versions.status import ALPHA2_NAMES, BETA_FIELDS
+from tfjob.api.versions.write_back import completed
 
 Row = list[str]
 Said = Callable[[dict[str, str], str], str]

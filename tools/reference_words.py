@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfjob.api.field_words import FIELDS as FIELDS
+from tfjob.api.schema.descriptions import FIELDS as FIELDS
 
 EXIT_CODES = {
     "SUCCEEDED": "it worked; of `run` and `wait`: the job succeeded",

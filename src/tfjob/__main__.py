@@ -14,8 +14,8 @@ def main() -> None:
     """Runs the command line and ends the process with its exit code."""
     gc.set_threshold(OBJECTS)
     try:
+        from tfjob.cli.exit_codes import guarded
         from tfjob.cli.main import cli
-        from tfjob.cli.outcome import guarded
 
         guarded(cli)
     except KeyboardInterrupt:  # before `guarded` could see to it, or after

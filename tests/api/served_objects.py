@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from tfjob.api import v1
-from tfjob.api.origin import TENSORFLOW, TF_JOB
-from tfjob.api.schema import Definition
-from tfjob.api.served import ALPHA1, OLDER
+from tfjob.api.dialect import TENSORFLOW, TF_JOB
+from tfjob.api.schema.checker import Definition
 from tfjob.api.types import API_VERSION, KIND, ORIGIN, RUNTIME_ID
-from tfjob.api.v1beta import POLICIES
+from tfjob.api.versions import v1
+from tfjob.api.versions.round_trip import ALPHA1, OLDER
+from tfjob.api.versions.v1beta import POLICIES
 
 Object = dict[str, Any]
 VERSIONS = (API_VERSION, *OLDER, TENSORFLOW)

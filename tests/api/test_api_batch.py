@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tfjob.api.manifest import Manifest, load
+from tfjob.api.manifest.loader import Manifest, load
 from tfjob.api.types import ORIGIN, PARALLELISM
-from tfjob.api.versions import to_version
+from tfjob.api.versions.registry import to_version
 
 MANIFESTS = Path(__file__).parent / "manifests"
 

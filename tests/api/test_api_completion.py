@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tfjob.api.completion import completed, is_default_server
+from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.objects import ObjectMeta
-from tfjob.api.origin import TENSORFLOW
 from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import ORIGIN, ReplicaSpec, TFJob
-from tfjob.api.v1alpha1 import canonical_spec, to_hub
+from tfjob.api.versions.v1alpha1 import canonical_spec, to_hub
+from tfjob.api.versions.write_back import completed, is_default_server
 
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
 MOUNT = {"mountPath": "/ps-server", "name": "ps-config-volume"}

@@ -10,7 +10,7 @@ import pytest
 
 from tfjob import __version__
 from tfjob.api import types
-from tfjob.api.crd import NAME, RELEASE, crd, crd_problem, v1_schema
+from tfjob.api.crd.tfjob import NAME, RELEASE, crd, crd_problem, v1_schema
 
 KEEPS = "x-kubernetes-preserve-unknown-fields"
 EITHER = "x-kubernetes-int-or-string"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tfjob.api import documents
-from tfjob.api.documents import parse
+from tfjob.api.text import reader
+from tfjob.api.text.reader import parse
 
 
 def value(text: str | bytes) -> Any:
@@ -158,7 +158,7 @@ def test_numbers_as_keys_are_strings() -> None:
 
 
 def test_the_slower_parser_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_Loader", yaml.SafeLoader)
+    monkeypatch.setattr(reader, "_Loader", yaml.SafeLoader)
     document = parse("a: &x\n  b: [1, yes]\nc: *x\n").documents[0]
     assert document.value == {"a": {"b": [1, True]}, "c": {"b": [1, True]}}
     assert document.position("a.b") == (2, 3)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.api.manifest import load
+from tfjob.api.manifest.loader import load
 
 HERE = Path(__file__).parent
 BROKEN = sorted((HERE / "broken").iterdir())

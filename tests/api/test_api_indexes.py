@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjob.api import indexes
+from tfjob.api import ranges
 
 CASES = [
     ("", set()),
@@ -18,21 +18,21 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "named"), CASES)
 def test_a_text_names_indexes_and_is_the_shortest_that_does(text: str, named: set[int]) -> None:
-    assert indexes.parse(text) == named
-    assert indexes.render(named) == text
+    assert ranges.parse(text) == named
+    assert ranges.render(named) == text
 
 
 @given(st.sets(st.integers(0, 2000)))
 def test_rendering_loses_nothing(named: set[int]) -> None:
-    assert indexes.parse(indexes.render(named)) == named
+    assert ranges.parse(ranges.render(named)) == named
 
 
 def test_a_thousand_indexes_in_a_row_are_a_few_characters() -> None:
-    assert indexes.render(range(1000)) == "0-999"
+    assert ranges.render(range(1000)) == "0-999"
 
 
 @pytest.mark.parametrize("text", ["", "x", "1-", "-1", "9" * 50, "0-9999999999", "²", "1--2"])
 def test_what_is_no_index_names_none(text: str) -> None:
     """A status may have been written by anybody."""
-    assert indexes.parse(text) == set()
-    assert indexes.parse(f"{text},3") == {3}
+    assert ranges.parse(text) == set()
+    assert ranges.parse(f"{text},3") == {3}

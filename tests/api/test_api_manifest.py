@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.api.manifest import load
+from tfjob.api.manifest.loader import load
 from tfjob.api.problems import InvalidManifest, Problem
 
 MANIFESTS = Path(__file__).parent / "manifests"
@@ -145,5 +145,7 @@ def test_loading_a_long_manifest_is_quick() -> None:
 
 
 def test_importing_the_front_door_reads_no_schema() -> None:
-    code = "import tfjob.api.manifest, tfjob.api.pod_schema as s; assert s._file.cache_info().currsize == 0"
+    code = (
+        "import tfjob.api.manifest.loader, tfjob.api.schema.pod_schema as s; assert s._file.cache_info().currsize == 0"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

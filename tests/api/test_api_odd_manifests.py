@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfjob.api.manifest import load
+from tfjob.api.manifest.loader import load
 from tfjob.api.problems import Path as NodePath
 
 HERE = Path(__file__).parent

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from api.test_api_crd import KEEPS, nodes, violations
-from tfjob.api.crd import crd, crd_problem
-from tfjob.api.older_crd import NAMES, crd_with
+from tfjob.api.crd.older import NAMES, crd_with
+from tfjob.api.crd.tfjob import crd, crd_problem
 
 WEBHOOK = {"service": {"name": "tf-job-operator", "namespace": "team", "path": "/convert", "port": 443}}
 

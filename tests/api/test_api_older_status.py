@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tfjob.api.older_status import v1alpha1_status
 from tfjob.api.types import (
     MASTER,
     WORKER,
@@ -14,6 +13,7 @@ from tfjob.api.types import (
     TFJobSpec,
     TFJobStatus,
 )
+from tfjob.api.versions.status import v1alpha1_status
 
 
 def seen(status: TFJobStatus, **replicas: int) -> TFJob:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tfjob.api.parameters import substitute, whole_values
+from tfjob.api.text.parameters import substitute, whole_values
 
 VALUE = {
     "image": "${registry}/x:${tag}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tfjob.api import manifest
-from tfjob.api.script_job import MOST_BYTES, Counts, Impossible, Script, alone, documents, name_of
+from tfjob.api.manifest import loader
+from tfjob.api.manifest.script import MOST_BYTES, Counts, Impossible, Script, alone, documents, name_of
 
 COUNTS = {
     "nothing said: one worker": (Counts(), {"Worker": 1}),
@@ -58,7 +58,7 @@ def test_a_job_is_called_like_its_script(path: str) -> None:
 def test_every_manifest_is_valid(case: str, script: Script) -> None:
     """In its text too: what is printed is what runs."""
     counts, replicas = COUNTS[case]
-    loaded = manifest.load(yaml.safe_dump_all(documents(script, counts, "train")), "train.yaml")
+    loaded = loader.load(yaml.safe_dump_all(documents(script, counts, "train")), "train.yaml")
     assert not loaded.problems
     (job,) = loaded.jobs
     assert {name: spec.replicas for name, spec in job.spec.tf_replica_specs.items()} == replicas

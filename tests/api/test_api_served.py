@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.served_objects import VERSIONS, objects, replicas, stored
-from tfjob.api.origin import TENSORFLOW, TF_JOB
-from tfjob.api.served import ALPHA1, OLDER, converted
+from tfjob.api.dialect import TENSORFLOW, TF_JOB
 from tfjob.api.types import API_VERSION, KIND, ORIGIN, RUNTIME_ID, UNSAID
+from tfjob.api.versions.round_trip import ALPHA1, OLDER, converted
 
 Object = dict[str, Any]
 BETA1 = "kubeflow.org/v1beta1"

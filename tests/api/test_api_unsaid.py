@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tfjob.api.manifest import load
-from tfjob.api.origin import TENSORFLOW
-from tfjob.api.served import OLDER, converted
+from tfjob.api.dialect import TENSORFLOW
+from tfjob.api.manifest.loader import load
 from tfjob.api.types import API_VERSION, UNSAID
-from tfjob.api.versions import to_version
+from tfjob.api.versions.registry import to_version
+from tfjob.api.versions.round_trip import OLDER, converted
 
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
 STORED: dict[str, Any] = {

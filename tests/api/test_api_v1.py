@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfjob.api.manifest import load
+from tfjob.api.manifest.loader import load
 from tfjob.api.types import TFJob
-from tfjob.api.versions import to_version
+from tfjob.api.versions.registry import to_version
 
 MANIFESTS = Path(__file__).parent / "manifests"
 

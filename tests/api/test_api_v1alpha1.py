@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tfjob.api.judgement import judge
-from tfjob.api.manifest import Manifest, load
-from tfjob.api.origin import TENSORFLOW
+from tfjob.api.dialect import TENSORFLOW
+from tfjob.api.manifest.loader import Manifest, load
 from tfjob.api.types import ORIGIN, RUNTIME_ID, ChiefReference
-from tfjob.api.versions import to_version
-from tfjob.plan.tf_config import port
+from tfjob.api.versions.judgement import judge
+from tfjob.api.versions.registry import to_version
+from tfjob.plan.facts.tf_config import port
 
 MANIFESTS = Path(__file__).parent / "manifests"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tfjob.api.manifest import load
+from tfjob.api.manifest.loader import load
 from tfjob.api.types import ORIGIN
-from tfjob.api.v1beta import VERSIONS
-from tfjob.api.versions import to_version
+from tfjob.api.versions.registry import to_version
+from tfjob.api.versions.v1beta import VERSIONS
 
 MANIFESTS = Path(__file__).parent / "manifests"
 

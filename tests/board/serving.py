@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 import tensorboard_image
 from operating import free_port
 from running import wait_until
-from tfjob.plan.tensorboard import USER_ID
+from tfjob.plan.build.tensorboard import USER_ID
 
 
 def call(url: str, data: bytes | None = None, method: str = "GET", kind: str = "application/json") -> bytes:

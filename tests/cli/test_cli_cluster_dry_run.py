@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from command_line import CommandLine
-from tfjob.cli.cluster_dry_run import as_read, children
+from tfjob.launch.cluster_dry_run import as_read, children
 
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
 TF_JOB = {

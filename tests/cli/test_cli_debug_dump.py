@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from command_line import CommandLine
-from tfjob.cli import redaction
-from tfjob.cli.redaction import HIDDEN
+from tfjob.jobs import redaction
+from tfjob.jobs.redaction import HIDDEN
 
 
 def test_a_bundle_holds_the_job_its_pods_events_and_logs(finished: CommandLine, tmp_path: Path) -> None:

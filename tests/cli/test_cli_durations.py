@@ -9,8 +9,8 @@ import pytest
 
 from command_line import CommandLine
 from tfjob.durations import VARIABLE
-from tfjob.local.home import Home
-from tfjob.local.store import open_store
+from tfjob.local.state.home import Home
+from tfjob.local.state.store import open_store
 
 
 @pytest.mark.parametrize("command", ["run", "submit"])

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from command_line import MANIFESTS, CommandLine
-from tfjob.api import manifest as manifests
-from tfjob.cli import outcome
-from tfjob.cli.lifecycle import scaled
+from tfjob.api.manifest import loader as manifests
+from tfjob.cli import exit_codes
+from tfjob.cli.commands.stop import scaled
 from tfjob.cli.main import COMMANDS, cli
 
 BAD_INPUT = {
@@ -79,7 +79,7 @@ class Here:
         self._monkeypatch.setattr(sys, "argv", ["tfjob", *words])
         self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((MANIFESTS / "hello.yaml").read_bytes())))
         with pytest.raises(SystemExit) as ended:
-            outcome.guarded(cli)
+            exit_codes.guarded(cli)
         captured = self._capsys.readouterr()
         return ended.value.code, captured.out + captured.err
 
@@ -120,7 +120,7 @@ def test_check_goes_on_after_a_file_that_cannot_be_read(empty: CommandLine) -> N
 )
 def test_scaling_says_what_is_wrong_with_a_word(word: str, message: str, hint: str) -> None:
     job = manifests.load((MANIFESTS / "hello.yaml").read_bytes()).jobs[0]
-    with pytest.raises(outcome.Stop) as stopped:
+    with pytest.raises(exit_codes.Stop) as stopped:
         scaled(job, (word,))
     assert (stopped.value.message, stopped.value.hint) == (message, hint)
 
@@ -214,7 +214,7 @@ def test_a_user_without_a_home_is_told_to_name_one(empty: CommandLine, monkeypat
     monkeypatch.delenv("TFJOB_HOME", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nobody)
-    with pytest.raises(outcome.Stop) as stopped:
+    with pytest.raises(exit_codes.Stop) as stopped:
         context.home()
     assert stopped.value.hint == "Set TFJOB_HOME to a folder for the state."
 
@@ -224,8 +224,8 @@ def test_a_fault_of_our_own_is_one_line_and_exit_70(capsys: pytest.CaptureFixtur
         raise KeyError("oops")
 
     with pytest.raises(SystemExit) as ended:
-        outcome.guarded(broken)
-    assert ended.value.code == outcome.BUG
+        exit_codes.guarded(broken)
+    assert ended.value.code == exit_codes.BUG
     assert "a fault in tfjob itself: KeyError: 'oops'" in capsys.readouterr().err
 
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.cli import extras, outcome
+from tfjob.cli import exit_codes, extras
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 COMMAND = """
 import sys
 sys.modules.update(dict.fromkeys({blocked!r}))
-from tfjob.cli import extras, outcome
+from tfjob.cli import exit_codes, extras
 
 def command(**_):
     {body}
 
-outcome.guarded(command)
+exit_codes.guarded(command)
 """
 
 
@@ -58,7 +58,7 @@ def test_a_missing_module_of_an_extra_is_told_with_its_install_line(
 @pytest.mark.parametrize("body", ["import no_such_module", "with extras.needs('kube'): import no_such_module"])
 def test_any_other_missing_module_is_a_fault_of_ours(body: str) -> None:
     done = run(COMMAND.format(blocked=[], body=body))
-    assert done.returncode == outcome.BUG
+    assert done.returncode == exit_codes.BUG
     assert "No module named 'no_such_module'" in done.stderr
 
 

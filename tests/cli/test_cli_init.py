@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from command_line import CommandLine
-from tfjob.cli.init import DEFAULT, TEMPLATES
+from tfjob.cli.commands.init import DEFAULT, TEMPLATES
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfjob.api.objects import LAST_APPLIED
-from tfjob.cli.manifest_file import hidden_secret
+from tfjob.launch.manifest_file import hidden_secret
 
 
 def test_a_secret_is_shown_with_its_keys_and_without_what_they_hold() -> None:

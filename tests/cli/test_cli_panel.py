@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from command_line import GOLDEN, UPDATE
 from plan.builders import T0, at, job
 from tfjob.api.types import TFJobStatus
-from tfjob.cli.panel import paint, panel
-from tfjob.cli.snapshot import Snapshot
-from tfjob.controller.console import Record, Replica, Usage
+from tfjob.cli.terminal.panel import paint, panel
+from tfjob.jobs.backend import Record, Replica, Usage
+from tfjob.jobs.snapshot import Snapshot
 
 HINT = "Ctrl-C stops it"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfjob.cli.progress import Progress
+from tfjob.jobs.progress import Progress
 
 KERAS_3 = "\x1b[1m120/938\x1b[0m \x1b[32m━━\x1b[0m\x1b[37m━━━━━━━━━━━━━━━━━━\x1b[0m \x1b[1m2s\x1b[0m 3ms/step"
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from plan.builders import T0, at, job
 from tfjob.api.types import TFJobStatus, Verdict
-from tfjob.cli.report import ending
-from tfjob.controller.console import Record
+from tfjob.jobs.backend import Record
+from tfjob.jobs.report import ending
 
 CASES = {
     "succeeded": (

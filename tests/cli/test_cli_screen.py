@@ -15,10 +15,10 @@ from contextlib import suppress
 import click
 import pytest
 
-from tfjob.cli import screen as module
-from tfjob.cli.screen import Lines, Live, screen_for
-from tfjob.cli.snapshot import Snapshot
-from tfjob.cli.terminal import Terminal
+from tfjob.cli.terminal import screen as module
+from tfjob.cli.terminal.screen import Lines, Live, screen_for
+from tfjob.cli.terminal.terminal import Terminal
+from tfjob.jobs.snapshot import Snapshot
 
 
 class Pty:

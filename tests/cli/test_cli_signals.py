@@ -203,7 +203,7 @@ def test_a_shell_inside_a_replica_has_a_terminal(on_terminal: Open, running: Com
 
 def drivers(cli: CommandLine) -> list[int]:
     """The background drivers of a state folder."""
-    return [pid for pid in processes_of(cli.home) if b"tfjob.local.driver" in cmdline(pid)]
+    return [pid for pid in processes_of(cli.home) if b"tfjob.local.run.driver" in cmdline(pid)]
 
 
 def cmdline(pid: int) -> bytes:

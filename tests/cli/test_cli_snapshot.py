@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plan.builders import T0
-from tfjob.cli.snapshot import Doings
-from tfjob.controller.console import Line, Replica
+from tfjob.jobs.backend import Line, Replica
+from tfjob.jobs.snapshot import Doings
 
 
 def said(doings: Doings, *lines: str, replica: str = "worker-0") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from tfjob.cli.troubles import Outages
+from tfjob.cli.notices import Outages
 
 
 def test_one_cause_is_told_once_however_many_watches_break_and_however_often() -> None:

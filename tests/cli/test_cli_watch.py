@@ -19,8 +19,8 @@ from command_line import MANIFESTS, CommandLine
 from installed import Installed
 from kube.api_server import Answer, ApiServer, reply
 from running import Running, processes_of, wait_until
-from tfjob.cli.terminal import Size
-from tfjob.cli.watching import listed
+from tfjob.cli.terminal.terminal import Size
+from tfjob.cli.terminal.watch import listed
 from tmux import Tmux, tmux
 
 SPEC = {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "x"}]}}}}}

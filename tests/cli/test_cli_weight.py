@@ -15,15 +15,22 @@ import pytest
 from msgspec.structs import replace
 
 from command_line import MANIFESTS
-from tfjob.api import manifest
-from tfjob.local.home import Home, boot_id
-from tfjob.local.store import open_store
-from tfjob.plan.suspension import STOPPED, suspended
+from tfjob.api.manifest import loader
+from tfjob.local.state.home import Home, boot_id
+from tfjob.local.state.store import open_store
+from tfjob.plan.policy.suspension import STOPPED, suspended
 
 MOST_DISTRIBUTIONS = 10
 MOST_SECONDS = 0.100
 TRYING_SECONDS, PAUSE = 90.0, 0.2
-DRIVING = {"asyncio", "psutil", "aiohttp", "tfjob.local.driver", "tfjob.local.kubelet", "tfjob.kube.client"}
+DRIVING = {
+    "asyncio",
+    "psutil",
+    "aiohttp",
+    "tfjob.local.run.driver",
+    "tfjob.local.run.kubelet",
+    "tfjob.kube.client.client",
+}
 """What only a process that drives a job, or talks to a cluster, needs; it would double the cost of a command."""
 LOOKING = ("ps", "status sleeper", "logs sleeper", "events sleeper", "wait sleeper --for suspended", "check hello.yaml")
 
@@ -56,12 +63,12 @@ def test_a_tab_reads_the_names_of_jobs_and_loads_none_of_them(tmp_path: Path) ->
     keep_suspended_job(Home(tmp_path))
     asked = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status ", "COMP_CWORD": "2"}
     loaded = modules_of(tmp_path, env=asked)
-    assert "tfjob.local.job_names" in loaded
-    assert not loaded & {"msgspec", "yaml", "rich", "tfjob.api.types", "tfjob.local.store"}
+    assert "tfjob.local.state.job_names" in loaded
+    assert not loaded & {"msgspec", "yaml", "rich", "tfjob.api.types", "tfjob.local.state.store"}
 
 
 def test_judging_a_job_for_this_machine_loads_nothing_that_drives_it(tmp_path: Path) -> None:
-    assert not modules_of(tmp_path, "run", "--dry-run", "hello.yaml") & {"asyncio", "psutil", "tfjob.local.driver"}
+    assert not modules_of(tmp_path, "run", "--dry-run", "hello.yaml") & {"asyncio", "psutil", "tfjob.local.run.driver"}
 
 
 @pytest.mark.parametrize("extra", ["tensorflow", "kube", "operator"])
@@ -75,7 +82,7 @@ def test_what_only_some_need_is_an_extra(extra: str) -> None:
 def keep_suspended_job(home: Home) -> None:
     """A job that nobody has to drive."""
     home.create()
-    job = manifest.load((MANIFESTS / "sleeper.yaml").read_bytes(), "sleeper.yaml").jobs[0]
+    job = loader.load((MANIFESTS / "sleeper.yaml").read_bytes(), "sleeper.yaml").jobs[0]
     store = open_store(home.database)
     run = store.add_run(suspended(job, STOPPED), attached=False, boot=boot_id(), folder=lambda number: home.path)
     store.update_job(run.job.metadata.uid, lambda job: replace(job, status=replace(job.status, state="Suspended")))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tfjob.cli.why import telling, told
-from tfjob.controller.console import Event
+from tfjob.jobs.backend import Event
+from tfjob.jobs.explain import telling, told
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

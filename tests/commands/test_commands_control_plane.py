@@ -20,7 +20,7 @@ from installed import Installed
 from operating import OperatorProcess, with_token
 from room import Room, job
 from running import wait_until
-from tfjob.kube.resources import CONFIG_MAPS, SECRETS, TFJOBS
+from tfjob.kube.client.resources import CONFIG_MAPS, SECRETS, TFJOBS
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,8 +15,8 @@ from conformance.cases import CASES, asked_of
 from conformance.manifests import replica, tfjob
 from installed import Installed
 from local.warm_pods import end_fork_servers, standin_python
-from tfjob.local import fork_servers
-from tfjob.local.home import Home
+from tfjob.local.state.home import Home
+from tfjob.local.warm import pool
 
 AT_ONCE = 3
 WARM = ("peers", "three", "again", "gang")
@@ -49,7 +49,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_conformance_of_warm_starts(warm_cluster: CaseRunner, case: Case) -> None:
     """What the case's name says, with replicas that are forked; with --long all cases are tried so."""
     case.check(warm_cluster.outcome(case))
-    states = fork_servers.running(Home(warm_cluster.place.folder / case.job / "home").fork_servers)
+    states = pool.running(Home(warm_cluster.place.folder / case.job / "home").fork_servers)
     assert sum(state.forked for state in states) > 0, "no replica was forked"
 
 

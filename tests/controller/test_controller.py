@@ -12,7 +12,7 @@ from controller.world import KEY, World, play
 from plan.builders import job
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.cluster import Conflict, Key, Refused
-from tfjob.controller.observer import Unobserved
+from tfjob.controller.hooks import Unobserved
 
 
 def test_status_is_written_once_and_before_anything_is_made() -> None:

@@ -10,7 +10,7 @@ from controller.world import KEY, World, play
 from plan.builders import job
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Refused
-from tfjob.plan.children import Settings
+from tfjob.plan.build.pods import Settings
 
 
 def test_the_life_of_a_job_under_a_gang_scheduler() -> None:

@@ -14,7 +14,7 @@ from controller.world import KEY, World, play
 from plan.builders import job
 from tfjob.controller.cluster import Conflict
 from tfjob.controller.controller import Controller
-from tfjob.controller.observer import Unobserved
+from tfjob.controller.hooks import Unobserved
 
 
 async def until(holds: Callable[[], bool]) -> None:

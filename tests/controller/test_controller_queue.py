@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tfjob.controller.cluster import Key
-from tfjob.controller.observer import Unobserved
+from tfjob.controller.hooks import Unobserved
 from tfjob.controller.queue import FIRST_DELAY, LAST_DELAY, WorkQueue
 
 A, B = Key("default", "a"), Key("default", "b")

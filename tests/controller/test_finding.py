@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tfjob.controller.console import NotFound
-from tfjob.controller.finding import find
+from tfjob.jobs.backend import NotFound
+from tfjob.jobs.find import find
 
 
 @dataclass(frozen=True)

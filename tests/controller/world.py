@@ -15,7 +15,7 @@ from tfjob.api.objects import ContainerState, ContainerStatus, ContainerTerminat
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.cluster import Key
 from tfjob.controller.controller import Controller
-from tfjob.plan.children import Settings
+from tfjob.plan.build.pods import Settings
 
 KEY = Key("default", "mnist")
 

@@ -13,7 +13,8 @@ import pytest
 from docs.guide import copy_of_examples
 from documents.blocks import BLOCKS, BROKEN, HERE, TASKS
 from installed import Installed
-from tfjob.local import config, images
+from tfjob.local.inputs import images
+from tfjob.local.state import config
 
 GOLDEN = HERE / "golden.txt"
 SHIPPED = Path(__file__).parents[2] / "examples"

@@ -20,16 +20,16 @@ import pytest
 
 import bad_input
 from bad_cases import MEGABYTES, Cases
-from tfjob.cli import outcome
+from tfjob.cli import exit_codes
 from tfjob.cli.main import cli
-from tfjob.kube import kubeconfig
-from tfjob.kube.errors import ConfigError
+from tfjob.kube.access import kubeconfig
+from tfjob.kube.access.errors import ConfigError
 
 pytestmark = pytest.mark.faults
 
 CHECK = """
 import pathlib, resource, sys
-from tfjob.api.manifest import load
+from tfjob.api.manifest.loader import load
 load(pathlib.Path(sys.argv[1]).read_bytes())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
@@ -60,7 +60,7 @@ def test_every_manifest_is_read_or_refused_with_a_place(cases: Cases, tmp_path: 
                 assert problem["path"] or problem["line"], f"nowhere: {problem['message']}"
                 assert problem["message"]
             faults = [problem for problem in problems if not problem.get("warning")]
-            assert code == code_again == (outcome.BAD_INPUT if faults else outcome.SUCCEEDED), text
+            assert code == code_again == (exit_codes.BAD_INPUT if faults else exit_codes.SUCCEEDED), text
             assert text.count(str(file)) >= len(problems)
             refused += bool(faults)
     assert len(cases) * 0.5 < refused < len(cases), "the cases must be both: refused and read"
@@ -71,10 +71,10 @@ def checked(*words: str) -> tuple[int, str]:
     """How `tfjob check` ends, and what it prints, in this process."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit) as ended:
-        outcome.guarded(partial(cli.main, ["check", *words]))
+        exit_codes.guarded(partial(cli.main, ["check", *words]))
     printed.flush()
     text = printed.buffer.getvalue().decode()
-    assert ended.value.code in (outcome.SUCCEEDED, outcome.BAD_INPUT), text
+    assert ended.value.code in (exit_codes.SUCCEEDED, exit_codes.BAD_INPUT), text
     return int(ended.value.code), text
 
 

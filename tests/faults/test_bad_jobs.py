@@ -21,17 +21,17 @@ from aiohttp.web import Application, Request
 import bad_input
 from bad_cases import Cases
 from controller.memory_cluster import MemoryCluster
-from tfjob.api.origin import TF_JOB
-from tfjob.api.served import OLDER
+from tfjob.api.dialect import TF_JOB
 from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobStatus
+from tfjob.api.versions.round_trip import OLDER
 from tfjob.controller.cluster import InvalidJob, Key
 from tfjob.controller.controller import Controller
-from tfjob.kube import shallow
-from tfjob.kube.cached import JOB_DECODERS as DECODERS
-from tfjob.kube.cached import CachedJob, job_of
+from tfjob.kube.cache.decode import JOB_DECODERS as DECODERS
+from tfjob.kube.cache.decode import CachedJob, job_of
+from tfjob.kube.client import shallow
 from tfjob.operator.names import CONVERSION_PATH, WEBHOOK_PATH
-from tfjob.operator.webhook import webhook_app
-from tfjob.plan.children import Settings
+from tfjob.operator.webhook.server import webhook_app
+from tfjob.plan.build.pods import Settings
 
 pytestmark = pytest.mark.faults
 

@@ -18,13 +18,13 @@ import bad_input
 from bad_cases import Cases
 from kube.api_server import Answer, ApiServer, chunks, event, pod, pods, reply, silence
 from tfjob.api.objects import Pod
-from tfjob.kube import cached as cached_module
-from tfjob.kube import reflector as reflector_module
-from tfjob.kube.backoff import Backoff
-from tfjob.kube.client import Client
-from tfjob.kube.reflector import Reflector
-from tfjob.kube.resources import PODS
-from tfjob.kube.store import Store
+from tfjob.kube.cache import decode as cached_module
+from tfjob.kube.cache import reflector as reflector_module
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import Store
+from tfjob.kube.client.backoff import Backoff
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
 
 pytestmark = pytest.mark.faults
 

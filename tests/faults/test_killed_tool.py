@@ -269,7 +269,7 @@ def role(pid: int, tool: int) -> str:
         return TOOL
     if name == "tfjob-init":
         return INIT
-    for mark, part in ((b"count.py", REPLICA), (b"tfjob.local.driver", DRIVER), (b"fork_server", FORK_SERVER)):
+    for mark, part in ((b"count.py", REPLICA), (b"tfjob.local.run.driver", DRIVER), (b"fork_server", FORK_SERVER)):
         if mark in words:
             return part
     return SUPERVISOR if b"pod_process" in words or words.startswith(b"tfjob-pod") else ""
@@ -340,7 +340,7 @@ def test_killed_at_a_hundred_random_moments(
 
 KILLED_ONCE_STORED = """
 import os, signal
-from tfjob.local.store import Store
+from tfjob.local.state.store import Store
 add_run = Store.add_run
 Store.add_run = lambda *words, **more: (add_run(*words, **more), os.kill(os.getpid(), signal.SIGKILL))
 from tfjob.cli.main import cli

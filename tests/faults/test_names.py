@@ -15,7 +15,7 @@ from command_line import MANIFESTS, CommandLine
 from conformance.manifests import tfjob
 from installed import Installed
 from running import Running, wait_until
-from tfjob.plan.waiting import DOUBTFUL
+from tfjob.plan.policy.pending import DOUBTFUL
 
 pytestmark = pytest.mark.faults
 

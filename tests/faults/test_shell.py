@@ -12,8 +12,8 @@ import yaml
 from conformance.manifests import tfjob
 from installed import Installed
 from local.warm_pods import end_fork_servers, standin_python
-from tfjob.local.processes import MARK
-from tfjob.plan.job_storage import CHECKPOINTS, OUTPUT, SCRATCH
+from tfjob.local.sandbox.processes import MARK
+from tfjob.plan.build.job_storage import CHECKPOINTS, OUTPUT, SCRATCH
 
 pytestmark = pytest.mark.faults
 

@@ -14,8 +14,8 @@ import msgspec
 import yaml
 from aiohttp import web
 
-from tfjob.kube.config import Access
-from tfjob.kube.credentials import Credential, Fixed
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.credentials import Credential, Fixed
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tfjob.controller.cluster import InvalidJob
-from tfjob.kube.cached import CachedJob, decode_job, decode_node, decode_pod, decode_tf_job, job_of
+from tfjob.kube.cache.decode import CachedJob, decode_job, decode_node, decode_pod, decode_tf_job, job_of
 
 CONTAINER = {"name": "tensorflow", "image": "x:1"}
 WORKER = {"Worker": {"template": {"spec": {"containers": [CONTAINER]}}}}

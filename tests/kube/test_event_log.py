@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.types import TFJob
-from tfjob.kube import event_log
-from tfjob.kube.client import Client
-from tfjob.kube.errors import NotFound, Unreachable
-from tfjob.kube.event_log import EventLog
+from tfjob.kube.access.errors import NotFound, Unreachable
+from tfjob.kube.client.client import Client
+from tfjob.kube.cluster import event_log
+from tfjob.kube.cluster.event_log import EventLog
 from tfjob.plan.actions import News
 
 JOB = TFJob(metadata=ObjectMeta(name="j", namespace="n", uid="u", resource_version="5"))

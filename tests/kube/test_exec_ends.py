@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.kube.pod_exec import ExecFailed, exit_code
+from tfjob.kube.jobs.exec import ExecFailed, exit_code
 
 
 def ended(code: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from plan.builders import job
 from plan.builders import pod as pod_of
 from tfjob.api.objects import OwnerReference
 from tfjob.api.types import TFJob
-from tfjob.kube.client import Client
-from tfjob.kube.follower import Follower, happens
+from tfjob.kube.client.client import Client
+from tfjob.kube.jobs.follower import Follower, happens
 
 LINE = b"2026-01-02T03:04:05.000000001Z all is well\n"
 REMOVED = b"unable to retrieve container logs for containerd://0123"

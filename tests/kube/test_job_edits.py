@@ -9,10 +9,10 @@ import pytest
 
 from plan.builders import job
 from tfjob.api.types import TFJob
-from tfjob.cli.lifecycle import scaled
-from tfjob.kube.jobs import Edit
-from tfjob.kube.merge_patches import difference
-from tfjob.plan.suspension import resumed, suspended
+from tfjob.cli.commands.stop import scaled
+from tfjob.kube.client.patches import difference
+from tfjob.kube.jobs.jobs import Edit
+from tfjob.plan.policy.suspension import resumed, suspended
 
 SUSPENDED = suspended(job(worker=2), "Stopped")
 

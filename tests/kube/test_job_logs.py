@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from plan.builders import job
 from tfjob.api.types import Restart, TFJobStatus, Verdict
-from tfjob.controller.console import LogQuery
-from tfjob.kube.client import Client
-from tfjob.kube.config import Access
-from tfjob.kube.job_logs import JobLogs
-from tfjob.kube.job_records import JobRecords
+from tfjob.jobs.backend import LogQuery
+from tfjob.kube.access.config import Access
+from tfjob.kube.client.client import Client
+from tfjob.kube.jobs.logs import JobLogs
+from tfjob.records.job_records import JobRecords
 
 
 @pytest.mark.parametrize(("previous", "lines"), [(False, ["it ends"]), (True, ["it begins again"])])

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from plan.builders import job as built
 from tfjob.api.types import TFJob
-from tfjob.controller.console import Line
-from tfjob.kube import job_records
-from tfjob.kube.job_records import MISSING, JobRecords, RecordReader
+from tfjob.jobs.backend import Line
+from tfjob.records import job_records
+from tfjob.records.job_records import MISSING, JobRecords, RecordReader
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

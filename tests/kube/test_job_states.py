@@ -19,8 +19,8 @@ from tfjob.api.objects import (
     PodStatus,
 )
 from tfjob.api.types import Condition, TFJob, TFJobStatus
-from tfjob.controller.replicas import replicas
-from tfjob.kube.job_states import record, state_of
+from tfjob.jobs.replicas import replicas
+from tfjob.kube.jobs.job_states import record, state_of
 
 
 def of(status: TFJobStatus | None = None, run: dict[str, Any] | None = None, **metadata: Any) -> TFJob:

@@ -13,11 +13,9 @@ from aiohttp import web
 
 from kube.api_server import ApiServer, abort, chunks, pod, pods, refuse, reply
 from tfjob.api.objects import Pod
-from tfjob.kube import client as client_module
-from tfjob.kube.client import Client
-from tfjob.kube.config import Access
-from tfjob.kube.credentials import Credential
-from tfjob.kube.errors import (
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.credentials import Credential
+from tfjob.kube.access.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -26,9 +24,11 @@ from tfjob.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from tfjob.kube.lease import LeaseLost
-from tfjob.kube.resources import NODES, PODS, TFJOBS
-from tfjob.kube.tls import Certificate
+from tfjob.kube.access.tls import Certificate
+from tfjob.kube.client import client as client_module
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import NODES, PODS, TFJOBS
+from tfjob.kube.cluster.lease import LeaseLost
 
 Test = Callable[[ApiServer, Client], Awaitable[None]]
 
@@ -352,7 +352,7 @@ def test_a_web_socket_that_is_refused_says_why() -> None:
 
 
 def test_commands_do_not_pay_for_what_only_exec_needs() -> None:
-    code = "import sys, tfjob.kube.client, tfjob.kube.reflector; sys.exit('aiohttp' in sys.modules)"
+    code = "import sys, tfjob.kube.client.client, tfjob.kube.cache.reflector; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

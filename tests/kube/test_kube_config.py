@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from kube.kube_files import b64, kubeconfig
-from tfjob.kube import config
-from tfjob.kube.config import Access
-from tfjob.kube.credentials import REREAD_SECONDS, TokenFile
-from tfjob.kube.errors import ConfigError
-from tfjob.kube.proxy import proxy_for
-from tfjob.kube.tls import Certificate, Trust
+from tfjob.kube.access import config
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.credentials import REREAD_SECONDS, TokenFile
+from tfjob.kube.access.errors import ConfigError
+from tfjob.kube.access.proxy import proxy_for
+from tfjob.kube.access.tls import Certificate, Trust
 
 
 def load(*files: Path, context: str | None = None, **environ: str) -> Access:

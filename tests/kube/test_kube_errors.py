@@ -6,8 +6,8 @@ from email.utils import format_datetime
 import msgspec
 import pytest
 
-from tfjob.kube import errors
-from tfjob.kube.errors import ApiError, api_error
+from tfjob.kube.access import errors
+from tfjob.kube.access.errors import ApiError, api_error
 
 
 def status(reason: str, **details: object) -> bytes:

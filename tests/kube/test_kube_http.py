@@ -17,12 +17,12 @@ from dead_peer import deafen
 from kube.api_server import ApiServer, chunks, reply
 from kube.test_http_answer import SIZED
 from tfjob.durations import Durations
-from tfjob.kube import http_connection
-from tfjob.kube.client import Client
-from tfjob.kube.config import Access
-from tfjob.kube.errors import Unreachable
-from tfjob.kube.http_connection import Broken
-from tfjob.kube.http_pool import Pool
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.errors import Unreachable
+from tfjob.kube.client.client import Client
+from tfjob.kube.http import connection as http_connection
+from tfjob.kube.http.connection import Broken
+from tfjob.kube.http.pool import Pool
 
 OPEN_ENDED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n"
 

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from kube.api_server import ApiServer, refuse, reply, silence
-from tfjob.kube.client import Client
-from tfjob.kube.lease import Lease, LeaseLost
-from tfjob.kube.resources import PODS
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
+from tfjob.kube.cluster.lease import Lease, LeaseLost
 
 
 class Shelf:

@@ -13,10 +13,10 @@ import pytest
 
 from kube.api_server import ApiServer, refuse, reply
 from kube.kube_files import Authority, kubeconfig
-from tfjob.kube import config, exec_credentials
-from tfjob.kube.client import Client
-from tfjob.kube.config import Access
-from tfjob.kube.errors import ConfigError
+from tfjob.kube.access import config, exec_credentials
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.errors import ConfigError
+from tfjob.kube.client.client import Client
 
 V1, V1BETA1 = "client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"
 

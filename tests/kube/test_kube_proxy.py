@@ -12,9 +12,9 @@ import pytest
 from kube.api_server import ApiServer, reply
 from kube.kube_files import Authority
 from kube.test_kube_tls import secured
-from tfjob.kube.client import Client
-from tfjob.kube.errors import Unreachable
-from tfjob.kube.tls import Trust
+from tfjob.kube.access.errors import Unreachable
+from tfjob.kube.access.tls import Trust
+from tfjob.kube.client.client import Client
 
 
 class Proxy:
@@ -82,7 +82,7 @@ def test_requests_go_through_a_proxy(tmp_path: Path, secure: bool) -> None:
 
 
 def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfjob.kube.client.FIRST_DELAY", 0.0)
+    monkeypatch.setattr("tfjob.kube.client.client.FIRST_DELAY", 0.0)
 
     async def run() -> None:
         async with ApiServer() as server, Proxy("secret") as proxy:

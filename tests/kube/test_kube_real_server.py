@@ -12,14 +12,14 @@ import pytest
 
 from devcluster.client import Client as Cluster
 from tfjob.api.objects import Pod
-from tfjob.kube import config
-from tfjob.kube.client import Client
-from tfjob.kube.config import Access
-from tfjob.kube.credentials import Fixed, bearer
-from tfjob.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from tfjob.kube.lease import Lease
-from tfjob.kube.reflector import Reflector
-from tfjob.kube.resources import (
+from tfjob.kube.access import config
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.credentials import Fixed, bearer
+from tfjob.kube.access.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import Store
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
@@ -28,7 +28,7 @@ from tfjob.kube.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from tfjob.kube.store import Store
+from tfjob.kube.cluster.lease import Lease
 
 decode = msgspec.json.Decoder(Pod).decode
 

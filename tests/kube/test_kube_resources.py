@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfjob.kube import resources
-from tfjob.kube.resources import CLUSTER_ROLES, NODES, PODS, TFJOBS, Resource
+from tfjob.kube.client import resources
+from tfjob.kube.client.resources import CLUSTER_ROLES, NODES, PODS, TFJOBS, Resource
 
 
 @pytest.mark.parametrize(

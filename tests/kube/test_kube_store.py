@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tfjob.api.objects import ObjectMeta, Pod
-from tfjob.kube.store import Store
+from tfjob.kube.cache.store import Store
 
 Change = tuple[str, str]
 

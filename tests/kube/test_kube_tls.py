@@ -12,10 +12,10 @@ from aiohttp import web
 
 from kube.api_server import ApiServer, refuse, reply
 from kube.kube_files import Authority, b64, kubeconfig
-from tfjob.kube import config, tls
-from tfjob.kube.client import Client
-from tfjob.kube.errors import ConfigError, Unreachable
-from tfjob.kube.tls import Certificate, Trust
+from tfjob.kube.access import config, tls
+from tfjob.kube.access.errors import ConfigError, Unreachable
+from tfjob.kube.access.tls import Certificate, Trust
+from tfjob.kube.client.client import Client
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from kube.api_server import ApiServer, abort, chunks, event, pod, pods, refuse, reply, silence
 from tfjob.api.objects import Pod
 from tfjob.durations import Durations
-from tfjob.kube.client import Client
-from tfjob.kube.reflector import Reflector
-from tfjob.kube.resources import PODS
-from tfjob.kube.store import Store
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import Store
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
 
 pytestmark = pytest.mark.faults
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tfjob.controller.console import Line
-from tfjob.controller.log_text import LONGEST
-from tfjob.kube.log_lines import LogLines
+from tfjob.jobs.backend import Line
+from tfjob.jobs.logs import LONGEST
+from tfjob.kube.jobs.log_lines import LogLines
 
 
 def log(*lines: tuple[int, str]) -> bytes:

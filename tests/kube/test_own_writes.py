@@ -8,8 +8,8 @@ import pytest
 
 from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.durations import USUAL
-from tfjob.kube.cached import CachedJob
-from tfjob.kube.own_writes import OwnWrites
+from tfjob.kube.cache.decode import CachedJob
+from tfjob.kube.cache.own_writes import OwnWrites
 
 JOB = "job-uid"
 

@@ -11,10 +11,10 @@ import pytest
 
 from kube.api_server import Answer, ApiServer, refuse, reply
 from plan.builders import job
-from tfjob.controller.console import Usage
-from tfjob.kube.client import Client
-from tfjob.kube.errors import ApiError
-from tfjob.kube.pod_metrics import usage_by_pod
+from tfjob.jobs.backend import Usage
+from tfjob.kube.access.errors import ApiError
+from tfjob.kube.client.client import Client
+from tfjob.kube.jobs.metrics import usage_by_pod
 
 PATH = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
 

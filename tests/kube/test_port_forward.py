@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from kube.api_server import ApiServer
-from tfjob.kube.client import Client
-from tfjob.kube.port_forward import DATA, ERROR, HOST, PROTOCOL, PortForward
-from tfjob.kube.tensorboard import NotReady
+from tfjob.kube.client.client import Client
+from tfjob.kube.jobs.port_forward import DATA, ERROR, HOST, PROTOCOL, PortForward
+from tfjob.kube.jobs.tensorboard import NotReady
 
 PORT = 6006
 NUMBER = PORT.to_bytes(2, "little")
@@ -84,7 +84,7 @@ def test_what_the_kubelet_says_is_told_once_and_the_connection_closed(caplog: py
         async with ApiServer(otherwise=refuse) as server:
             assert await answers(server) == [b"", b""]
 
-    with caplog.at_level(logging.WARNING, "tfjob.kube.port_forward"):
+    with caplog.at_level(logging.WARNING, "tfjob.kube.jobs.port_forward"):
         asyncio.run(work())
     assert [record.message for record in caplog.records] == ["error forwarding port 6006: connection refused"]
 
@@ -97,6 +97,6 @@ def test_without_a_pod_a_connection_is_closed(caplog: pytest.LogCaptureFixture) 
         async with ApiServer() as server:
             assert await answers(server, nowhere) == [b"", b""]
 
-    with caplog.at_level(logging.WARNING, "tfjob.kube.port_forward"):
+    with caplog.at_level(logging.WARNING, "tfjob.kube.jobs.port_forward"):
         asyncio.run(work())
     assert [record.message for record in caplog.records] == ["TensorBoard curves-tensorboard has no pod that is ready"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plan.builders import job, template
-from tfjob.kube.quota import shortages
+from tfjob.kube.submit.quota import shortages
 
 RESOURCES = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi", "nvidia.com/gpu": 1}}
 

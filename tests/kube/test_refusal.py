@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tfjob.kube.errors import api_error
-from tfjob.kube.refusal import refused
+from tfjob.kube.access.errors import api_error
+from tfjob.kube.cluster.refusal import refused
 
 QUOTA = 'pods "j-worker-0" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4'
 SECURITY = 'pods "j-worker-0" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'

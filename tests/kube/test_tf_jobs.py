@@ -11,9 +11,9 @@ import pytest
 from kube.api_server import ApiServer, reply
 from tfjob.api.types import TensorBoard
 from tfjob.controller.cluster import InvalidJob
-from tfjob.kube.cached import CachedJob, decode_tf_job, job_of
-from tfjob.kube.client import Client
-from tfjob.kube.tf_jobs import complete
+from tfjob.kube.cache.decode import CachedJob, decode_tf_job, job_of
+from tfjob.kube.client.client import Client
+from tfjob.kube.cluster.tensorflow_org import complete
 
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "x:1"}]}}
 

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from kube.api_server import ApiServer, Seen, reply
 from plan.builders import T0, at, begun, job, pod
+from tfjob.api.dialect import TENSORFLOW, TF_JOB
 from tfjob.api.objects import Job, JobStatus, ObjectMeta, OwnerReference, Pod, PodCondition, PodStatus
-from tfjob.api.origin import TENSORFLOW, TF_JOB
 from tfjob.api.types import KIND, RUNTIME_ID, ChiefReference, TerminationPolicy, TFJob
 from tfjob.controller.cluster import Key
-from tfjob.kube.client import Client
-from tfjob.kube.cluster import KubeCluster
-from tfjob.kube.event_log import EventLog
-from tfjob.kube.wrapped_pods import unwrapped, wrapper
-from tfjob.plan.tasks import Observed
-from tfjob.plan.views import POD_DELETED, survey
+from tfjob.kube.client.client import Client
+from tfjob.kube.cluster.cluster import KubeCluster
+from tfjob.kube.cluster.event_log import EventLog
+from tfjob.kube.cluster.wrapped_pods import unwrapped, wrapper
+from tfjob.plan.facts.task_state import POD_DELETED, survey
+from tfjob.plan.facts.tasks import Observed
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tfjob.local import processes, rootfs, supervisor
+from tfjob.local.sandbox import processes, rootfs, supervisor
 
-SRC = Path(supervisor.__file__).parents[2]
+SRC = Path(supervisor.__file__).parents[3]
 USER = 54321  # nobody's: no line in passwd, no groups
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 PATIENCE = 150.0

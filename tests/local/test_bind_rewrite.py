@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from local.pod_harness import NETWORK, PYTHON, Place, Pods, at
-from tfjob.local.bind_rewrite import rewrite
+from tfjob.local.sandbox.bind_rewrite import rewrite
 
 WITH_ADDRESS = [Place(level, who) for level in ("full", "addresses") for who in ("root", "user")]
 

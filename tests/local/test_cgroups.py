@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from local.pod_harness import PYTHON, Place, Pods, at, groups_of
-from tfjob.local import cgroups
+from tfjob.local.sandbox import cgroups
 
 AS_ROOT = [Place(level, "root") for level in ("full", "addresses", "ports")]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making a control group needs root")

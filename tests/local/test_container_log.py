@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from local.pod_harness import EACH_LEVEL, PYTHON, Pods, at
-from tfjob.local.container_log import ContainerLog, plain_tail, timestamp
+from tfjob.local.sandbox.container_log import ContainerLog, plain_tail, timestamp
 
 LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z stdout ([FP]) (.*)$", re.DOTALL)
 

@@ -16,8 +16,8 @@ from installed import Installed
 from local.pod_harness import Place, Pods, at
 from local.warm_pods import WarmPods, gone, until_ready, warm_pods, why_not
 from running import ending, wait_until
-from tfjob.local import processes
-from tfjob.local.fork_servers import NotWarm
+from tfjob.local.sandbox import processes
+from tfjob.local.warm.pool import NotWarm
 
 HERE = at([Place("full", "root" if os.geteuid() == 0 else "user")])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.local import lifecycle
+from tfjob.local.sandbox import lifecycle
 
 KUBELET = {"initial": 10, "max": 300, "reset": 600}
 

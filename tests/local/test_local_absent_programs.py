@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tfjob.api.types import ReplicaSpec, TFJob, TFJobSpec
-from tfjob.local import absent_programs
-from tfjob.local.admission import Host
-from tfjob.local.config import Config, ImageEntry
-from tfjob.local.downward import Node
+from tfjob.local.admission import absent_programs
+from tfjob.local.admission.admission import Host
+from tfjob.local.inputs.downward import Node
+from tfjob.local.state.config import Config, ImageEntry
 
 PATH = {"PATH": "/usr/bin:/bin"}
 

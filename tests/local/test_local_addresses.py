@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tfjob.local import addresses
-from tfjob.local.addresses import AddressError, HostEntry
+from tfjob.local.state import addresses
+from tfjob.local.state.addresses import AddressError, HostEntry
 
 
 @pytest.fixture

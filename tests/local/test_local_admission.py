@@ -11,10 +11,10 @@ import pytest
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.problems import Problem
 from tfjob.api.types import ORIGIN, ReplicaSpec, RunPolicy, SchedulingPolicy, TensorBoard, TFJob, TFJobSpec
-from tfjob.local import admission
-from tfjob.local.admission import Host
-from tfjob.local.config import Config
-from tfjob.local.downward import Node
+from tfjob.local.admission import admission
+from tfjob.local.admission.admission import Host
+from tfjob.local.inputs.downward import Node
+from tfjob.local.state.config import Config
 
 AT = "spec.tfReplicaSpecs.Worker.template.spec"
 CONTAINER = f"{AT}.containers[0]"

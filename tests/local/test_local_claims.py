@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.local.claims import ClaimError, Claims, size_on_disk
+from tfjob.local.volumes.claims import ClaimError, Claims, size_on_disk
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = datetime(2026, 2, 2, tzinfo=UTC)

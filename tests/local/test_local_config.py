@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.local import config
-from tfjob.local.config import ConfigError
+from tfjob.local.state import config
+from tfjob.local.state.config import ConfigError
 
 
 def write(file: Path, text: str) -> Path:

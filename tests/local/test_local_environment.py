@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tfjob.api.objects import ObjectMeta, Pod, PodStatus
-from tfjob.local import environment
-from tfjob.local.downward import Node
-from tfjob.local.references import MissingReference, References
-from tfjob.local.refusal import Refusal
+from tfjob.local.inputs import environment
+from tfjob.local.inputs.downward import Node
+from tfjob.local.inputs.references import MissingReference, References
+from tfjob.local.state.errors import Refusal
 
 CONFIG_MAPS: dict[str, Any] = {
     "settings": {

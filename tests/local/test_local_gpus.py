@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
 from tfjob.api.types import PARALLELISM, ReplicaSpec, TFJob, TFJobSpec
-from tfjob.local import gpus
-from tfjob.local.store import Store, open_store
+from tfjob.local.inputs import gpus
+from tfjob.local.state.store import Store, open_store
 
 NEW, OLD = gpus.RESOURCES
 

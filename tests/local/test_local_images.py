@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tfjob.local import images
-from tfjob.local.config import Config, ConfigError, overlay
-from tfjob.local.images import ImageError, Runtime
+from tfjob.local.inputs import images
+from tfjob.local.inputs.images import ImageError, Runtime
+from tfjob.local.state.config import Config, ConfigError, overlay
 
 
 def fake_python(path: Path) -> Path:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.controller.console import Line
-from tfjob.controller.log_text import LONGEST, readable
-from tfjob.local.container_log import ContainerLog
-from tfjob.local.log_view import Follower, Source, read
+from tfjob.jobs.backend import Line
+from tfjob.jobs.logs import LONGEST, readable
+from tfjob.local.logs.reader import Follower, Source, read
+from tfjob.local.sandbox.container_log import ContainerLog
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -220,7 +220,7 @@ def test_every_line_is_seen_once_and_in_order_while_files_rotate(run: Path) -> N
 
 WRITER = """
 import sys, time
-from tfjob.local.container_log import ContainerLog
+from tfjob.local.sandbox.container_log import ContainerLog
 log = ContainerLog(sys.argv[1], 20_000, 5)
 for start in range(0, 50_000, 50):
     log.feed("".join(f"line {number} of some length\\n" for number in range(start, start + 50)).encode())

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tfjob.api.types import ReplicaSpec, TFJob, TFJobSpec
-from tfjob.local import missing_objects
-from tfjob.local.references import References, brought
+from tfjob.local.admission import missing
+from tfjob.local.inputs.references import References, brought
 
 AT = "spec.tfReplicaSpecs.Worker.template.spec."
 NOTHING = References(config_map=lambda name: None, secret=lambda name: None)
@@ -34,7 +34,7 @@ def volume(source: str, **reference: Any) -> dict[str, Any]:
 def found(pod: dict[str, Any], mapped: tuple[str, ...] = (), replicas: int = 1) -> list[tuple[str, str]]:
     worker = ReplicaSpec(replicas=replicas, template={"spec": pod})
     job = TFJob(spec=TFJobSpec(tf_replica_specs={"Worker": worker}))
-    problems = missing_objects.problems(job, brought(KNOWN, "default", NOTHING), mapped)
+    problems = missing.problems(job, brought(KNOWN, "default", NOTHING), mapped)
     return [(one.path.removeprefix(AT), one.message) for one in problems]
 
 

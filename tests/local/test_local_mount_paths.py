@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfjob.local.mount_paths import rewrite, rewritten
+from tfjob.local.volumes.mount_paths import rewrite, rewritten
 
 MAPPING = {"/data": "/s/v/data", "/data/cache": "/s/v/cache", "/train": "/s/v/train", "/etc/app.yaml": "/s/app.yaml"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from tfjob.local.provenance import PACKAGES_FILE, PROVENANCE_FILE, list_packages, provenance
+from tfjob.local.state.provenance import PACKAGES_FILE, PROVENANCE_FILE, list_packages, provenance
 
 
 def test_the_packages_of_the_interpreter_are_listed_by_their_normal_names(tmp_path: Path) -> None:

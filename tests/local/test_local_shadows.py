@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.local import shadows
-from tfjob.local.shadows import Cover
+from tfjob.local.admission import shadows
+from tfjob.local.admission.shadows import Cover
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Conflict, Key
-from tfjob.local import database
-from tfjob.local.database import StoreError
-from tfjob.local.store import Run, Store, open_store
+from tfjob.local.state import database
+from tfjob.local.state.database import StoreError
+from tfjob.local.state.store import Run, Store, open_store
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ import pytest
 from event_files import write_scalar
 from running import wait_until
 from tfjob.api.objects import Deployment
-from tfjob.local import tensorboard
-from tfjob.local.refusal import Refusal
-from tfjob.local.tensorboard import HOST, USUAL_PORT, Beside, Server, View, free_port, real_folder, together
-from tfjob.local.volumes import Mount
+from tfjob.local.run import tensorboard
+from tfjob.local.run.tensorboard import HOST, USUAL_PORT, Beside, Server, View, free_port, real_folder, together
+from tfjob.local.state.errors import Refusal
+from tfjob.local.volumes.volumes import Mount
 
 PROJECT = Path("/home/me/project")
 MOUNTS = [
@@ -108,7 +108,7 @@ def test_one_that_cannot_be_started_is_tried_again_later_and_later(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tensorboard, "view", full_disk)
-    monkeypatch.setattr("tfjob.local.tensorboard.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("tfjob.local.run.tensorboard.time", SimpleNamespace(monotonic=lambda: now))
     machine: Any = None
     beside = Beside(machine, tmp_path, lambda news: None)
     with caplog.at_level(logging.WARNING):

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tfjob.api.objects import ObjectMeta, Pod
-from tfjob.local import volumes
-from tfjob.local.claims import Claims
-from tfjob.local.downward import Node
-from tfjob.local.projection import File
-from tfjob.local.references import MissingReference, References
-from tfjob.local.refusal import Refusal
-from tfjob.local.volumes import Context, Tmpfs, VolumeError, Volumes
+from tfjob.local.inputs.downward import Node
+from tfjob.local.inputs.references import MissingReference, References
+from tfjob.local.state.errors import Refusal
+from tfjob.local.volumes import volumes
+from tfjob.local.volumes.claims import Claims
+from tfjob.local.volumes.projection import File
+from tfjob.local.volumes.volumes import Context, Tmpfs, VolumeError, Volumes
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CONFIG_MAPS: dict[str, Any] = {"app": {"data": {"train.yaml": "lr: 1", "b": "2"}, "binaryData": {"bin": "/w=="}}}

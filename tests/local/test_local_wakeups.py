@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.local import syscalls, wakeups
-from tfjob.local.wakeups import Wakeups
+from tfjob.local.run import wakeups
+from tfjob.local.run.wakeups import Wakeups
+from tfjob.local.sandbox import syscalls
 
 LONG_REST = 60.0
 """Seconds of a rest that nothing ends; half of them are more than a busy machine takes to notice anything."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from local.pod_harness import Place, Pods, at
-from tfjob.controller.console import Usage
-from tfjob.local.meter import CPU_SECONDS, TREE_SECONDS, Meter
+from tfjob.jobs.backend import Usage
+from tfjob.local.jobs.meter import CPU_SECONDS, TREE_SECONDS, Meter
 
 BUSY = "import subprocess, sys; x = bytearray(80 << 20); subprocess.run([sys.executable, '-c', 'while True: pass'])"
 

@@ -10,12 +10,12 @@ import sys
 import pytest
 
 from local.pod_harness import EACH_LEVEL, FULL, PYTHON, Place, PodRun, Pods, at, groups_of
-from tfjob.local import pod_exec
+from tfjob.local.sandbox import exec as pod_exec
 
 
 def run(pods: Pods, pod: PodRun, *argv: str, tty: bool = False, data: bytes = b"") -> tuple[int, bytes]:
     call = "exec_in(sys.argv[1], 'main', sys.argv[3:], bool(sys.argv[2]))"
-    code = f"from tfjob.local.pod_exec import exec_in; sys.exit({call})"
+    code = f"from tfjob.local.sandbox.exec import exec_in; sys.exit({call})"
     done = pods.python(code, str(pod.folder), "tty" if tty else "", *argv, data=data)
     return done.returncode, done.stdout + done.stderr
 

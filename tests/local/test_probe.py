@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from local.pod_harness import Place, Pods, at
-from tfjob.local import probe
+from tfjob.local.sandbox import probe
 
 NAMES = ("mount_namespace", "pid_namespace", "seccomp_notify", "loopback", "memory_cgroup", "cpu_cgroup")
 
@@ -47,7 +47,7 @@ def test_as_root_this_machine_allows_everything() -> None:
 @at([Place("full", "user")])
 def test_as_a_user_namespaces_work_and_each_refusal_is_explained(pods: Pods) -> None:
     code = (
-        "import json; from tfjob.local import probe; found = probe.probe()\n"
+        "import json; from tfjob.local.sandbox import probe; found = probe.probe()\n"
         "print(json.dumps([probe.level(found), [[one.ok, one.problem, one.fix] for one in found.all()]]))"
     )
     level, rows = json.loads(pods.python(code).stdout)
@@ -61,7 +61,7 @@ def test_as_a_user_namespaces_work_and_each_refusal_is_explained(pods: Pods) -> 
 def test_without_user_namespaces_the_reduced_level_is_chosen_with_the_setting_to_change(pods: Pods) -> None:
     """In a user namespace that allows no further one, as a locked-down machine does."""
     code = (
-        "import json, os; from tfjob.local import probe, syscalls\n"
+        "import json, os; from tfjob.local.sandbox import probe, syscalls\n"
         "syscalls.enter_user_namespace(); open('/proc/sys/user/max_user_namespaces', 'w').write('0')\n"
         "found = probe.probe()\n"
         "one = found.mount_namespace\n"

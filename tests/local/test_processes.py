@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tfjob.local import processes
+from tfjob.local.sandbox import processes
 
 UID = f"uid-of-test-{os.getpid()}"
 

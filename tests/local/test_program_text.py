@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.local.program_text import MOST_FILES, read_program
-from tfjob.plan.warm import refuse_setting
+from tfjob.local.warm.policy import refuse_setting
+from tfjob.local.warm.source_scan import MOST_FILES, read_program
 
 REPOSITORY = Path(__file__).parents[2]
 

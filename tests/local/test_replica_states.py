@@ -15,8 +15,8 @@ from tfjob.api.objects import (
     PodStatus,
 )
 from tfjob.api.types import ReplicaSpec, TFJob, TFJobSpec
-from tfjob.local.replica_states import replicas
-from tfjob.local.store import open_store
+from tfjob.local.jobs.replica_states import replicas
+from tfjob.local.state.store import open_store
 
 
 def test_a_pod_that_waits_and_has_no_process_yet_has_no_pid(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from local.pod_harness import EACH_LEVEL, FULL, NETWORK, PYTHON, Pods, at
-from tfjob.local import rootfs, supervisor
+from tfjob.local.sandbox import rootfs, supervisor
 
 
 def mount(source: str, target: str, read_only: bool = False) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def test_a_large_system_folder_is_covered_without_losing_its_entries(pods: Pods)
 def test_launch_names_the_reason_when_the_spec_cannot_be_used(pods: Pods) -> None:
     pod = pods.prepare(pods.container("true"), schema=2)
     done = pods.python(
-        "from tfjob.local import supervisor\n"
+        "from tfjob.local.sandbox import supervisor\n"
         "try: supervisor.launch(sys.argv[1], b'{}')\n"
         "except supervisor.LaunchError as error: print(error)\n",
         str(pod.folder),
@@ -303,7 +303,7 @@ def test_a_loop_of_links_is_an_error(tmp_path: Path) -> None:
 
 def test_the_supervisor_imports_only_the_standard_library_and_little_of_it() -> None:
     """It must start in about 50 ms: no site-packages, and none of the slow modules."""
-    code = supervisor.program("pod_process", "sys.exit").replace("import sys.exit; sys.exit()", "import main")
+    code = supervisor.program("sandbox.pod_process", "sys.exit").replace("import sys.exit; sys.exit()", "import main")
     code += "; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(out.stdout.split())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from local.pod_harness import EACH_LEVEL, PATH, PYTHON, Pods, at
-from tfjob.local import processes, supervisor
+from tfjob.local.sandbox import processes, supervisor
 
 
 class End(NamedTuple):

@@ -11,7 +11,7 @@ import time
 
 from local.pod_harness import EACH_LEVEL, PYTHON, Pods, at
 from running import ending
-from tfjob.local import processes, supervisor
+from tfjob.local.sandbox import processes, supervisor
 
 POLITE = 'trap "echo bye; exit 7" TERM; echo up; while :; do sleep 0.05; done'
 DEAF = 'trap "" TERM; echo up; while :; do sleep 0.05; done'
@@ -138,7 +138,7 @@ def test_many_launches_at_once_run_the_pod_once(pods: Pods) -> None:
     pod = pods.prepare(pods.container("sh", "-c", "echo ran; sleep 0.3"))
     code = (
         "import os, sys\n"
-        "from tfjob.local import supervisor\n"
+        "from tfjob.local.sandbox import supervisor\n"
         "children = []\n"
         "for _ in range(4):\n"
         "    child = os.fork()\n"

@@ -12,10 +12,10 @@ import pytest
 from installed import Installed
 from local.warm_pods import end_fork_servers, gone, standin_python
 from running import Running, wait_until
-from tfjob.local import fork_servers
-from tfjob.local.home import Home
-from tfjob.local.warm_prospect import prospect
-from tfjob.plan.warm import TURNED_OFF
+from tfjob.local.state.home import Home
+from tfjob.local.warm import pool
+from tfjob.local.warm.policy import TURNED_OFF
+from tfjob.local.warm.warm_prospect import prospect
 
 MANIFEST = """
 apiVersion: kubeflow.org/v1
@@ -178,7 +178,7 @@ def test_the_configuration_asks_for_warm_starts_and_the_command_line_for_cold_on
     (project.folder / "train.py").write_text("print('trained')")
     (project.folder / "tfjob.toml").write_text("[local]\nwarm = true\nwarm_idle = 0\n")
     assert starts(project.run("first", ["python", "train.py"])) == {"warm"}
-    for state in fork_servers.running(Home(project.home).fork_servers):
+    for state in pool.running(Home(project.home).fork_servers):
         assert gone(state.pid)  # it was not to wait
     assert starts(project.run("second", ["python", "train.py"], "--cold")) == {f"cold: {TURNED_OFF}"}
 

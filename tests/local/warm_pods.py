@@ -16,9 +16,9 @@ from typing import Any
 
 from local.pod_harness import PATH, PYTHON, PodRun, Pods
 from running import wait_until
-from tfjob.local import processes
-from tfjob.local.fork_servers import ForkServer, NotWarm, State, running
-from tfjob.local.home import Home
+from tfjob.local.sandbox import processes
+from tfjob.local.state.home import Home
+from tfjob.local.warm.pool import ForkServer, NotWarm, State, running
 
 VARIABLES = {"PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from tfjob.api.served import converted
-from tfjob.operator.admission import answer
+from tfjob.api.versions.round_trip import converted
 from tfjob.operator.names import CONVERSION_PATH, WEBHOOK_PATH
-from tfjob.operator.webhook import webhook_app
+from tfjob.operator.webhook.admission import answer
+from tfjob.operator.webhook.server import webhook_app
 
 Object = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.manifests import Object, Settings, manifests
+from tfjob.operator.install.manifests import Object, Settings, manifests
 
 
 def names(kind: str, versions: ApiVersions) -> list[Object]:

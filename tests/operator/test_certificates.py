@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from tfjob.operator import certificates
-from tfjob.operator.certificates import LIFETIME, MOST_TRUSTED, RENEW_BEFORE, make, trusted
+from tfjob.operator.webhook import certificates
+from tfjob.operator.webhook.certificates import LIFETIME, MOST_TRUSTED, RENEW_BEFORE, make, trusted
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 NAMES = ["tf-job-operator.kubeflow.svc", "localhost"]

@@ -17,11 +17,11 @@ import yaml
 
 from helm_line import CHART, Helm
 from tfjob import __version__
-from tfjob.api.origin import TENSORFLOW
+from tfjob.api.dialect import TENSORFLOW
 from tfjob.operator.api_versions import DEFAULT, KNOWN, ApiVersions
-from tfjob.operator.controller_config import KEYS, read_config_map
-from tfjob.operator.manifests import Settings, manifests
+from tfjob.operator.install.manifests import Settings, manifests
 from tfjob.operator.options import CONFIG_MAP
+from tfjob.operator.process.config import KEYS, read_config_map
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("golden")

@@ -9,11 +9,11 @@ import pytest
 
 from tfjob.api.objects import ConfigMap
 from tfjob.api.problems import InvalidManifest
-from tfjob.kube.event_log import Subject
-from tfjob.operator.config_watch import DOCUMENTED_SERVER_FILE, INVALID, ODD, USED, Configuration
-from tfjob.operator.controller_config import ControllerConfig, read, read_config_map
-from tfjob.plan.accelerators import Accelerator, HostVolume
+from tfjob.kube.cluster.event_log import Subject
+from tfjob.operator.process.config import ControllerConfig, read, read_config_map
+from tfjob.operator.process.config_watch import DOCUMENTED_SERVER_FILE, INVALID, ODD, USED, Configuration
 from tfjob.plan.actions import News
+from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 GPU = "alpha.kubernetes.io/nvidia-gpu"
 DOCUMENT = f"""

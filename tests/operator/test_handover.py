@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.operator.handover import WEBHOOK_ENTRY, Step, ours_elsewhere, steps
+from tfjob.operator.install.handover import WEBHOOK_ENTRY, Step, ours_elsewhere, steps
 from tfjob.operator.names import NAME, labels
 
 Object = dict[str, Any]

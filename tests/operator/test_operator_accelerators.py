@@ -20,7 +20,7 @@ from installed import Installed
 from operating import OperatorProcess, operating
 from room import Room, job, room, template
 from served import serve_every_job
-from tfjob.kube.resources import CONFIG_MAPS, PODS, TFJOBS
+from tfjob.kube.client.resources import CONFIG_MAPS, PODS, TFJOBS
 
 Object = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tfjob.cli.commands.operator_run import run
 from tfjob.cli.main import cli
-from tfjob.cli.operator_run import run
 from tfjob.operator.options import Address
 
 pytestmark = pytest.mark.faults

@@ -11,7 +11,7 @@ from devcluster.client import Client
 from operating import operating
 from room import JOB_NAME, Room, job, now, template
 from running import wait_until
-from tfjob.kube.resources import PODS, TFJOBS
+from tfjob.kube.client.resources import PODS, TFJOBS
 
 Object = dict[str, Any]
 Uids = dict[str, dict[str, str]]

@@ -7,7 +7,7 @@ from typing import Any
 
 from devcluster.client import Client
 from room import Room, job, template
-from tfjob.kube.resources import TFJOBS
+from tfjob.kube.client.resources import TFJOBS
 
 Object = dict[str, Any]
 LABEL = "training.kubeflow.org"

@@ -19,7 +19,7 @@ from operating import READY, OperatorProcess, known_as, operating
 from pod_history import pod_history
 from room import PATIENCE, Room, job
 from standin_kubelet import assert_every_pod_is_recorded, end_due, kubelet
-from tfjob.kube.resources import TFJOBS
+from tfjob.kube.client.resources import TFJOBS
 
 pytestmark = pytest.mark.faults
 

@@ -13,7 +13,7 @@ from devcluster.client import Client, KubectlFailed
 from operating import operating
 from room import PATIENCE, Room, job
 from running import wait_until
-from tfjob.kube.resources import PODS
+from tfjob.kube.client.resources import PODS
 
 pytestmark = pytest.mark.faults
 

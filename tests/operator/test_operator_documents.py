@@ -17,7 +17,7 @@ from operating import operating
 from room import JOB_NAME, Room, room
 from running import wait_until
 from served import serve_tf_jobs, serve_tfjobs
-from tfjob.kube.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
+from tfjob.kube.client.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
 
 Object = dict[str, Any]
 TEXTS = {path.stem: path.read_text() for path in BLOCKS}

@@ -10,7 +10,7 @@ import pytest
 
 from room import Room, job, now, template
 from running import wait_until
-from tfjob.kube.resources import PODS, TFJOBS
+from tfjob.kube.client.resources import PODS, TFJOBS
 
 LATE = 15.0
 """Seconds that a limit may be late on a machine that does much else; at the next event it would be minutes."""

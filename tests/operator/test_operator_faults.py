@@ -15,7 +15,7 @@ from operating import OperatorProcess, operating
 from pod_history import pod_history
 from room import Room, job
 from running import wait_until
-from tfjob.kube.resources import TFJOBS
+from tfjob.kube.client.resources import TFJOBS
 
 pytestmark = pytest.mark.faults
 

@@ -13,7 +13,7 @@ from operating import operating
 from room import Room, job, room, template
 from running import wait_until
 from served import serve_tfjobs, served
-from tfjob.kube.resources import PODGROUPS, TFJOBS, VOLCANO_PODGROUPS, Resource
+from tfjob.kube.client.resources import PODGROUPS, TFJOBS, VOLCANO_PODGROUPS, Resource
 
 Object = dict[str, Any]
 SMALL = template(container={"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}})

@@ -13,7 +13,7 @@ from room import room
 from running import wait_until
 from served import serve_tf_jobs, serve_tfjobs
 from tf_jobs import begin, pods, replica, tf_job, until
-from tfjob.kube.resources import TF_JOBS
+from tfjob.kube.client.resources import TF_JOBS
 
 
 def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(

@@ -22,14 +22,17 @@ from installed import Installed, open_parents
 from running import wait_until
 from served import served
 from tfjob import __version__
-from tfjob.operator.manifests import USER_ID
+from tfjob.operator.install.manifests import USER_ID
 from tfjob.operator.names import NAME, NAMESPACE
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 IMAGE = f"localhost/tf-job-operator:{__version__}"
-MODULES = "tfjob.operator.webhook, tfjob.operator.metrics, tfjob.kube.cluster, tfjob.operator.installation, yaml"
+MODULES = (
+    "tfjob.operator.webhook.server, tfjob.operator.process.metrics, tfjob.kube.cluster.cluster, "
+    "tfjob.operator.install.installation, yaml"
+)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +73,7 @@ def test_the_operator_starts_with_nothing_but_the_image_as_the_user_of_the_image
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
 
     assert run("-m", "tfjob", "--version") == f"tfjob {__version__}\n"
-    assert run("-c", f"import {MODULES}, tfjob.operator.certificates as c; print(c.LIFETIME.days)") == "30\n"
+    assert run("-c", f"import {MODULES}, tfjob.operator.webhook.certificates as c; print(c.LIFETIME.days)") == "30\n"
     assert run("-c", "import ctypes; ctypes.CDLL('libgcc_s.so.1')") == "", "a thread that ends early would abort it"
 
 

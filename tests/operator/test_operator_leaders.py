@@ -26,7 +26,7 @@ from room import Room, job, room
 from running import wait_until
 from served import serve_tfjobs
 from standin_kubelet import Kubelet, assert_every_pod_is_recorded, end_due, kubelet
-from tfjob.kube.resources import LEASES
+from tfjob.kube.client.resources import LEASES
 
 Object = dict[str, Any]
 LEADS, WAITS, LOST = "lease acquired", "waiting for the lease", "the lease is lost"

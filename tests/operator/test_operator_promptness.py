@@ -26,7 +26,7 @@ from running import wait_until
 from served import serve_every_job
 from tf_jobs import pods, replica, tf_job
 from tfjob.durations import USUAL
-from tfjob.kube.resources import TF_JOBS, TFJOBS, Resource
+from tfjob.kube.client.resources import TF_JOBS, TFJOBS, Resource
 
 Object = dict[str, Any]
 SECONDS = 1.0

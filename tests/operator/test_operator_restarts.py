@@ -7,7 +7,7 @@ from typing import Any
 from devcluster.client import Client
 from room import Room, job, now, template
 from running import wait_until
-from tfjob.kube.resources import PODS, TFJOBS
+from tfjob.kube.client.resources import PODS, TFJOBS
 
 Object = dict[str, Any]
 

@@ -15,10 +15,10 @@ from operating import OperatorProcess, free_port, operating, with_token
 from room import Room, job, room, template
 from running import wait_until
 from served import serve_tfjobs
-from tfjob.kube.resources import PODS, TFJOBS
-from tfjob.operator import rbac
+from tfjob.kube.client.resources import PODS, TFJOBS
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.manifests import Settings, own_namespace, service_account, webhook
+from tfjob.operator.install import rbac
+from tfjob.operator.install.manifests import Settings, own_namespace, service_account, webhook
 from tfjob.operator.names import NAME, NAMESPACE
 
 Object = dict[str, Any]

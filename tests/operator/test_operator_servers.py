@@ -6,8 +6,8 @@ from typing import Any
 
 from room import Room, job
 from running import wait_until
-from tfjob.kube.resources import CONFIG_MAPS, PODS
-from tfjob.plan.parameter_server import FILE, program
+from tfjob.kube.client.resources import CONFIG_MAPS, PODS
+from tfjob.plan.build.parameter_server import FILE, program
 
 Object = dict[str, Any]
 

@@ -15,8 +15,8 @@ from devcluster.client import Client, KubectlFailed
 from operating import OperatorProcess, free_port, operating
 from room import Room, job, room
 from running import wait_until
-from tfjob.api.crd import NAME as CRD_NAME
-from tfjob.api.crd import crd
+from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.api.crd.tfjob import crd
 
 Object = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from room import Room, job
 from running import wait_until
-from tfjob.kube.resources import DEPLOYMENTS, SERVICES, TFJOBS
+from tfjob.kube.client.resources import DEPLOYMENTS, SERVICES, TFJOBS
 
 Object = dict[str, Any]
 

@@ -22,14 +22,14 @@ from room import Room, room, template
 from running import wait_until
 from served import serve_tf_jobs
 from tf_jobs import Object, begin, begun, is_new, pods, replica, tf_job, until
-from tfjob.api.origin import TENSORFLOW
+from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
-from tfjob.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
-from tfjob.kube.tf_jobs import draw
-from tfjob.kube.wrapped_pods import wrapper
-from tfjob.plan.children import Settings
-from tfjob.plan.children import pod as planned
-from tfjob.plan.tasks import Task
+from tfjob.kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
+from tfjob.kube.cluster.tensorflow_org import draw
+from tfjob.kube.cluster.wrapped_pods import wrapper
+from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.pods import pod as planned
+from tfjob.plan.facts.tasks import Task
 
 
 @pytest.fixture(scope="module")

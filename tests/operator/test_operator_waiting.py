@@ -12,7 +12,7 @@ from devcluster.client import Client, KubectlFailed
 from operating import operating
 from room import Room, job, template
 from running import wait_until
-from tfjob.kube.resources import PODS, RESOURCE_QUOTAS
+from tfjob.kube.client.resources import PODS, RESOURCE_QUOTAS
 
 Object = dict[str, Any]
 GPU = "example.com/gpu"

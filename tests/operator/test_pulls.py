@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.operator.pulls import PATIENCE_SECONDS, Pulls, starting
+from tfjob.operator.selftest.pulls import PATIENCE_SECONDS, Pulls, starting
 
 IMAGE = "registry.example/sample:1"
 

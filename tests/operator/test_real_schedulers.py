@@ -22,7 +22,7 @@ from room import Room, job, room, template
 from running import wait_until
 from schedulers import PATIENCE, SCHEDULER, coscheduling, run_kueue
 from served import serve_tfjobs
-from tfjob.kube.resources import PODGROUPS
+from tfjob.kube.client.resources import PODGROUPS
 
 pytestmark = [pytest.mark.long, pytest.mark.root, pytest.mark.cluster, pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -19,9 +19,9 @@ from operating import operating
 from pod_history import UNMARKED, PodHistory, pod_history
 from room import Room, job, room
 from running import wait_until
-from tfjob.api.crd import crd
-from tfjob.kube.resources import PODS, TFJOBS
-from tfjob.operator.handover import steps
+from tfjob.api.crd.tfjob import crd
+from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.operator.install.handover import steps
 from training_operator import WEBHOOK, training_operator
 
 pytestmark = [pytest.mark.long, pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -23,10 +23,10 @@ from operating import free_port, operating
 from room import Room, room
 from running import ending, wait_until
 from served import serve_tfjobs
-from tfjob.api.manifest import load
+from tfjob.api.manifest.loader import load
 from tfjob.api.parameter_server import serves_by_default
-from tfjob.kube.resources import DEPLOYMENTS, JOBS, PODS, TF_JOBS, TFJOBS, Resource
-from tfjob.operator.self_test import SelfTest, Trial
+from tfjob.kube.client.resources import DEPLOYMENTS, JOBS, PODS, TF_JOBS, TFJOBS, Resource
+from tfjob.operator.selftest.self_test import SelfTest, Trial
 
 TRIAL = Trial("trial", "default", image="registry.example/tf-job-operator:1", pull_secret="key")
 
@@ -61,7 +61,7 @@ def test_the_chief_of_a_meeting_ends_when_it_has_reached_all_and_the_others_when
 
     def start(kind: str) -> subprocess.Popen[str]:
         config = {"cluster": addresses, "task": {"type": kind, "index": 0}}
-        command = [sys.executable, "-m", "tfjob.operator.meeting"]
+        command = [sys.executable, "-m", "tfjob.operator.selftest.rendezvous"]
         return subprocess.Popen(command, env={"TF_CONFIG": json.dumps(config)}, stdout=subprocess.PIPE, text=True)
 
     with ending(start("master")) as master, ending(start("worker")) as worker, ending(start("ps")) as server:

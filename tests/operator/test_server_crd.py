@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from devcluster.client import Client, KubectlFailed
 from served import serve_tfjobs
-from tfjob.api.crd import NAME, crd_problem
+from tfjob.api.crd.tfjob import NAME, crd_problem
 from tfjob.cli.main import cli
 
 Object = dict[str, Any]

@@ -18,10 +18,10 @@ from devcluster.client import Client, KubectlFailed
 from installed import Installed
 from running import wait_until
 from served import serve_tfjobs, served
-from tfjob.api.crd import NAME as CRD_NAME
-from tfjob.operator.certificates import make
-from tfjob.operator.handover import WEBHOOK_ENTRY
+from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.operator.install.handover import WEBHOOK_ENTRY
 from tfjob.operator.names import NAME, NAMESPACE
+from tfjob.operator.webhook.certificates import make
 
 Object = dict[str, Any]
 

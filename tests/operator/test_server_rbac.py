@@ -10,11 +10,11 @@ import pytest
 
 from devcluster.client import Client
 from running import wait_until
-from tfjob.kube import client as kube
-from tfjob.kube import config
-from tfjob.operator import rbac
+from tfjob.kube.access import config
+from tfjob.kube.client import client as kube
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.manifests import Settings, own_namespace, service_account
+from tfjob.operator.install import rbac
+from tfjob.operator.install.manifests import Settings, own_namespace, service_account
 from tfjob.operator.names import NAME, NAMESPACE
 
 pytestmark = pytest.mark.faults

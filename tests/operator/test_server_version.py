@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfjob.kube.server_version import OLDEST, ServerVersion, version_problem
+from tfjob.kube.client.version import OLDEST, ServerVersion, version_problem
 
 OLD = f"v{OLDEST[0]}.{OLDEST[1] - 1}.9"
 

@@ -15,13 +15,13 @@ from operating import OperatorProcess, free_port, operating, with_token
 from room import Room, room
 from running import wait_until
 from served import served
-from tfjob.api.crd import NAME as CRD_NAME
-from tfjob.api.older_crd import NAMES
+from tfjob.api.crd.older import NAMES
+from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.types import ORIGIN, UNSAID
-from tfjob.kube.resources import CRDS, TFJOBS
-from tfjob.operator import rbac
+from tfjob.kube.client.resources import CRDS, TFJOBS
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.manifests import Settings, crds, own_namespace, service_account, webhook
+from tfjob.operator.install import rbac
+from tfjob.operator.install.manifests import Settings, crds, own_namespace, service_account, webhook
 from tfjob.operator.names import NAME, NAMESPACE
 
 Object = dict[str, Any]

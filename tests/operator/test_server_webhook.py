@@ -16,16 +16,16 @@ from devcluster.client import Client as Kubernetes
 from last_callers import forget_last_callers
 from operating import free_port
 from served import serve_tfjobs
-from tfjob.kube import config
-from tfjob.kube.client import Client
-from tfjob.operator import rbac
+from tfjob.kube.access import config
+from tfjob.kube.client.client import Client
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.certificates import LIFETIME, RENEW_BEFORE
-from tfjob.operator.manifests import Settings, own_namespace, service_account, webhook
+from tfjob.operator.install import rbac
+from tfjob.operator.install.manifests import Settings, own_namespace, service_account, webhook
 from tfjob.operator.names import NAME, NAMESPACE
 from tfjob.operator.options import Address
-from tfjob.operator.webhook import Webhook
-from tfjob.operator.webhook import logger as webhook_logger
+from tfjob.operator.webhook.certificates import LIFETIME, RENEW_BEFORE
+from tfjob.operator.webhook.server import Webhook
+from tfjob.operator.webhook.server import logger as webhook_logger
 
 Object = dict[str, Any]
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:{NAME}"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from installed import ORDINARY_UID, SYSTEM_PYTHON, Installed, open_to_everyone
-from tfjob.cli.init import TEMPLATES
+from tfjob.cli.commands.init import TEMPLATES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = """
@@ -95,7 +95,7 @@ def test_the_wheel_alone_tells_how_to_install_what_a_command_lacks(
     installed_wheel: Installed, virtualenv: Path, module: str, extra: str
 ) -> None:
     """An extra that is really not there, in a virtualenv that has nothing else."""
-    program = f"from tfjob.cli.outcome import guarded; guarded(lambda **_: __import__({module!r}))"
+    program = f"from tfjob.cli.exit_codes import guarded; guarded(lambda **_: __import__({module!r}))"
     python = str(virtualenv / "bin" / "python")
     done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -105,7 +105,7 @@ def test_the_wheel_alone_tells_how_to_install_what_a_command_lacks(
 def test_the_wheel_has_the_package_its_types_and_its_licence_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {"tfjob/py.typed", "tfjob/api/pod_schema.json", "tfjob/__main__.py"} <= set(names)
+    assert {"tfjob/py.typed", "tfjob/api/schema/pod_schema.json", "tfjob/__main__.py"} <= set(names)
     assert {f"tfjob/templates/{name}/{file}" for name in TEMPLATES for file in ("tfjob.yaml", "train.py")} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert all(name.startswith(("tfjob/", "tfjob-")) for name in names)

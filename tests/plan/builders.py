@@ -32,11 +32,11 @@ from tfjob.api.types import (
     TFJobSpec,
     TFJobStatus,
 )
-from tfjob.plan import children
 from tfjob.plan.actions import Create, Delete, DeleteJob
-from tfjob.plan.attempts import ATTEMPT, attempt_due
+from tfjob.plan.build import pods as children
+from tfjob.plan.facts.attempts import ATTEMPT, attempt_due
+from tfjob.plan.facts.tasks import CANONICAL_TYPE, Observed, Refusal, Repetition, Task, desired
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import CANONICAL_TYPE, Observed, Refusal, Repetition, Task, desired
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TYPES = ("chief", "evaluator", "master", "ps", "worker")

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from plan.builders import PodBuilder, at, observed
 from tfjob.api.types import TFJob
-from tfjob.plan.restarts import Again, Decision, decide
-from tfjob.plan.views import survey
+from tfjob.plan.facts.task_state import survey
+from tfjob.plan.policy.restarts import Again, Decision, decide
 
 
 def judge(

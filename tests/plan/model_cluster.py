@@ -28,9 +28,9 @@ from tfjob.api.objects import (
 from tfjob.api.types import PS, TFJob, TFJobStatus
 from tfjob.durations import Durations
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, Update
-from tfjob.plan.conditions import is_finished
+from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.facts.tasks import Observed, Refusal, Repetition, desired, main_container, task_of
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import Observed, Refusal, Repetition, desired, main_container, task_of
 
 Decide = Callable[[TFJob, Observed, datetime], Plan]
 CarryOut = Callable[[Sequence[Action]], Iterable[Action]]

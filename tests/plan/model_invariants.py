@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.plan.attempts import attempt_due, made_for
-from tfjob.plan.conditions import is_finished
-from tfjob.plan.gangs import gang_types
-from tfjob.plan.tasks import Task, desired, main_container, policy_of
-from tfjob.plan.views import INFRASTRUCTURE_REASONS
+from tfjob.plan.facts.attempts import attempt_due, made_for
+from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.facts.gangs import gang_types
+from tfjob.plan.facts.task_state import INFRASTRUCTURE_REASONS
+from tfjob.plan.facts.tasks import Task, desired, main_container, policy_of
 
 LOSSES = INFRASTRUCTURE_REASONS | {"PodLost", "PodDeleted", "NodeNotReady", "PreemptionByScheduler", "Resized"}
 INVARIANTS = {

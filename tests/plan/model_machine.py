@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from plan.builders import job
 from plan.model_cluster import Decide, ModelCluster
 from plan.model_invariants import Judge, is_alive
-from tfjob.api.origin import TENSORFLOW
+from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.types import CHIEF, MASTER, ChiefReference, TerminationPolicy, TFJob
 from tfjob.plan.actions import Action
-from tfjob.plan.children import Settings
+from tfjob.plan.build.pods import Settings
+from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import Observed
 
 MASTER_0 = TerminationPolicy(chief=ChiefReference(replica_name="Master", replica_index=0))
 SHAPES: list[dict[str, Any]] = [

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from plan.model_cluster import Decide
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob
-from tfjob.plan.attempts import ATTEMPT
-from tfjob.plan.conditions import is_finished
+from tfjob.plan.facts.attempts import ATTEMPT
+from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import Observed
 
 
 def names_pods_after_their_attempt(owner: TFJob, seen: Observed, now: datetime) -> Plan:

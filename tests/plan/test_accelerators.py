@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from plan.builders import after, job, see, task, template
-from tfjob.plan.accelerators import Accelerator, HostVolume, equipped
 from tfjob.plan.actions import News
-from tfjob.plan.children import Settings, pod
+from tfjob.plan.build.accelerators import Accelerator, HostVolume, equipped
+from tfjob.plan.build.pods import Settings, pod
 
 OLD, NEW = "alpha.kubernetes.io/nvidia-gpu", "nvidia.com/gpu"
 LIB = HostVolume("lib", "/usr/lib/driver", "/usr/lib/nvidia")

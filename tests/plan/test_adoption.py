@@ -27,8 +27,8 @@ from plan.builders import (
 )
 from tfjob.api.problems import Problem
 from tfjob.api.types import Condition, TFJob, TFJobStatus
+from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import Plan, plan, refusal
-from tfjob.plan.tasks import Observed
 
 V1_9 = """{
   "conditions": [

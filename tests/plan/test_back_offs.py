@@ -11,12 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from plan.builders import PodBuilder, after, at, begun, created_pods, job, pod, running, see, status, task
-from tfjob.api.origin import BATCH
+from tfjob.api.dialect import BATCH
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
-from tfjob.plan import back_offs
-from tfjob.plan.back_offs import MOST_BYTES, held_back, next_starts
+from tfjob.plan.facts.tasks import desired
 from tfjob.plan.plan import Plan
-from tfjob.plan.tasks import desired
+from tfjob.plan.policy import backoff
+from tfjob.plan.policy.backoff import MOST_BYTES, held_back, next_starts
 
 ALONE: dict[str, Any] = {"chief": 1, "worker": 2, "ps": 1}
 TOGETHER: dict[str, Any] = {"chief": 1, "worker": 1, "evaluator": 1}
@@ -46,7 +46,7 @@ class Story:
     def waits(self) -> dict[str, float]:
         """Who is held back, and for how many seconds yet."""
         known = self.job.status.back_offs
-        found = {one.name: back_offs.of(known, one.name) for one in held_back(self.job, self.job.status, self.now)}
+        found = {one.name: backoff.of(known, one.name) for one in held_back(self.job, self.job.status, self.now)}
         return {
             name: (one.not_before - self.now).total_seconds() for name, one in found.items() if one and one.not_before
         }
@@ -300,7 +300,7 @@ def test_when_every_second_of_many_fails_all_between_count_too() -> None:
     names = [f"worker-{index}" for index in range(0, 1000, 2)]
     lost = status(started={"Worker": "0-999"})
     units = [frozenset({task(name)}) for name in names]
-    known = back_offs.after(
+    known = backoff.after(
         job(worker=1000, ps=1), lost, units, at(5), cause="worker-0", followers=frozenset(), incident=True
     )
     assert known == [BackOff(tasks={"Worker": "0-998"}, restarts=1, not_before=at(5))]

@@ -8,8 +8,8 @@ from tfjob.api.objects import ContainerRunning, ContainerState, ContainerStatus,
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.durations import Durations
 from tfjob.plan.actions import Delete
-from tfjob.plan.cleanup import cleanup, everything, overdue
-from tfjob.plan.tasks import Observed, Repetition
+from tfjob.plan.facts.tasks import Observed, Repetition
+from tfjob.plan.policy.cleanup import cleanup, everything, overdue
 
 ALL = ["worker-0", "worker-1", "ps-0", "ps-1"]
 

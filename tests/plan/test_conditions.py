@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from plan.builders import at
 from tfjob.api.types import Condition
-from tfjob.plan.conditions import FAILED, RESTARTING, RUNNING, SUCCEEDED, SUSPENDED, is_true, with_condition
+from tfjob.plan.facts.conditions import FAILED, RESTARTING, RUNNING, SUCCEEDED, SUSPENDED, is_true, with_condition
 
 
 def given(*names: str) -> list[Condition]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from plan.builders import at, begun, job, pod, running
 from plan.judging import again, judge, rerun
 from tfjob.api.types import Restart, TFJob, Verdict
-from tfjob.plan.restarts import Fail, Settle
+from tfjob.plan.policy.restarts import Fail, Settle
 
 
 def repaired(cause: str, second: float, code: int | None = 137, **given: Any) -> Restart:

@@ -21,14 +21,14 @@ from plan.builders import (
     services,
     task,
 )
+from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.names import owner_reference, runtime_id, task_labels
-from tfjob.api.older_status import v1alpha1_status
-from tfjob.api.origin import TENSORFLOW
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy, TFJob
-from tfjob.plan.children import pod_restart_policy
+from tfjob.api.versions.status import v1alpha1_status
+from tfjob.plan.build.pods import pod_restart_policy
+from tfjob.plan.facts.task_state import survey
 from tfjob.plan.plan import plan
-from tfjob.plan.restarts import DONE, PERMANENT, RESTART, TF_JOB_TABLE, Again, Fail, decide
-from tfjob.plan.views import survey
+from tfjob.plan.policy.restarts import DONE, PERMANENT, RESTART, TF_JOB_TABLE, Again, Fail, decide
 
 ENDS: dict[str, Any] = {
     "exit 0": lambda made: made.running().exited(0, 5),

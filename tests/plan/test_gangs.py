@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from plan.builders import job
-from tfjob.api.origin import BATCH
-from tfjob.plan.gangs import gang
+from tfjob.api.dialect import BATCH
+from tfjob.plan.facts.gangs import gang
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from plan.builders import job, task, template
 from tfjob.api.types import ReplicaSpec
-from tfjob.plan.children import Settings, pod
-from tfjob.plan.job_storage import VARIABLES
+from tfjob.plan.build.job_storage import VARIABLES
+from tfjob.plan.build.pods import Settings, pod
 
 CLUSTER, LAPTOP = Settings(), Settings(storage_for_all=True)
 CLAIM = {"name": "tfjob-data", "persistentVolumeClaim": {"claimName": "big-disk"}}

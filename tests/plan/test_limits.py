@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from plan.builders import at, job, status
-from tfjob.plan.limits import backoff_words, deadline, expiry, over_backoff_limit
+from tfjob.plan.policy.limits import backoff_words, deadline, expiry, over_backoff_limit
 
 
 def test_the_deadline_counts_from_the_start_time() -> None:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from plan.builders import T0, after, at, begun, created_pods, job, listed, pod, running, see, status
 from tfjob.api.types import Restart, TFJob, Verdict
-from tfjob.plan.memory import OOM_NAMES, begin, record
-from tfjob.plan.restarts import Again
+from tfjob.plan.policy.restarts import Again
+from tfjob.plan.record import OOM_NAMES, begin, record
 
 
 def suspended(owner: TFJob, suspend: bool = True) -> TFJob:

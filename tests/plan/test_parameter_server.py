@@ -14,17 +14,17 @@ from msgspec.structs import replace
 
 from plan.builders import T0, after, created_pods, job, news, observed, see, task
 from running import ending
-from tfjob.api.completion import completed
 from tfjob.api.defaults import with_defaults
-from tfjob.api.judgement import judge
 from tfjob.api.objects import ConfigMap
-from tfjob.api.served import converted
 from tfjob.api.types import API_VERSION, ReplicaSpec, TFJob
+from tfjob.api.versions.judgement import judge
+from tfjob.api.versions.round_trip import converted
+from tfjob.api.versions.write_back import completed
 from tfjob.plan.actions import Create
-from tfjob.plan.children import Settings, pod, service
-from tfjob.plan.parameter_server import config_map, has_default_server, program
+from tfjob.plan.build.parameter_server import config_map, has_default_server, program
+from tfjob.plan.build.pods import Settings, pod, service
+from tfjob.plan.facts.tasks import Observed, Refusal
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import Observed, Refusal
 
 FIRST = "tensorflow.org/v1alpha1"
 SIDECAR = {"name": "logger", "image": "example.com/logger:1"}

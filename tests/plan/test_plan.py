@@ -30,10 +30,10 @@ from plan.builders import (
     template,
 )
 from tfjob.api.types import BackOff, ReplicaStatus, TFJob
-from tfjob.plan.conditions import is_finished
+from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.plan import Plan, plan
+from tfjob.plan.policy.suspension import SUSPEND_REASON
 from tfjob.plan.replicas import PODS_A_PASS
-from tfjob.plan.suspension import SUSPEND_REASON
 
 
 def suspended(owner: TFJob, suspend: bool = True) -> TFJob:

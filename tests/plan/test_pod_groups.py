@@ -24,12 +24,12 @@ from plan.builders import (
 )
 from tfjob.api.objects import PodGroup, PodGroupStatus
 from tfjob.api.types import SchedulingPolicy, TFJob
-from tfjob.plan import children
 from tfjob.plan.actions import Create, Update
-from tfjob.plan.children import Settings
+from tfjob.plan.build import pods as children
+from tfjob.plan.build.pod_groups import pod_group, step
+from tfjob.plan.build.pods import Settings
+from tfjob.plan.facts.tasks import Observed, Refusal
 from tfjob.plan.plan import Plan
-from tfjob.plan.pod_groups import pod_group, step
-from tfjob.plan.tasks import Observed, Refusal
 
 PLUGINS, VOLCANO = Settings(gang_scheduler="scheduler-plugins-scheduler"), Settings(gang_scheduler="Volcano")
 SMALL = template(resources={"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": 2}})

@@ -18,7 +18,7 @@ from plan.builders import (
     see,
     status,
 )
-from tfjob.api.origin import BATCH
+from tfjob.api.dialect import BATCH
 from tfjob.api.types import PARALLELISM, TFJob
 from tfjob.plan.plan import plan
 from tfjob.plan.replicas import is_resized, stale_pods

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from plan.builders import at, begun, job, observed, pod, running, status
 from plan.judging import again, judge, rerun
-from tfjob.api.origin import BATCH
-from tfjob.plan.restarts import (
+from tfjob.api.dialect import BATCH
+from tfjob.plan.facts.task_state import survey
+from tfjob.plan.policy.restarts import (
     DONE,
     IN_PLACE,
     NO_PROGRAM,
@@ -23,7 +24,6 @@ from tfjob.plan.restarts import (
     Settle,
     decide,
 )
-from tfjob.plan.views import survey
 
 # --- the table --------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ from plan.model_cluster import Decide
 from plan.model_invariants import INVARIANTS, Violated
 from plan.model_machine import SHAPES, Ganged, Machine, TakenOver
 from plan.model_mutants import FAULTY_PLANS
-from tfjob.plan import attempts, memory, replicas
+from tfjob.plan import record, replicas
+from tfjob.plan.facts import attempts
 from tfjob.plan.plan import plan
 
 pytestmark = pytest.mark.faults
@@ -96,12 +97,12 @@ def test_the_machine_finds_a_policy_that_keeps_old_pods(monkeypatch: pytest.Monk
 def test_the_machine_finds_a_policy_that_counts_a_restart_in_place_at_every_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    genuine = memory._restarted_in_place
+    genuine = record._restarted_in_place
 
     def forgetful(owner: Any, status: Any, *given: Any) -> Any:
         return replace(genuine(owner, status, *given), task_restarts=status.task_restarts)
 
-    monkeypatch.setattr(memory, "_restarted_in_place", forgetful)
+    monkeypatch.setattr(record, "_restarted_in_place", forgetful)
     hunt(plan, "repeatable", [{"chief": 1, "worker": 1, "policy": "OnFailure"}])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from plan.builders import job, task
 from tfjob.api.types import ChiefReference, TerminationPolicy
-from tfjob.plan.success import deciding_types, rule_met
+from tfjob.plan.policy.success import deciding_types, rule_met
 
 PS_0 = TerminationPolicy(chief=ChiefReference(replica_name="WORKER", replica_index=1))
 

@@ -12,10 +12,10 @@ from tfjob.api.names import tensorboard_name
 from tfjob.api.objects import Deployment, Service
 from tfjob.api.types import RUNTIME_ID, TensorBoard, TFJob, TFJobStatus
 from tfjob.plan.actions import Create
-from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
+from tfjob.plan.build.pods import TENSORBOARD_IMAGE, Settings
+from tfjob.plan.build.tensorboard import deployment, service
+from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import Plan, plan
-from tfjob.plan.tasks import Observed
-from tfjob.plan.tensorboard import deployment, service
 
 DOCUMENT: dict[str, Any] = {"origin": "tensorflow.org/v1alpha1", "annotations": {RUNTIME_ID: "pj6i"}}
 BOARD = TensorBoard(

@@ -27,10 +27,10 @@ from plan.builders import (
     template,
 )
 from tfjob.api.types import TFJob
+from tfjob.plan.facts.tasks import Refusal
+from tfjob.plan.facts.tf_config import tf_config
 from tfjob.plan.plan import plan
-from tfjob.plan.restarts import RETRY_TABLE
-from tfjob.plan.tasks import Refusal
-from tfjob.plan.tf_config import tf_config
+from tfjob.plan.policy.restarts import RETRY_TABLE
 
 
 def killed(owner: TFJob, name: str, second: float, code: int = 137) -> PodBuilder:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from plan.builders import T0, job, pod, task, template
 from tfjob.api.types import Verdict
-from tfjob.plan.verdict import BYTES, LINES, last_lines, memory_advice, shortened, verdict
-from tfjob.plan.views import End
+from tfjob.plan.facts.task_state import End
+from tfjob.plan.policy.verdict import BYTES, LINES, last_lines, memory_advice, shortened, verdict
 
 RUNC = 'failed to create task: runc create failed: unable to start container process: exec: "x": not found: unknown'
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from plan.builders import PodBuilder, at, job, observed, pod
 from tfjob.api.objects import ContainerState, ContainerStatus, ContainerWaiting
-from tfjob.plan.views import End, survey
+from tfjob.plan.facts.task_state import End, survey
 
 
 def seen(builder: PodBuilder) -> End | None:

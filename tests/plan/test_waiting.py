@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from plan.builders import at, job, observed, pod, running, status
-from tfjob.plan.tasks import Refusal
-from tfjob.plan.views import survey
-from tfjob.plan.waiting import Wait, waits
+from tfjob.plan.facts.task_state import survey
+from tfjob.plan.facts.tasks import Refusal
+from tfjob.plan.policy.pending import Wait, waits
 
 GRACE = timedelta(minutes=5)
 

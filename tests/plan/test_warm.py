@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.plan.warm import Cold, Program, Start, judge, read_at_import, refuse_setting
+from tfjob.local.warm.policy import Cold, Program, Start, judge, read_at_import, refuse_setting
 
 PYTHON = "/venv/bin/python"
 

@@ -17,7 +17,7 @@ from devcluster.mounts import host_python
 from installed import Installed
 from room import Room
 from running import Running, wait_until
-from tfjob.kube.resources import PODS
+from tfjob.kube.client.resources import PODS
 from training.examples import pods_of
 
 Object = dict[str, Any]

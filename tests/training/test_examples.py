@@ -12,7 +12,7 @@ import pytest
 
 from installed import Installed
 from running import status
-from tfjob.plan.warm import TURNED_OFF
+from tfjob.local.warm.policy import TURNED_OFF
 from training.examples import EXAMPLES, accuracy, run_example, run_to_the_end
 
 pytestmark = pytest.mark.timeout(240)

@@ -15,7 +15,7 @@ import pytest
 
 from installed import Installed
 from running import Running, workload_pid
-from tfjob.cli.init import TEMPLATES
+from tfjob.cli.commands.init import TEMPLATES
 from training.gated import Gate
 
 pytestmark = [pytest.mark.long, pytest.mark.tensorflow, pytest.mark.timeout(600)]

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tfjob.api.conversion import canonical_type
-from tfjob.api.origin import origin
+from tfjob.api.dialect import origin
 from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PORT_NAME, ReplicaSpec, TFJob
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from tfjob.api.dialect import origin
 from tfjob.api.objects import OwnerReference
-from tfjob.api.origin import origin
 from tfjob.api.types import CHIEF, MASTER, RUNTIME_ID, WORKER, TFJob
 
 JOB_NAME_LABEL = "training.kubeflow.org/job-name"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfjob.api.conversion import canonical_type
-from tfjob.api.origin import origin
+from tfjob.api.dialect import origin
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PS, PS_PORT, ReplicaSpec, TFJob
 
 PS_VOLUME, PS_FOLDER = "ps-config-volume", "/ps-server"

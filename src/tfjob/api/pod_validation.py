@@ -9,8 +9,8 @@ from typing import Any
 
 from tfjob.api import quantity as quantities
 from tfjob.api.image_reference import image_fault
-from tfjob.api.nearest import did_you_mean, one_of
 from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.suggest import did_you_mean, one_of
 
 POD_RESTART_POLICIES = ("Always", "OnFailure", "Never")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")

@@ -15,9 +15,8 @@ from typing import Any
 from msgspec import to_builtins
 
 from tfjob.api.conversion import canonical_type
+from tfjob.api.dialect import BATCH, origin
 from tfjob.api.names import child_name, tensorboard_name
-from tfjob.api.nearest import did_you_mean
-from tfjob.api.origin import BATCH, origin
 from tfjob.api.parameter_server import PS_VOLUME, server_container, serves_by_default
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
@@ -28,6 +27,7 @@ from tfjob.api.pod_validation import (
     pod_problems,
 )
 from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.suggest import did_you_mean
 from tfjob.api.types import (
     CHIEF,
     CONTAINER_NAME,

@@ -61,7 +61,7 @@ def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from tfjob.cli.troubles import show_everything
+        from tfjob.cli.notices import show_everything
 
         show_everything()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from tfjob.kube.console import KubeConsole
+    from tfjob.kube.jobs.backend import KubeConsole
 
 
 class JobName(click.types.StringParamType):
@@ -76,20 +76,20 @@ def _jobs(ctx: click.Context) -> set[str]:
     if on.cluster:
         with _cluster(on, namespace) as there:
             return {record.name for record in there.jobs()}
-    from tfjob.local.job_names import job_names
+    from tfjob.local.state.job_names import job_names
 
     return set(job_names(home().database, namespace or "default"))
 
 
 def _replicas(ctx: click.Context) -> list[str]:
-    from tfjob.plan.tasks import desired
+    from tfjob.plan.facts.tasks import desired
 
     on, namespace = _place(ctx)
     job: Any = ctx.params.get("job")
     if on.cluster:
         with _cluster(on, namespace) as there:
             return [task.name for task in desired(there.find(job).job)]
-    from tfjob.local.runs import find
+    from tfjob.local.state.runs import find
 
     with state(write=False) as (_, store):
         return [task.name for task in desired(find(store, job, namespace or "default").job)]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tfjob.cli import outcome
+from tfjob.cli import exit_codes
 
 if TYPE_CHECKING:
-    from tfjob.controller.console import Console
-    from tfjob.kube.console import KubeConsole
-    from tfjob.local.home import Home
-    from tfjob.local.store import Store
+    from tfjob.jobs.backend import Console
+    from tfjob.kube.jobs.backend import KubeConsole
+    from tfjob.local.state.home import Home
+    from tfjob.local.state.store import Store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -94,21 +94,21 @@ def output_choice(*kinds: str) -> Callable[[Command], Command]:
 
 def home() -> Home:
     """The state folder of this user."""
-    from tfjob.local.home import Home
+    from tfjob.local.state.home import Home
 
     try:
         return Home.of(os.environ)
     except RuntimeError:
-        raise outcome.Stop(
-            outcome.BAD_INPUT, "this user has no home folder", "Set TFJOB_HOME to a folder for the state."
+        raise exit_codes.Stop(
+            exit_codes.BAD_INPUT, "this user has no home folder", "Set TFJOB_HOME to a folder for the state."
         ) from None
 
 
 @contextmanager
 def state(*, write: bool) -> Iterator[tuple[Home, Store]]:
     """The opened state; a reading command also works on a full or read-only disk, and without any state at all."""
-    from tfjob.local.database import StoreError
-    from tfjob.local.store import open_store
+    from tfjob.local.state.database import StoreError
+    from tfjob.local.state.store import open_store
 
     folder = home()
     if write:
@@ -132,7 +132,7 @@ def console(on: On, namespace: str, *, write: bool) -> Iterator[Console]:
         with cluster_console(on, namespace) as cluster:
             yield cluster
         return
-    from tfjob.local.console import LocalConsole
+    from tfjob.local.jobs.backend import LocalConsole
 
     with state(write=write) as (folder, store):
         yield LocalConsole(folder, store, namespace)
@@ -143,9 +143,9 @@ def cluster_console(on: On, namespace: str, seconds: float | None = None) -> Ite
     """The jobs of one namespace of a cluster; with `seconds`, nothing is waited for any longer."""
     from hashlib import sha256
 
-    from tfjob.cli.troubles import show_outages
-    from tfjob.kube import config
-    from tfjob.kube.console import open_console
+    from tfjob.cli.notices import show_outages
+    from tfjob.kube.access import config
+    from tfjob.kube.jobs.backend import open_console
 
     show_outages(lambda text: click.echo(text, err=True))
     access = config.load(on.context or None)

@@ -4,7 +4,7 @@ Every command may import such modules where it needs them; `outcome` turns a fai
 whole purpose is an extra says so with `needs`, so that it asks for all of it at once:
 
     with extras.needs("operator"):
-        from tfjob.operator.process import run
+        from tfjob.operator.process.manager import run
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tfjob.cli import outcome
+from tfjob.cli import exit_codes
 
 EXTRAS = {
     "tensorflow": ("tensorflow",),
@@ -36,11 +36,11 @@ def needs(extra: str) -> Iterator[None]:
         raise stop from None
 
 
-def missing(error: ModuleNotFoundError, extra: str = "") -> outcome.Stop | None:
+def missing(error: ModuleNotFoundError, extra: str = "") -> exit_codes.Stop | None:
     """What to say of a missing module; None if no extra brings it, so that the fault is ours."""
     module = (error.name or "").partition(".")[0]
     found = next((name for name, modules in EXTRAS.items() if module in modules), None)
     if found is None:
         return None
     line = f"{sys.executable} -m pip install 'tfjob[{extra or found}]'"
-    return outcome.Stop(outcome.BAD_INPUT, f"this needs {module}, which is not installed", f"Install it: {line}")
+    return exit_codes.Stop(exit_codes.BAD_INPUT, f"this needs {module}, which is not installed", f"Install it: {line}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tfjob import __version__
-from tfjob.cli.outcome import colour
+from tfjob.cli.exit_codes import colour
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -22,31 +22,31 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "init": Entry("init", "Write a manifest and a training script that run as they are."),
-    "run": Entry("run", "Run a manifest or a script and show its logs; the exit code is the job's."),
-    "submit": Entry("run", "Run a manifest or a script in the background (= run --detach)."),
-    "check": Entry("check", "Say what is wrong with a manifest, and where."),
-    "convert": Entry("convert", "Print a manifest in another API version."),
-    "ps": Entry("ps", "List jobs."),
-    "status": Entry("status", "Show one job: verdict, replicas, attempts, paths."),
-    "logs": Entry("logs", "Show the logs of one replica or of all."),
-    "events": Entry("events", "Show what happened to a job, in order."),
-    "tensorboard": Entry("tensorboard", "Show the curves of jobs in a browser."),
-    "wait": Entry("wait", "Wait until a job reaches a state."),
-    "stop": Entry("lifecycle", "Stop a job in order; `resume` continues it."),
-    "suspend": Entry("lifecycle", "Suspend a job; `resume` continues it."),
-    "resume": Entry("lifecycle", "Continue a job that was stopped, suspended or cut off."),
-    "scale": Entry("lifecycle", "Change the number of replicas."),
-    "delete": Entry("removal", "Remove a job, its record and its logs."),
-    "prune": Entry("removal", "Remove the records of old jobs."),
-    "exec": Entry("exec", "Run a command inside a replica."),
-    "explain": Entry("explain", "Explain how tfjob decides."),
-    "doctor": Entry("doctor", "Show what this machine or a cluster can do, and how to improve it."),
-    "version": Entry("version", "Show the release of this tool, and those on a cluster."),
-    "volume": Entry("volume", "List or delete the claims kept on this machine."),
+    "init": Entry("commands.init", "Write a manifest and a training script that run as they are."),
+    "run": Entry("commands.run", "Run a manifest or a script and show its logs; the exit code is the job's."),
+    "submit": Entry("commands.run", "Run a manifest or a script in the background (= run --detach)."),
+    "check": Entry("commands.check", "Say what is wrong with a manifest, and where."),
+    "convert": Entry("commands.convert", "Print a manifest in another API version."),
+    "ps": Entry("commands.ps", "List jobs."),
+    "status": Entry("commands.status", "Show one job: verdict, replicas, attempts, paths."),
+    "logs": Entry("commands.logs", "Show the logs of one replica or of all."),
+    "events": Entry("commands.events", "Show what happened to a job, in order."),
+    "tensorboard": Entry("commands.tensorboard", "Show the curves of jobs in a browser."),
+    "wait": Entry("commands.wait", "Wait until a job reaches a state."),
+    "stop": Entry("commands.stop", "Stop a job in order; `resume` continues it."),
+    "suspend": Entry("commands.stop", "Suspend a job; `resume` continues it."),
+    "resume": Entry("commands.stop", "Continue a job that was stopped, suspended or cut off."),
+    "scale": Entry("commands.stop", "Change the number of replicas."),
+    "delete": Entry("commands.delete", "Remove a job, its record and its logs."),
+    "prune": Entry("commands.delete", "Remove the records of old jobs."),
+    "exec": Entry("commands.exec", "Run a command inside a replica."),
+    "explain": Entry("commands.explain", "Explain how tfjob decides."),
+    "doctor": Entry("commands.doctor", "Show what this machine or a cluster can do, and how to improve it."),
+    "version": Entry("commands.version", "Show the release of this tool, and those on a cluster."),
+    "volume": Entry("commands.volume", "List or delete the claims kept on this machine."),
     "completion": Entry("completion", "Print what makes a shell complete commands, options and job names."),
-    "debug-dump": Entry("debug_dump", "Collect a bundle for a bug report, without secrets."),
-    "operator": Entry("operator", "Install, remove or run the operator on Kubernetes."),
+    "debug-dump": Entry("commands.debug_dump", "Collect a bundle for a bug report, without secrets."),
+    "operator": Entry("commands.operator", "Install, remove or run the operator on Kubernetes."),
 }
 
 

@@ -11,19 +11,19 @@ from time import monotonic
 
 from msgspec.structs import replace
 
+from tfjob.api.dialect import origin
 from tfjob.api.objects import AnyChild, ConfigMap, Deployment, Pod, PodGroup, Service
-from tfjob.api.origin import origin
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, InvalidJob, Key, Refused
-from tfjob.controller.observer import ERROR, REQUEUE_AFTER, SUCCESS, Observer, Unobserved
+from tfjob.controller.hooks import ERROR, REQUEUE_AFTER, SUCCESS, Observer, Unobserved
 from tfjob.controller.passes import a_pass
 from tfjob.controller.queue import WorkQueue
-from tfjob.controller.refusals import Refusals
+from tfjob.controller.rejections import Refusals
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News, Update
-from tfjob.plan.children import Settings
-from tfjob.plan.conditions import is_finished
+from tfjob.plan.build.pods import Settings
+from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.facts.tasks import Observed, Repetition
 from tfjob.plan.plan import Plan, plan, refusal
-from tfjob.plan.tasks import Observed, Repetition
 
 logger = logging.getLogger(__name__)
 

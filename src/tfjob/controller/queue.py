@@ -7,7 +7,7 @@ from collections import deque
 from time import monotonic
 
 from tfjob.controller.cluster import Key
-from tfjob.controller.observer import Observer, Unobserved
+from tfjob.controller.hooks import Observer, Unobserved
 
 FIRST_DELAY, LAST_DELAY = 0.005, 60.0
 """Seconds; a full disk or a lost network ends without notice, so the longest delay is what a user waits afterwards."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfjob.api.older_crd import NAMES
-from tfjob.api.origin import TENSORFLOW
+from tfjob.api.crd.older import NAMES
+from tfjob.api.dialect import TENSORFLOW
 
 V1 = "v1"
 KNOWN = (V1, *NAMES, TENSORFLOW)

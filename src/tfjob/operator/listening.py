@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from tfjob.kube.errors import ConfigError
+from tfjob.kube.access.errors import ConfigError
 from tfjob.operator.options import Address
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfjob.api.crd import OWNER_LABEL
+from tfjob.api.crd.tfjob import OWNER_LABEL
 
 NAME = "tf-job-operator"
 """Deployment, Service, ServiceAccount, roles and webhook configuration."""

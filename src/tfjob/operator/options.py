@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.children import TENSORBOARD_IMAGE, Settings
+from tfjob.plan.build.pods import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
 CONFIG_MAP = "tf-job-operator-config"

@@ -13,22 +13,25 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from tfjob.api.origin import origin
+from tfjob.api.dialect import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
-from tfjob.plan import accelerators, conditions, in_place, limits, memory, pod_groups, success, summary, tensorboard
+from tfjob.plan import record, summary
 from tfjob.plan.actions import Action, DeleteJob, News
-from tfjob.plan.back_offs import next_starts
-from tfjob.plan.children import Settings, template_of
-from tfjob.plan.cleanup import cleanup, everything, overdue
+from tfjob.plan.build import accelerators, pod_groups, tensorboard
+from tfjob.plan.build.pods import Settings, template_of
+from tfjob.plan.facts import conditions
+from tfjob.plan.facts.task_state import View, end_of, survey
+from tfjob.plan.facts.tasks import Observed, apart, desired, main_container, members
+from tfjob.plan.policy import in_place, limits, success
+from tfjob.plan.policy.backoff import next_starts
+from tfjob.plan.policy.cleanup import cleanup, everything, overdue
+from tfjob.plan.policy.pending import POD_GROUP_PENDING, starting, waits
+from tfjob.plan.policy.restarts import SETTLING, Again, Fail, Settle, decide
+from tfjob.plan.policy.suspension import SUSPEND_REASON
+from tfjob.plan.policy.verdict import fewer_lines, limit_verdict, memory_advice, shortened, verdict
 from tfjob.plan.replicas import is_resized, reconcile, stale_pods
-from tfjob.plan.restarts import SETTLING, Again, Fail, Settle, decide
-from tfjob.plan.suspension import SUSPEND_REASON
-from tfjob.plan.tasks import Observed, apart, desired, main_container, members
-from tfjob.plan.verdict import fewer_lines, limit_verdict, memory_advice, shortened, verdict
-from tfjob.plan.views import View, end_of, survey
-from tfjob.plan.waiting import POD_GROUP_PENDING, starting, waits
 
 EVENT_BYTES, MESSAGE_BYTES = 1000, 800
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
@@ -63,7 +66,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     except (AttributeError, KeyError, TypeError, ValueError):
         # A cluster may hold what no schema has seen, and templates are not decoded into types. Imported here, because
         # every command comes by this module and the reader of manifests takes long to load.
-        from tfjob.api.judgement import reshaped
+        from tfjob.api.versions.judgement import reshaped
 
         sound, problems = reshaped(job)
         if found := errors(problems):
@@ -85,16 +88,16 @@ def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> 
     """The same for its replicas."""
     if conditions.is_finished(job.status):
         return _after_the_end(Pass(job, observed, now, settings))
-    job = memory.adopted(job)
+    job = record.adopted(job)
     this = Pass(job, observed, now, settings)
     if job.status.attempt == 0 and (problems := errors(validate(job))):
         return refusal(job, observed, problems, now, settings)
     if job.spec.run_policy.suspend and job.status.attempt == 0:
-        return _suspended(this, memory.created(job, now))
+        return _suspended(this, record.created(job, now))
 
-    status = memory.created(job, now) if job.spec.run_policy.suspend else memory.begin(job, now)
+    status = record.created(job, now) if job.spec.run_policy.suspend else record.begin(job, now)
     views = survey(job, status, observed, now)
-    remembered = memory.remember(job, status, views, now, settings.durations)
+    remembered = record.remember(job, status, views, now, settings.durations)
     if remembered != status:
         views = survey(job, status := remembered, observed, now)
     rule = success.rule_met(job, members(status.completed_indexes))
@@ -120,9 +123,9 @@ def refusal(
     if conditions.is_finished(job.status):
         return _after_the_end(this)
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
-    if memory.is_adopted(job.status) or (origin(job).is_first and job.status.attempt):
+    if record.is_adopted(job.status) or (origin(job).is_first and job.status.attempt):
         return _unheeded(job, text)
-    return _failed(this, memory.created(job, now), limit_verdict("InvalidSpec", text, now))
+    return _failed(this, record.created(job, now), limit_verdict("InvalidSpec", text, now))
 
 
 def _unheeded(job: TFJob, text: str) -> Plan:
@@ -161,11 +164,11 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
             advised = memory_advice(job, this.observed.pods, cause, repeated=repeated)
             return _failed(this, summary.counted(job, status, views), advised, reason)
         case Again():
-            status = _restarting(this, memory.record(job, status, decision, now, durations), decision.cause.message)
+            status = _restarting(this, record.record(job, status, decision, now, durations), decision.cause.message)
             news += [_ended(decision.cause), _restart_news(this, decision)]
     stale = stale_pods(job, status, this.observed)
     if is_resized(job, this.observed, stale):
-        status = _restarting(this, memory.resized(job, status, now), "the number of replicas changed")
+        status = _restarting(this, record.resized(job, status, now), "the number of replicas changed")
         news.append(News("Resized", "the number of replicas changed: the gang starts again with a new TF_CONFIG"))
         stale = stale_pods(job, status, this.observed)
     if status != before:
@@ -271,7 +274,7 @@ def _after_the_end(this: Pass) -> Plan:
     What v1.9 finished was cleaned up by its own rules.
     """
     status = _cleaning(this, this.job.status)
-    if memory.is_adopted(status):
+    if record.is_adopted(status):
         actions, later = list[Action](), list[datetime]()
     else:
         repeated, later = _overdue(this)

@@ -9,15 +9,15 @@ from itertools import islice
 from tfjob.api.objects import Pod
 from tfjob.api.types import PARALLELISM, PS, TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete
-from tfjob.plan.attempts import attempts_due, is_stale
-from tfjob.plan.back_offs import held_back
-from tfjob.plan.children import SIZE, Settings, cluster_size, pods, service
-from tfjob.plan.cleanup import overdue
-from tfjob.plan.gangs import gang_types
-from tfjob.plan.parameter_server import config_map, lacks_program
-from tfjob.plan.pod_groups import Step
-from tfjob.plan.tasks import Observed, Task, desired, members, task_of
-from tfjob.plan.views import View
+from tfjob.plan.build.parameter_server import config_map, lacks_program
+from tfjob.plan.build.pod_groups import Step
+from tfjob.plan.build.pods import SIZE, Settings, cluster_size, pods, service
+from tfjob.plan.facts.attempts import attempts_due, is_stale
+from tfjob.plan.facts.gangs import gang_types
+from tfjob.plan.facts.task_state import View
+from tfjob.plan.facts.tasks import Observed, Task, desired, members, task_of
+from tfjob.plan.policy.backoff import held_back
+from tfjob.plan.policy.cleanup import overdue
 
 PODS_A_PASS = 500
 """Each holds the TF_CONFIG of all: more at once would cost more memory than an operator has; the next pass goes on."""

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
 from tfjob.durations import USUAL, Durations
-from tfjob.plan import conditions
-from tfjob.plan.back_offs import next_starts
-from tfjob.plan.restarts import runs_again
-from tfjob.plan.success import deciding_types
-from tfjob.plan.views import View
-from tfjob.plan.waiting import STARTING, Wait
+from tfjob.plan.facts import conditions
+from tfjob.plan.facts.task_state import View
+from tfjob.plan.policy.backoff import next_starts
+from tfjob.plan.policy.pending import STARTING, Wait
+from tfjob.plan.policy.restarts import runs_again
+from tfjob.plan.policy.success import deciding_types
 
 
 def counted(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStatus:

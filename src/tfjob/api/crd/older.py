@@ -1,0 +1,73 @@
+"""The CRD of TFJob with older versions beside v1, and the webhook that converts between them.
+
+Pod templates have no schema in the older versions: v1, which is stored, keeps all of them too, and the webhook judges
+them in every version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfjob.api.crd.tf_job_crd import STATUS as ALPHA1_STATUS
+from tfjob.api.crd.tfjob import AGE, Column, Node, SpecNodes, crd, job_schema, status_node, version
+from tfjob.api.schema.checker import LENIENT, Definition
+from tfjob.api.types import GROUP
+from tfjob.api.versions import v1, v1alpha1, v1beta
+from tfjob.api.versions.round_trip import ALPHA1, OLDER
+from tfjob.api.versions.served_v1beta import DETAILS, status_names
+
+NAMES = tuple(version.removeprefix(f"{GROUP}/") for version in OLDER)
+"""Of the versions that can be served beside v1."""
+
+_TEMPLATES: dict[str, Definition] = {kind: {} for kind in LENIENT}
+_BETA_COLUMNS: tuple[Column, ...] = (("State", "string", ".status.conditions[-1:].type"), AGE)
+_ALPHA1_COLUMNS: tuple[Column, ...] = (("Phase", "string", ".status.phase"), ("State", "string", ".status.state"), AGE)
+
+
+def crd_with(older: Sequence[str], webhook: Mapping[str, Any]) -> dict[str, Any]:
+    """The CRD that serves these versions beside v1; `webhook` is how the API server reaches who converts."""
+    made = crd()
+    if not older:
+        return made
+    made["spec"]["versions"] += [_older(name) for name in NAMES if name in older]
+    made["spec"]["conversion"] = {
+        "strategy": "Webhook",
+        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": dict(webhook)},
+    }
+    return made
+
+
+def _older(name: str) -> dict[str, Any]:
+    if f"{GROUP}/{name}" == ALPHA1:
+        return version(name, job_schema(_alpha1_spec(), _alpha1_status()), _ALPHA1_COLUMNS, stored=False)
+    return version(name, job_schema(_beta_spec(), _beta_status(f"{GROUP}/{name}")), _BETA_COLUMNS, stored=False)
+
+
+def _beta_spec() -> Node:
+    fields = {"TFJobSpec": v1beta.SPEC, "ReplicaSpec": v1.REPLICA_SPEC}
+    moved = {f"spec.{name}": f"spec.runPolicy.{name}" for name in v1beta.POLICIES}
+    return {**SpecNodes({**_TEMPLATES, **fields}, moved).node("TFJobSpec", "spec"), "required": ["tfReplicaSpecs"]}
+
+
+def _beta_status(api_version: str) -> Node:
+    known = status_node()["properties"]
+    said = {own: known[name] for name, own in status_names(api_version).items()}
+    details = {**ALPHA1_STATUS[DETAILS], "description": "The rest of the status that kubeflow.org/v1 has."}
+    return {"type": "object", "properties": {**said, DETAILS: details}}
+
+
+def _alpha1_spec() -> Node:
+    """Its names may be spelt in several ways, so none is dropped; the webhook refuses one that it does not know."""
+    moved = {"spec.tensorboard": "spec.tensorBoard", "spec.replicaSpecs[]": "spec.tfReplicaSpecs.TYPE"}
+    spec = SpecNodes({**_TEMPLATES, **v1alpha1.DEFINITIONS}, moved).node("TFJobSpec", "spec", lenient=True)
+    board = spec["properties"]["tensorboard"]
+    # The first operator wrote back what was not given as null, and its users may apply what they have read.
+    board["nullable"] = True
+    for name in ("volumes", "volumeMounts"):
+        board["properties"][name]["nullable"] = True
+    return spec
+
+
+def _alpha1_status() -> Node:
+    return {"type": "object", "properties": ALPHA1_STATUS}

@@ -1,0 +1,232 @@
+"""The front door: a manifest's text in, jobs and the objects beside them out, with every problem at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from tfjob.api.conversion import Conversion
+from tfjob.api.defaults import with_defaults
+from tfjob.api.manifest import objects_beside
+from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
+from tfjob.api.suggest import did_you_mean, one_of
+from tfjob.api.text.parameters import substitute, whole_values
+from tfjob.api.text.reader import Document, parse
+from tfjob.api.types import TFJob
+from tfjob.api.versions.judgement import problems_of
+from tfjob.api.versions.registry import READERS
+from tfjob.api.versions.unsaid import with_unsaid
+
+
+@dataclass(frozen=True)
+class Part:
+    """One object of a manifest: its value with parameters filled in, and where it stands in its document."""
+
+    value: dict[str, Any]
+    document: Document
+    prefix: Path = ()
+    filled: frozenset[Path] = frozenset()
+
+    def located(self, problem: Problem, path: Path) -> Problem:
+        """The problem at `path` of this object, as seen in the file."""
+        whole = (*self.prefix, *path)
+        line, column = self.document.position(whole)
+        return replace(problem, path=path_text(whole), line=line, column=column, source=self.document.source)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A job of a manifest: as written (`written`) and with its defaults (`job`), both of the hub type."""
+
+    written: TFJob
+    job: TFJob
+    part: Part
+    conversion: Conversion
+
+    def where(self, hub_path: str) -> tuple[int, int, str]:
+        """Line, column and path in the user's file of what stands at `hub_path` in the job."""
+        found = self.located(Problem(hub_path, ""))
+        return found.line, found.column, found.path
+
+    def located(self, problem: Problem) -> Problem:
+        """A problem of the job with the user's own path, line and column."""
+        return self.part.located(problem, self.conversion.user_path(path_parts(problem.path)))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a manifest holds; `problems` are in the order of the file."""
+
+    source: str
+    entries: list[Entry] = field(default_factory=list)
+    objects: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    object_parts: list[Part] = field(default_factory=list)
+
+    @property
+    def jobs(self) -> list[TFJob]:
+        """The jobs, with their defaults."""
+        return [entry.job for entry in self.entries]
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The problems that forbid the use of the manifest."""
+        return errors(self.problems)
+
+    def raise_for_errors(self) -> None:
+        """Raise `InvalidManifest` with all errors, if there are any."""
+        if self.errors:
+            raise InvalidManifest(self.errors)
+
+    def where(self, job: TFJob, hub_path: str) -> tuple[int, int, str]:
+        """Line, column and path in the user's file of what stands at `hub_path` in one of the jobs."""
+        return self._entry(job).where(hub_path)
+
+    def located(self, job: TFJob, problem: Problem) -> Problem:
+        """A problem of one of the jobs with the user's own path, line, column and file."""
+        return self._entry(job).located(problem)
+
+    def _entry(self, job: TFJob) -> Entry:
+        for entry in self.entries:
+            if job is entry.job or job is entry.written or job.metadata.name == entry.job.metadata.name:
+                return entry
+        return self.entries[0]
+
+
+def load(data: bytes | str, source: str = "", parameters: Mapping[str, str] | None = None, name: str = "") -> Manifest:
+    """Read, convert and judge a manifest; `name` renames its only job. Faults are problems, never exceptions."""
+    loading = _Loading(Manifest(source), parameters or {}, name)
+    loading.read(data)
+    loading.manifest.problems[:] = in_order(loading.manifest.problems)
+    return loading.manifest
+
+
+@dataclass
+class _Loading:
+    manifest: Manifest
+    parameters: Mapping[str, str]
+    name: str
+    used: set[str] = field(default_factory=set)
+    known: dict[tuple[str, str, str], Part] = field(default_factory=dict)
+
+    def read(self, data: bytes | str) -> None:
+        parsed = parse(data, self.manifest.source)
+        self.manifest.problems.extend(parsed.problems)
+        for document in parsed.documents:
+            for part in self.parts(document):
+                self.take(part)
+        if not parsed.problems:
+            self.refuse_unused()
+
+    def parts(self, document: Document) -> Iterator[Part]:
+        value, used = substitute(document.value, self.parameters)
+        self.used |= used
+        filled = whole_values(document.value, self.parameters)
+        if value.get("kind") != "List" and not str(value.get("kind")).endswith("List"):
+            yield Part(value, document, (), frozenset(filled))
+            return
+        items = value.get("items")
+        if not isinstance(items, list):
+            self.report(Part(value, document), ("items",), "must be a list of objects")
+            return
+        for index, item in enumerate(items):
+            prefix: Path = ("items", index)
+            inner = frozenset(path[2:] for path in filled if path[:2] == prefix)
+            part = Part(item if isinstance(item, dict) else {}, document, prefix, inner)
+            if isinstance(item, dict):
+                yield part
+            else:
+                self.report(part, (), "must be an object with apiVersion and kind")
+
+    def take(self, part: Part) -> None:
+        api_version, kind = part.value.get("apiVersion"), part.value.get("kind")
+        if not isinstance(kind, str) or not kind:
+            self.report(part, ("kind",), "is missing", "write kind: TFJob and apiVersion: kubeflow.org/v1")
+        elif not isinstance(api_version, str) or not api_version:
+            versions = sorted({version for version, known in _kinds() if known.lower() == kind.lower()})
+            self.report(part, ("apiVersion",), "is missing", f"write {versions[0]}" if versions else "")
+        elif (api_version, kind) in READERS:
+            self.take_job(part, with_unsaid(part.value, READERS[api_version, kind](part.value, part.filled)))
+        elif (api_version, kind) in objects_beside.KINDS:
+            self.take_object(part)
+        else:
+            self.refuse_kind(part, api_version, kind)
+
+    def take_job(self, part: Part, conversion: Conversion) -> None:
+        written = conversion.job
+        if self.name:
+            written = replace(written, metadata=replace(written.metadata, name=self.name))
+        entry = Entry(written, with_defaults(written), part, conversion)
+        self.manifest.entries.append(entry)
+        for problem in problems_of(conversion, written):
+            told = _with_generate_name(problem) if _is_generated(part) else problem
+            self.manifest.problems.append(part.located(told, path_parts(problem.path)))
+        if written.metadata.name:
+            self.refuse_twice(part, ("TFJob", entry.job.metadata.namespace, written.metadata.name))
+
+    def take_object(self, part: Part) -> None:
+        value, problems = objects_beside.read(part.value, part.filled)
+        self.manifest.objects.append(value)
+        self.manifest.object_parts.append(part)
+        self.manifest.problems.extend(part.located(one, path_parts(one.path)) for one in problems)
+        metadata = value.get("metadata", {})
+        if metadata.get("name"):
+            key = (value["kind"], metadata.get("namespace", "default"), metadata["name"])
+            self.refuse_twice(part, key)
+
+    def refuse_twice(self, part: Part, key: tuple[str, str, str]) -> None:
+        if key in self.known:
+            first = self.known[key]
+            line, _ = first.document.position((*first.prefix, "metadata", "name"))
+            self.report(
+                part,
+                ("metadata", "name"),
+                f"{key[0]} {key[2]} is given twice, first on line {line}",
+                "give each its own name",
+            )
+        self.known.setdefault(key, part)
+
+    def refuse_kind(self, part: Part, api_version: str, kind: str) -> None:
+        for version, known in _kinds():
+            if version == api_version and known.lower() == kind.lower():
+                self.report(part, ("kind",), f"{api_version} has no kind {kind}", f"did you mean kind: {known}?")
+                return
+        versions = sorted(version for version, known in _kinds() if known == kind)
+        if versions:
+            hint = did_you_mean(api_version, versions) or f"{kind} is read in {one_of(versions)}"
+            self.report(part, ("apiVersion",), f"unknown apiVersion {api_version} for a {kind}", hint)
+            return
+        kinds = sorted({known for _, known in _kinds()})
+        hint = did_you_mean(kind, kinds)
+        known = f"the known kinds are {', '.join(kinds)}"
+        self.report(part, ("kind",), f"unknown kind {kind}", f"{hint} {known}" if hint else known)
+
+    def refuse_unused(self) -> None:
+        for name in self.parameters:
+            if name not in self.used:
+                message = f"the parameter {name} is given, but no value of the manifest holds ${{{name}}}"
+                self.manifest.problems.append(
+                    Problem("", message, f"remove -p {name}=...", source=self.manifest.source)
+                )
+
+    def report(self, part: Part, path: Path, message: str, hint: str = "") -> None:
+        self.manifest.problems.append(part.located(Problem("", message, hint), path))
+
+
+def _is_generated(part: Part) -> bool:
+    metadata = part.value.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("generateName"))
+
+
+def _with_generate_name(problem: Problem) -> Problem:
+    """To who left it to the API server to name the job, a missing name needs a word more."""
+    if (problem.path, problem.message) != ("metadata.name", "is missing"):
+        return problem
+    return replace(problem, message="is missing, and generateName is not used: a job is found again by its name")
+
+
+def _kinds() -> list[tuple[str, str]]:
+    return [*READERS, *objects_beside.KINDS]

@@ -1,0 +1,303 @@
+"""Checks a plain value against named definitions: types, required and unknown fields, with the path of each fault.
+
+A type is written as a word: `string`, `int`, `number`, `bool`, `quantity`, `int-or-string`, `any`, the name of a
+definition, `[T]` for a list, `{T}` for a map with any keys; `!` at the end marks a required field.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.suggest import nearest
+from tfjob.api.text.reader import described
+
+Definition = Mapping[str, str]
+
+LENIENT = frozenset({"PodTemplateSpec", "Volume", "VolumeMount"})
+"""Below these an unknown field is kept and only warned about: a newer Kubernetes may know it."""
+
+_MISSING: Any = object()
+_PLACEHOLDERS = {"ReplicaSpec": "<type>"}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Definitions by name, and what is special about some of them.
+
+    Fields of a definition in `folded` match in any case; `aliases` are further spellings there. `hints` are
+    said for an unknown field of a definition, by (definition, field).
+    """
+
+    definitions: Mapping[str, Definition]
+    folded: frozenset[str] = frozenset()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    hints: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def check(self, value: Any, kind: str, filled: Collection[Path] = ()) -> Checked:
+        """Judge `value` as a `kind`; a string at a path in `filled` may stand for a number or boolean."""
+        check = _Check(self, filled)
+        cleaned = check.value(value, kind, (), _Place((), False))
+        return Checked(cleaned, check.problems, check.renamed)
+
+    def own_field(self, definition: str, name: str) -> str:
+        """The definition's spelling of a field that the user may spell otherwise; empty if it has none like it."""
+        fields = self.definitions[definition]
+        if name in fields:
+            return name
+        if definition not in self.folded:
+            return ""
+        wanted = self.aliases.get(name.lower(), name).lower()
+        return next((known for known in fields if known.lower() == wanted), "")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The value with what is wrong or null left out and every name in the definition's spelling.
+
+    `renamed` holds the user's spelling of the fields that were respelt, by their path in `value`.
+    """
+
+    value: Any
+    problems: list[Problem]
+    renamed: Mapping[Path, str]
+
+
+MOST_SUGGESTIONS = 20
+"""Looking for what somebody meant takes milliseconds a field; who has more unknown fields meant another schema."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The definitions from the root to here, each with its path, and whether unknown fields are only warned about."""
+
+    ancestors: tuple[tuple[str, Path], ...]
+    lenient: bool
+
+    def inside(self, definition: str, path: Path) -> _Place:
+        return _Place((*self.ancestors, (definition, path)), self.lenient or definition in LENIENT)
+
+
+class _Check:
+    def __init__(self, schema: Schema, filled: Collection[Path]) -> None:
+        self.schema = schema
+        self.filled = filled
+        self.problems: list[Problem] = []
+        self.renamed: dict[Path, str] = {}
+        self.unknowns = 0
+
+    def report(self, path: Path, message: str, hint: str = "", warning: bool = False) -> None:
+        self.problems.append(Problem(path_text(self.written(path)), message, hint, warning=warning))
+
+    def written(self, path: Path) -> Path:
+        return tuple(self.renamed.get(path[: index + 1], part) for index, part in enumerate(path))
+
+    def value(self, value: Any, kind: str, path: Path, place: _Place) -> Any:
+        if kind == "any":
+            return value
+        if kind.startswith("["):
+            return self.items(value, kind, path, place)
+        if kind.startswith("{"):
+            return self.entries(value, kind, path, place)
+        if kind in self.schema.definitions:
+            return self.fields(value, kind, path, place)
+        return self.scalar(value, kind, path)
+
+    def items(self, value: Any, kind: str, path: Path, place: _Place) -> list[Any]:
+        if not isinstance(value, list):
+            self.report(path, f"must be a list, is {described(value)}", _list_hint(path, kind, value))
+            return []
+        cleaned = []
+        for index, item in enumerate(value):
+            judged = self.value(item, kind[1:-1], (*path, index), place)
+            # A wrong item keeps its place, so that the indexes of the others stay true.
+            cleaned.append(str(item) if judged is _MISSING else judged)
+        return cleaned
+
+    def entries(self, value: Any, kind: str, path: Path, place: _Place) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.report(path, f"must be a mapping, is {described(value)}", _mapping_hint(value))
+            return {}
+        inner = kind[1:-1]
+        cleaned: dict[str, Any] = {}
+        for key, item in value.items():
+            if item is None and inner in self.schema.definitions:
+                self.report((*path, key), "is empty")
+                cleaned[key] = {}
+            elif item is not None:
+                cleaned[key] = self.value(item, inner, (*path, key), place)
+        return {key: item for key, item in cleaned.items() if item is not _MISSING}
+
+    def fields(self, value: Any, kind: str, path: Path, place: _Place) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.report(path, f"must be a mapping, is {described(value)}", _mapping_hint(value))
+            return {}
+        place = place.inside(kind, path)
+        definition = self.schema.definitions[kind]
+        cleaned: dict[str, Any] = {}
+        for key, item in value.items():
+            name = self.schema.own_field(kind, key)
+            if not name:
+                self.unknown(key, kind, path, place)
+                if place.lenient:
+                    cleaned[key] = item
+                continue
+            if name != key:
+                self.renamed[(*path, name)] = key
+            if item is None:
+                continue
+            if name in cleaned:
+                self.report((*path, name), f"is the same field as {name}, which is given too", "keep one of them")
+                continue
+            judged = self.value(item, definition[name].removesuffix("!"), (*path, name), place)
+            if judged is not _MISSING:
+                cleaned[name] = judged
+        self.require(value, definition, path)
+        return cleaned
+
+    def require(self, value: Mapping[str, Any], definition: Definition, path: Path) -> None:
+        for name, kind in definition.items():
+            if kind.endswith("!") and value.get(name) is None:
+                self.report((*path, name), "is missing")
+
+    def unknown(self, key: str, kind: str, path: Path, place: _Place) -> None:
+        self.unknowns += 1
+        hint = self.schema.hints.get((kind, key), "")
+        if not hint and self.unknowns <= MOST_SUGGESTIONS:
+            hint = self.suggestion(key, kind, path, place)
+        if place.lenient:
+            hint = hint or "it is kept as it is"
+        self.report((*path, key), "unknown field", hint, place.lenient)
+
+    def suggestion(self, key: str, kind: str, path: Path, place: _Place) -> str:
+        """Nearest name here, else the place where a field of exactly this name belongs."""
+        here = nearest(key, self.schema.definitions[kind])
+        if here.lower() == key.replace("_", "").lower():
+            return f"did you mean {here}?"
+        if home := self.home(key, place):
+            return f"it belongs at {path_text(self.written(home))}"
+        return f"did you mean {here}?" if here else ""
+
+    def home(self, key: str, place: _Place) -> Path | None:
+        """Where a field of this name exists: below here, else beside a parent, else below a parent."""
+        *above, (kind, path) = place.ancestors
+        if below := self.below(key, kind, path):
+            return below
+        for parent, parent_path in reversed(above):
+            if key in self.schema.definitions[parent]:
+                return (*parent_path, key)
+        for parent, parent_path in reversed(above):
+            if below := self.below(key, parent, parent_path):
+                return below
+        return None
+
+    def below(self, key: str, kind: str, path: Path) -> Path | None:
+        """The shallowest place under `kind` with a field `key`, at most four definitions down."""
+        level, seen = [(kind, path)], {kind}
+        for _ in range(4):
+            deeper = []
+            for name, where in level:
+                for child, child_path in self.children(name, where):
+                    if key in self.schema.definitions[child]:
+                        return (*child_path, key)
+                    if child not in seen:
+                        seen.add(child)
+                        deeper.append((child, child_path))
+            level = deeper
+        return None
+
+    def children(self, kind: str, path: Path) -> list[tuple[str, Path]]:
+        found = []
+        # A field that most people mean comes before one that few know.
+        common = ("spec", "template", "containers", "volumes", "resources")
+        definition = self.schema.definitions[kind]
+        for name in sorted(definition, key=lambda name: (name not in common, name)):
+            written = definition[name].removesuffix("!")
+            inner = written.strip("[]{}")
+            if inner in self.schema.definitions:
+                extra: Path = (0,) if written.startswith("[") else ()
+                if written.startswith("{"):
+                    extra = (_PLACEHOLDERS.get(inner, "<name>"),)
+                found.append((inner, (*path, name, *extra)))
+        return found
+
+    def scalar(self, value: Any, kind: str, path: Path) -> Any:
+        if isinstance(value, str) and self.filled and self.written(path) in self.filled:
+            value = _read(value, kind)
+        if _fits(value, kind):
+            return value
+        wanted = {
+            "string": "a string",
+            "int": "an integer",
+            "number": "a number",
+            "bool": "true or false",
+            "quantity": "a quantity such as 500m or 2Gi",
+            "int-or-string": "a number or a name",
+        }[kind]
+        self.report(path, f"must be {wanted}, is {described(value)}", _scalar_hint(value, kind))
+        return _MISSING
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind == "bool":
+        return isinstance(value, bool)
+    if isinstance(value, bool):
+        return False
+    if kind == "string":
+        return isinstance(value, str)
+    if kind == "int":
+        return isinstance(value, int)
+    if kind == "number":
+        return isinstance(value, int | float)
+    if kind == "int-or-string":
+        return isinstance(value, int | str)
+    return isinstance(value, int | float | str)
+
+
+def _read(text: str, kind: str) -> Any:
+    """A filled-in parameter as the number or boolean that is due, where it is one."""
+    if kind in ("int", "int-or-string") and re.fullmatch(r"[-+]?[0-9]+", text):
+        return int(text)
+    if kind == "bool" and text in ("true", "false"):
+        return text == "true"
+    return text
+
+
+def _scalar_hint(value: Any, kind: str) -> str:
+    if kind == "string" and isinstance(value, bool | int | float):
+        return "put it in quotes"
+    if kind == "int" and isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+", value):
+        return f"remove the quotes: {value}"
+    if kind == "bool" and isinstance(value, str) and value.lower() in ("true", "false"):
+        return f"remove the quotes: {value.lower()}"
+    if isinstance(value, list) and len(value) == 1:
+        return "remove the '-' before it"
+    return ""
+
+
+def _list_hint(path: Path, kind: str, value: Any) -> str:
+    if kind == "[EnvVar]" and isinstance(value, dict) and value:
+        return f'write "- name: {next(iter(value))}" and "value: ..." below it, for each variable'
+    if kind == "[string]" and isinstance(value, str):
+        import shlex  # only a wrong command needs it
+
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            words = [value]
+        return f"write {json.dumps(words, ensure_ascii=False)}"
+    if isinstance(value, dict):
+        return "start each item with '- '"
+    return ""
+
+
+def _mapping_hint(value: Any) -> str:
+    if isinstance(value, list):
+        return "remove the '- ' before its fields"
+    if value is None:
+        return "remove the empty item"
+    return ""

@@ -1,0 +1,396 @@
+"""A manifest's text as documents whose every node knows its line and column."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from tfjob.api.problems import Path, Problem, path_parts, path_text
+from tfjob.api.text.scalars import Scalar, resolve
+from tfjob.api.text.yaml_faults import explained
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+MAX_DEPTH = 100
+MAX_NODES = 200_000
+"""Far above any real manifest, and low enough that a few lines of aliases cannot fill the memory."""
+
+_ELISION = re.compile(r"^\[\.\.\.\]\s*$", re.MULTILINE)
+_CONFLICT_START = re.compile(r"^<{7}( .*)?$", re.MULTILINE)
+_CONFLICT_MIDDLE = re.compile(r"^={7}$", re.MULTILINE)
+_CONFLICT_END = re.compile(r"^>{7}( .*)?$", re.MULTILINE)
+_UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+_TAG = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a node stands, and its children's marks by key or index."""
+
+    line: int
+    column: int
+    children: dict[str | int, Mark] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One mapping of a manifest."""
+
+    value: dict[str, Any]
+    source: str
+    mark: Mark
+
+    def position(self, path: str | Sequence[str | int]) -> tuple[int, int]:
+        """Line and column (from 1) of the node at `path`, or of the nearest parent that exists."""
+        mark = self.mark
+        for part in path_parts(path) if isinstance(path, str) else path:
+            if part not in mark.children:
+                break
+            mark = mark.children[part]
+        return mark.line, mark.column
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The documents that could be read, and what is wrong with the text."""
+
+    documents: list[Document]
+    problems: list[Problem]
+
+
+def parse(data: bytes | str, source: str = "") -> Parsed:
+    """Read YAML or JSON, one or several documents; a fault in the text is a problem, never an exception."""
+    reader = _Reader(source)
+    try:
+        text = reader.decoded(data)
+        reader.refuse_unreadable(text)
+        reader.read(text)
+    except _Stop:
+        pass
+    return Parsed(reader.finished, reader.problems)
+
+
+class _Stop(Exception):
+    """Reading cannot go on; the problem is recorded."""
+
+
+@dataclass
+class _Reader:
+    source: str
+    problems: list[Problem] = field(default_factory=list)
+    finished: list[Document] = field(default_factory=list)
+
+    def report(self, line: int, column: int, message: str, hint: str = "", path: Path = ()) -> None:
+        self.problems.append(Problem(path_text(path), message, hint, line, column, self.source))
+
+    def stop(self, line: int, column: int, message: str, hint: str = "") -> _Stop:
+        self.report(line, column, message, hint)
+        return _Stop()
+
+    def decoded(self, data: bytes | str) -> str:
+        if isinstance(data, str):
+            return data.removeprefix("\ufeff")
+        try:
+            if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+                return data.decode("utf-16")
+            if b"\0" in data[:4]:
+                # No YAML begins with a zero byte among its first letters, but UTF-16 without a mark does.
+                raise self.stop(1, 1, "the file is not UTF-8 text, it looks like UTF-16", "save it as UTF-8")
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            before = data[: error.start]
+            line = before.count(b"\n") + 1
+            column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+            raise self.stop(
+                line, column, f"byte 0x{data[error.start]:02x} is not UTF-8 text", "save the file as UTF-8"
+            ) from None
+
+    def refuse_unreadable(self, text: str) -> None:
+        self.refuse_conflict(text)
+        if match := _ELISION.search(text):
+            raise self.stop(
+                *_place(text, match.start()),
+                "[...] stands for lines that a page left out",
+                "put the others where they belong in a whole manifest",
+            )
+        if match := _UNPRINTABLE.search(text):
+            name = f"U+{ord(match.group()):04X}"
+            line, column = _place(text, match.start())
+            raise self.stop(line, column, f"the character {name} is not allowed in YAML", "remove it")
+
+    def refuse_conflict(self, text: str) -> None:
+        start, end = _CONFLICT_START.search(text), _CONFLICT_END.search(text)
+        if not (start or end):
+            return
+        marks = [match for match in (start, _CONFLICT_MIDDLE.search(text), end) if match]
+        first = min(match.start() for match in marks)
+        lines = sorted(_place(text, match.start())[0] for match in marks)
+        where = " and ".join(", ".join(str(line) for line in lines).rsplit(", ", 1))
+        raise self.stop(
+            *_place(text, first),
+            "an unfinished merge: git's conflict markers are still in the file",
+            f"keep one side and delete the marker lines ({where})",
+        )
+
+    def read(self, text: str) -> None:
+        events = _Events(_as_yaml(text), self)
+        empty = True
+        while not events.at(yaml.StreamEndEvent):
+            event = events.next()
+            if not isinstance(event, yaml.DocumentStartEvent):
+                continue
+            root = events.next()
+            value, mark, _ = _Builder(events, self).node(root, (), 0)
+            if value is None:
+                continue
+            empty = False
+            if isinstance(value, dict):
+                self.finished.append(Document(value, self.source, mark))
+            else:
+                self.report(
+                    mark.line,
+                    mark.column,
+                    f"a document must be a mapping (apiVersion, kind, metadata, spec), this one is {described(value)}",
+                )
+        if empty:
+            self.report(1, 1, "there is no document here: the file is empty or holds comments only")
+
+
+class _Events:
+    """The parser's events, with its errors turned into problems."""
+
+    def __init__(self, text: str, reader: _Reader) -> None:
+        self.text = text
+        self.reader = reader
+        self.stream = yaml.parse(text, Loader=_Loader)
+        self.ahead: Any = None
+
+    def next(self) -> Any:
+        event, self.ahead = self.ahead, None
+        return event or self.read()
+
+    def at(self, kind: type) -> bool:
+        self.ahead = self.ahead or self.read()
+        return isinstance(self.ahead, kind)
+
+    def read(self) -> Any:
+        try:
+            return next(self.stream)
+        except yaml.MarkedYAMLError as error:
+            mark: Any = error.problem_mark or error.context_mark
+            line, column = (mark.line, mark.column) if mark else (0, 0)
+            message, hint = explained(error, self.text, line, column)
+            raise self.reader.stop(line + 1, column + 1, message, hint) from None
+        except yaml.YAMLError as error:
+            raise self.reader.stop(1, 1, f"this is not YAML: {error}") from None
+
+
+class _Builder:
+    """Builds values and marks of one document from events."""
+
+    def __init__(self, events: _Events, reader: _Reader) -> None:
+        self.events = events
+        self.reader = reader
+        self.anchors: dict[str, tuple[Any, Mark, int]] = {}
+        self.open: set[str] = set()
+        self.nodes = 0
+
+    def node(self, event: Any, path: Path, depth: int) -> tuple[Any, Mark, int]:
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if depth > MAX_DEPTH:
+            raise self.reader.stop(line, column, f"this is nested more than {MAX_DEPTH} levels deep")
+        if isinstance(event, yaml.AliasEvent):
+            return self.alias(event.anchor, line, column)
+        if event.anchor:
+            self.open.add(event.anchor)
+        before = self.nodes
+        self.count(1, line, column)
+        mark = Mark(line, column)
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = self.scalar(event, path, line, column)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self.sequence(mark, path, depth)
+        else:
+            value = self.mapping(mark, path, depth)
+        size = self.nodes - before
+        if event.anchor:
+            self.open.discard(event.anchor)
+            self.anchors[event.anchor] = (value, mark, size)
+        return value, mark, size
+
+    def count(self, nodes: int, line: int, column: int) -> None:
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            raise self.reader.stop(
+                line, column, f"with its aliases written out this document has more than {MAX_NODES} values"
+            )
+
+    def alias(self, name: str | None, line: int, column: int) -> tuple[Any, Mark, int]:
+        if name in self.open:
+            raise self.reader.stop(line, column, f"the alias *{name} stands inside its own anchor &{name}")
+        if name is None or name not in self.anchors:
+            known = ", ".join(f"&{anchor}" for anchor in self.anchors)
+            hint = f"known here: {known}" if known else f"define it above with &{name}, or quote the value"
+            raise self.reader.stop(line, column, f"there is no anchor &{name} above the alias *{name}", hint)
+        value, mark, size = self.anchors[name]
+        self.count(size, line, column)
+        return value, Mark(line, column, mark.children), size
+
+    def sequence(self, mark: Mark, path: Path, depth: int) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := self.events.next(), yaml.SequenceEndEvent):
+            index = len(items)
+            value, child, _ = self.node(event, (*path, index), depth + 1)
+            items.append(value)
+            mark.children[index] = child
+        return items
+
+    def mapping(self, mark: Mark, path: Path, depth: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        merged: list[tuple[Any, Mark]] = []
+        while not isinstance(event := self.events.next(), yaml.MappingEndEvent):
+            line, column = event.start_mark.line + 1, event.start_mark.column + 1
+            key = self.key(event, path, depth)
+            value, child, _ = self.node(self.events.next(), (*path, key), depth + 1)
+            if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
+                merged.append((value, Mark(line, column, child.children)))
+                continue
+            if key in fields:
+                first = mark.children[key].line
+                self.reader.report(
+                    line,
+                    column,
+                    f"{key} is given twice, first on line {first}",
+                    "keep one of them",
+                    (*path, key),
+                )
+            fields[key] = value
+            mark.children[key] = Mark(line, column, child.children)
+        for value, where in merged:
+            self.merge(fields, mark, value, where, path)
+        return fields
+
+    def key(self, event: Any, path: Path, depth: int) -> str:
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if isinstance(event, yaml.AliasEvent):
+            value, _, _ = self.alias(event.anchor, line, column)
+            if isinstance(value, str):
+                return value
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self.reader.stop(
+                line,
+                column,
+                "a key must be a word, this one is a list or a mapping",
+                "put a {{ placeholder }} in quotes",
+            )
+        if event.anchor:
+            self.anchors[event.anchor] = (event.value, Mark(line, column), 1)
+        self.count(1, line, column)
+        if event.implicit[0] and isinstance(meaning := resolve(event.value), bool | None):
+            word = json.dumps(meaning)
+            self.reader.report(
+                line,
+                column,
+                f"the key {event.value or 'with no name'} means {word} in YAML",
+                f'write "{event.value}" in quotes',
+                path,
+            )
+        return str(event.value)
+
+    def merge(self, fields: dict[str, Any], mark: Mark, value: Any, where: Mark, path: Path) -> None:
+        sources = (
+            [(value, where)]
+            if isinstance(value, dict)
+            else [(item, where.children[index]) for index, item in enumerate(value)]
+            if isinstance(value, list)
+            else []
+        )
+        if not sources or not all(isinstance(item, dict) for item, _ in sources):
+            self.reader.report(
+                where.line,
+                where.column,
+                "<< takes an alias of a mapping, or a list of such aliases",
+                path=(*path, "<<"),
+            )
+            return
+        for item, item_mark in sources:
+            for key, inherited in item.items():
+                if key not in fields:
+                    fields[key] = inherited
+                    mark.children[key] = item_mark.children[key]
+
+    def scalar(self, event: Any, path: Path, line: int, column: int) -> Scalar:
+        if event.tag in (None, "!"):
+            return resolve(event.value) if event.implicit[0] else str(event.value)
+        try:
+            return _tagged(event.tag.removeprefix(_TAG), event.value)
+        except ValueError as error:
+            self.reader.report(line, column, str(error), path=path)
+            return str(event.value)
+
+
+def _tagged(tag: str, text: str) -> Scalar:
+    wanted: dict[str, type | tuple[type, ...]] = {
+        "int": int,
+        "float": (int, float),
+        "bool": bool,
+        "null": type(None),
+    }
+    if tag in ("str", "timestamp"):
+        return text
+    if tag == "binary":
+        try:
+            return base64.b64decode(text).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise ValueError("!!binary needs base64 of UTF-8 text") from None
+    if tag not in wanted:
+        raise ValueError(f"the tag {tag if tag.startswith('!') else '!' + tag} means nothing in a manifest")
+    value = resolve(text)
+    if not isinstance(value, wanted[tag]):
+        raise ValueError(f"{json.dumps(text)} is no {tag}")
+    return value
+
+
+def _as_yaml(text: str) -> str:
+    """JSON is YAML but for two things: tabs between tokens, and characters written as surrogate pairs."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return _SURROGATES.sub(_joined_pair, text.replace("\t", " "))
+
+
+def _joined_pair(match: re.Match[str]) -> str:
+    high, low = int(match[2], 16), int(match[3], 16)
+    return match[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def described(value: Any) -> str:
+    """A value in words: `a list`, `the string "two"`, `the integer 3`."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return f"the boolean {json.dumps(value)}"
+    if isinstance(value, int):
+        return f"the integer {value}"
+    if isinstance(value, float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        shown = value if len(value) <= 40 else value[:37] + "..."
+        return f"the string {json.dumps(shown, ensure_ascii=False)}"
+    return "a list" if isinstance(value, list) else "a mapping"

@@ -1,0 +1,141 @@
+"""A batch/v1 Job as a job of one replica type: its completions are the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from tfjob.api.conversion import METADATA, Conversion, own_metadata, recorded_origin, written_metadata
+from tfjob.api.dialect import BATCH
+from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.schema.checker import Schema
+from tfjob.api.schema.pod_schema import pod_definitions
+from tfjob.api.suggest import did_you_mean
+from tfjob.api.types import PARALLELISM, WORKER, TFJob
+
+KIND = "Job"
+BACKOFF_LIMIT = 6
+
+_POLICIES = ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend")
+_HUB_WORKER: Path = ("spec", "tfReplicaSpecs", WORKER)
+REFUSED = {
+    "podFailurePolicy": "restarts are decided by exit code with a TFJob's restartPolicy: ExitCode",
+    "backoffLimitPerIndex": "use backoffLimit for the whole job",
+    "maxFailedIndexes": "use backoffLimit for the whole job",
+    "successPolicy": "the job succeeds when every completion has succeeded",
+    "manualSelector": "",
+}
+"""The fields of a Job that mean nothing here, with what to do instead."""
+_INDEX = "JOB_COMPLETION_INDEX"
+_INDEX_LABEL = "training.kubeflow.org/replica-index"
+
+
+@cache
+def schema() -> Schema:
+    """What a Job manifest may hold; a misspelt field of the job itself is an error."""
+    return Schema({**pod_definitions(), "Metadata": METADATA, "Job": _job_definition()})
+
+
+def _job_definition() -> dict[str, str]:
+    return {**pod_definitions()["Job"], "metadata": "Metadata"}
+
+
+def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
+    """Read a Job."""
+    checked = schema().check(manifest, "Job", filled)
+    given = checked.value.get("spec", {})
+    worker: dict[str, Any] = {"replicas": _completions(given)}
+    if "template" in given:
+        worker["template"] = _template(given)
+    spec = {
+        "tfReplicaSpecs": {WORKER: worker},
+        "runPolicy": {"backoffLimit": BACKOFF_LIMIT, **{key: given[key] for key in _POLICIES if key in given}},
+        "successPolicy": "AllWorkers",
+    }
+    annotations = recorded_origin(BATCH)
+    annotations[PARALLELISM] = str(given.get("parallelism", 1))
+    job = msgspec.convert({"metadata": own_metadata(checked.value, **annotations), "spec": spec}, TFJob)
+    moved: tuple[tuple[Path, Path], ...] = (
+        (_HUB_WORKER, ("spec",)),
+        ((*_HUB_WORKER, "replicas"), ("spec", "completions" if "completions" in given else "parallelism")),
+        (("metadata", "annotations", PARALLELISM), ("spec", "parallelism")),
+        *((("spec", "runPolicy", name), ("spec", name)) for name in _POLICIES),
+    )
+    return Conversion(job, [*checked.problems, *_problems(given)], moved, checked.renamed)
+
+
+def _completions(spec: Mapping[str, Any]) -> int:
+    return int(spec.get("completions", spec.get("parallelism", 1)))
+
+
+def _template(spec: Mapping[str, Any]) -> dict[str, Any]:
+    template: dict[str, Any] = spec["template"]
+    pod = template.get("spec", {})
+    if spec.get("completionMode") != "Indexed" or not pod.get("containers"):
+        return template
+    label = {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX_LABEL}']"}}
+    index = {"name": _INDEX, "valueFrom": label}
+    containers = [{**one, "env": [index, *one.get("env", [])]} for one in pod["containers"]]
+    return {**template, "spec": {**pod, "containers": containers}}
+
+
+def _problems(spec: Mapping[str, Any]) -> list[Problem]:
+    found = [
+        Problem(f"spec.{name}", "is not supported here", hint)
+        for name, hint in REFUSED.items()
+        if spec.get(name) not in (None, False)
+    ]
+    modes = ("NonIndexed", "Indexed")
+    mode = spec.get("completionMode", modes[0])
+    if mode not in modes:
+        hint = did_you_mean(mode, modes)
+        found.append(Problem("spec.completionMode", f"must be NonIndexed or Indexed, is {mode!r}", hint))
+    found += [
+        Problem(f"spec.{name}", f"must be 0 or more, is {spec[name]}")
+        for name in ("completions", "parallelism")
+        if spec.get(name, 0) < 0
+    ]
+    if "template" not in spec:
+        found.append(Problem("spec.template", "is missing"))
+        return found
+    policy = spec["template"].get("spec", {}).get("restartPolicy")
+    if policy not in ("Never", "OnFailure"):
+        path = path_text(("spec", "template", "spec", "restartPolicy"))
+        said = f"must be Never or OnFailure, is {policy}" if policy else "is missing"
+        found.append(Problem(path, said, "a Job needs restartPolicy: Never or OnFailure"))
+    return found
+
+
+def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
+    """The job as a batch/v1 Job, and what that cannot say: all but one set of equal workers."""
+    value = msgspec.to_builtins(job)
+    types = value["spec"].get("tfReplicaSpecs", {})
+    problems = [
+        Problem(f"spec.tfReplicaSpecs.{name}", "a batch/v1 Job has one kind of replica: it is left out")
+        for name in types
+        if name != WORKER
+    ]
+    said = ("tfReplicaSpecs", "runPolicy", "successPolicy")
+    paths = [f"spec.{name}" for name in value["spec"] if name not in said]
+    policy = value["spec"].get("runPolicy", {})
+    paths += [f"spec.runPolicy.{name}" for name in policy if name not in _POLICIES]
+    problems += [Problem(path, "batch/v1 has no such field: it is left out") for path in paths]
+    worker = types.get(WORKER, {})
+    completions = worker.get("replicas", 1)
+    spec: dict[str, Any] = {
+        "completions": completions,
+        "parallelism": int(job.metadata.annotations.get(PARALLELISM, completions)),
+        **{name: policy[name] for name in _POLICIES if name in policy},
+    }
+    template = worker.get("template", {})
+    restart = worker.get("restartPolicy") or template.get("spec", {}).get("restartPolicy", "Never")
+    pod = {**template.get("spec", {}), "restartPolicy": restart if restart == "Never" else "OnFailure"}
+    spec["template"] = {**template, "spec": pod}
+    if restart not in ("Never", "OnFailure"):
+        path = f"spec.tfReplicaSpecs.{WORKER}.restartPolicy"
+        problems.append(Problem(path, f"{restart} is written as OnFailure", warning=True))
+    metadata = written_metadata(job)
+    return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": spec}, problems

@@ -1,0 +1,108 @@
+"""`tfjob check`: what is wrong with a manifest, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import FILE
+from tfjob.cli.context import On, output_option, place, valid_namespace
+
+if TYPE_CHECKING:
+    from tfjob.api.manifest.loader import Manifest
+    from tfjob.api.problems import Problem
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
+@click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest.")
+@click.option(
+    "--on",
+    default=None,
+    metavar="WHERE",
+    callback=place,
+    help="local: also what this machine refuses; k8s or k8s:CONTEXT: what a cluster would say.",
+)
+@click.option("--python", default="", metavar="PATH", help="With --on local: the interpreter or virtualenv to run in.")
+@click.option(
+    "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="With --on local: a folder for a volume."
+)
+@click.option(
+    "-n", "--namespace", default="", metavar="NAME", callback=valid_namespace, help="Namespace for a job without one."
+)
+@output_option
+def check(
+    files: tuple[str, ...],
+    parameters: tuple[str, ...],
+    on: On | None,
+    python: str,
+    volumes: tuple[str, ...],
+    namespace: str,
+    output: str,
+) -> int:
+    """Judge manifests: every error with its path, line and column. The exit code is 2 if there is one.
+
+    On a cluster nothing is made: its API server judges the job as if it were, and what the job needs is looked for:
+    Secrets, ConfigMaps, claims, quota, rights.
+    """
+    import msgspec
+
+    from tfjob.api.problems import errors
+    from tfjob.cli import exit_codes
+
+    found = {file: _judged(file, parameters, _judges(on, python, volumes, namespace)) for file in files}
+    faulty = any(errors(problems) for problems, _ in found.values())
+    if output != "text":
+        from tfjob.jobs.output import print_list
+
+        print_list(
+            "Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems], output
+        )
+        return exit_codes.BAD_INPUT if faulty else exit_codes.SUCCEEDED
+    for file, (problems, jobs) in found.items():
+        for problem in problems:
+            click.echo(str(problem))
+        if not errors(problems) and not is_quiet():
+            click.echo(f"{file}: ok ({', '.join(jobs) or 'no job'})")
+    return exit_codes.BAD_INPUT if faulty else exit_codes.SUCCEEDED
+
+
+Judge = Callable[["Manifest"], list["Problem"]]
+
+
+def _judges(on: On | None, python: str, volumes: tuple[str, ...], namespace: str) -> Judge:
+    """Who else is asked about a manifest that has no errors of its own."""
+    if on is None:
+        return lambda manifest: []
+    if on.cluster:
+        from tfjob.launch.cluster_check import cluster_problems
+
+        return lambda manifest: cluster_problems(on, manifest, namespace)
+    from tfjob.launch import local
+    from tfjob.launch.starting import Request
+
+    def judge(manifest: Manifest) -> list[Problem]:
+        options, _ = local.options_of(Request(manifest.source, python=python, volumes=volumes))
+        return local.local_problems(manifest, options, namespace)
+
+    return judge
+
+
+def _judged(file: str, parameters: tuple[str, ...], judge: Judge) -> tuple[list[Problem], list[str]]:
+    """The problems of one file and the names of its jobs; a file that cannot be read is a problem too."""
+    from tfjob.api.problems import Problem, in_order
+    from tfjob.launch import manifest_file
+
+    try:
+        _, manifest = manifest_file.read(file, parameters)
+    except manifest_file.Unreadable as unreadable:
+        return [unreadable.problem], []
+    except OSError as error:
+        return [Problem("", error.strerror or str(error), source=file)], []
+    problems = list(manifest.problems)
+    if not manifest.errors:
+        problems += judge(manifest)
+    return in_order(problems), [job.metadata.name for job in manifest.jobs]

@@ -1,0 +1,72 @@
+"""`tfjob convert`: a manifest in another API version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tfjob.cli.completing import FILE
+from tfjob.cli.context import output_option
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--to", "wanted", default="kubeflow.org/v1", show_default=True, metavar="VERSION", help="The API version to write."
+)
+@click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest.")
+@output_option
+def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) -> int:
+    """Print the jobs of a manifest in another API version.
+
+    VERSION is an apiVersion, such as kubeflow.org/v1 or v1beta2 for short. What it cannot say is named on stderr.
+    """
+    import msgspec
+    import yaml
+    from msgspec.structs import replace
+
+    from tfjob.api.problems import errors
+    from tfjob.api.versions.judgement import judge
+    from tfjob.api.versions.registry import to_version
+    from tfjob.cli import exit_codes
+    from tfjob.launch import manifest_file
+
+    version = _version(wanted)
+    _, manifest = manifest_file.read(file, parameters)
+    manifest.raise_for_errors()
+    documents: list[Any] = []
+    lost = [problem for problem in manifest.problems if problem not in errors(manifest.problems)]
+    for entry in manifest.entries:
+        document, left_out = to_version(entry.written, version)
+        documents.append(msgspec.to_builtins(document))
+        lost += [replace(entry.located(problem), warning=True) for problem in left_out]
+        # Their places are those of the new manifest, which has no lines yet.
+        lost += [
+            replace(
+                fault, message=f"{version} would refuse this: {fault.message}", source=manifest.source, warning=True
+            )
+            for fault in errors(judge(document))
+        ]
+    documents += manifest.objects
+    for problem in lost:
+        click.echo(str(problem), err=True)
+    if output == "json":
+        whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
+        click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
+    else:
+        click.echo(yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True), nl=False)
+    return exit_codes.SUCCEEDED
+
+
+def _version(wanted: str) -> str:
+    from tfjob.api.versions.registry import WRITERS
+    from tfjob.cli import exit_codes
+
+    if wanted in WRITERS:
+        return wanted
+    # The group of today comes first: tensorflow.org had a v1alpha1 too.
+    for version in sorted(WRITERS, key=lambda version: not version.startswith("kubeflow.org/")):
+        if version.partition("/")[2] == wanted:
+            return version
+    raise exit_codes.Stop(exit_codes.BAD_INPUT, f"--to {wanted}: unknown version", f"Known: {', '.join(WRITERS)}.")

@@ -1,0 +1,115 @@
+"""`tfjob debug-dump`: everything that helps somebody else to understand a job, without what they must not see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfjob.cli.completing import JOB
+from tfjob.cli.context import On, console, namespace_option, on_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tfjob.jobs.backend import Console, Record
+
+TAIL = 2000
+
+
+@click.command("debug-dump")
+@click.argument("job", type=JOB)
+@click.option(
+    "--file", "target", default="", metavar="FILE", help="Where to write it; by default JOB-debug.tar.gz here."
+)
+@click.option(
+    "--tail", type=click.IntRange(min=0), default=TAIL, show_default=True, metavar="N", help="Lines of each replica."
+)
+@on_option
+@namespace_option
+def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None:
+    """Collect a bundle for a bug report: the job, its pods, events, the ends of its logs, versions.
+
+    Values that are secret by their name, shape or place are taken out; look into it before you send it.
+    """
+    from pathlib import Path
+
+    with console(on, namespace, write=False) as there:
+        record = there.find(job)
+        file = Path(target or f"{record.name}-debug.tar.gz")
+        parts = dict(_parts(there, record, tail))
+    _write(file, record.name, parts)
+    click.echo(f"wrote {file}: {', '.join(parts)}")
+
+
+def _parts(there: Console, record: Record, tail: int) -> Iterator[tuple[str, str]]:
+    """The files of a bundle; one that cannot be had says why."""
+    import msgspec
+
+    from tfjob.jobs import redaction
+    from tfjob.jobs.output import event_shape, job_shape, replica_shape
+
+    yield "versions.txt", _versions()
+    yield "summary.yaml", _yaml(msgspec.to_builtins(job_shape(record)))
+    yield "replicas.yaml", _tried(lambda: _yaml([replica_shape(one) for one in there.replicas(record)]))
+    yield "events.yaml", _tried(lambda: _yaml(msgspec.to_builtins([event_shape(one) for one in there.events(record)])))
+    for name, content in there.documents(record).items():
+        yield name, redaction.text(content) if isinstance(content, str) else _yaml(content)
+    for name, previous in (("logs.txt", False), ("logs-previous.txt", True)):
+        yield name, _tried(lambda previous=previous: _logs(there, record, tail, previous=previous))
+
+
+def _logs(there: Console, record: Record, tail: int, *, previous: bool) -> str:
+    from tfjob.jobs import redaction
+    from tfjob.jobs.backend import LogQuery
+
+    return "".join(
+        f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} {line.replica} | {redaction.text(line.text)}\n"
+        for line in there.logs(record, LogQuery(tail=tail, previous=previous))
+    )
+
+
+def _versions() -> str:
+    import platform
+
+    from tfjob import __version__
+
+    return f"tfjob {__version__}\npython {platform.python_version()}\n{platform.platform()}\n"
+
+
+def _yaml(value: Any) -> str:
+    import yaml
+
+    from tfjob.jobs import redaction
+
+    return yaml.safe_dump(redaction.document(value), sort_keys=False, allow_unicode=True)
+
+
+def _tried(make: Any) -> str:
+    """A part, or why it is not there: half a bundle is better than none."""
+    from tfjob.cli import exit_codes
+
+    try:
+        text: str = make()
+    except Exception as error:
+        stop = exit_codes.explained(error)
+        if stop is None:
+            raise
+        return f"not to be had: {stop.message}\n"
+    return text
+
+
+def _write(file: Any, name: str, parts: dict[str, str]) -> None:
+    import io
+    import os
+    import tarfile
+    import time
+
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as whole, tarfile.open(fileobj=whole, mode="w:gz") as archive:  # noqa: PTH123 (private)
+        for part, text in parts.items():
+            data = text.encode()
+            entry = tarfile.TarInfo(f"{name}-debug/{part}")
+            entry.size = len(data)
+            entry.mode, entry.mtime = 0o600, int(time.time())
+            archive.addfile(entry, io.BytesIO(data))

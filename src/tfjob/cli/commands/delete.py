@@ -1,0 +1,112 @@
+"""`tfjob delete` and `tfjob prune`: removing jobs with their records; claims stay."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import JOB
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
+from tfjob.cli.durations import time_span
+
+if TYPE_CHECKING:
+    from tfjob.jobs.backend import Console, Record
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@on_option
+@namespace_option
+@output_option
+def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str) -> None:
+    """Remove jobs: their replicas end, their records and logs go. Claims stay.
+
+    Asks before it ends a job that runs, if there is a terminal to ask on.
+    """
+    from tfjob.jobs.output import job_shape, print_list
+    from tfjob.plan.facts.conditions import is_finished
+
+    with console(on, namespace, write=True) as there:
+        found = list({record.uid: record for record in map(there.find, jobs)}.values())
+        alive = [record.id for record in found if record.current and not is_finished(record.job.status)]
+        if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
+            verb = "has" if len(alive) == 1 else "have"
+            click.confirm(f"{', '.join(alive)} {verb} not ended. Delete?", abort=True, err=True)
+        shapes = [job_shape(record) for record in found]
+        claims = {claim: record.options for record in found if (claim := _own_claim(there, record))}
+        for record in found:
+            there.delete(record)
+        names = {(record.job.metadata.namespace, record.name) for record in found if record.current}
+        runs = [] if there.shared else there.jobs(everything=True, all_namespaces=True)
+        kept = [record.id for record in runs if (record.job.metadata.namespace, record.name) in names]
+    if output != "text":
+        print_list("Job", shapes, output)
+        return
+    if is_quiet():
+        return
+    for record in found:
+        click.echo(f"deleted {record.id}")
+    for claim, options in claims.items():
+        click.echo(f"kept claim {claim} with what it saved: `tfjob volume delete {claim}{options}` removes that")
+    if kept:
+        click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
+
+
+def _own_claim(there: Console, record: Record) -> str:
+    """The claim that a job got without asking, if it holds anything: its user may never have heard of it."""
+    from pathlib import Path
+
+    from tfjob.plan.build.job_storage import claim_name
+
+    own = claim_name(record.name)
+    return own if not there.shared and Path(there.storage(record)).name == own else ""
+
+
+@click.command()
+@click.option(
+    "--older",
+    default="30d",
+    show_default=True,
+    callback=time_span,
+    metavar="AGE",
+    help="Only runs that ended so long ago: 12h, 30d.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@on_option
+@namespace_option
+@output_option
+def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) -> None:
+    """Remove the records of runs that are over, in all namespaces. Claims stay.
+
+    On a cluster, which others use too: the jobs of one namespace that are over, and the records kept of them here.
+    """
+    from tfjob.jobs.output import job_shape, print_list
+    from tfjob.jobs.tables import span
+
+    oldest = datetime.now(UTC) - older
+    with console(on, namespace, write=not dry_run) as there:
+        everything = there.jobs(everything=True, all_namespaces=not (namespace or there.shared))
+        doomed = [record for record in everything if _ended_before(record, oldest)]
+        shapes = [job_shape(record) for record in doomed]
+        for record in () if dry_run else doomed:
+            there.delete(record)
+    if output != "text":
+        print_list("Job", shapes, output)
+        return
+    if is_quiet():
+        return
+    for record in doomed:
+        click.echo(f"{'would delete' if dry_run else 'deleted'} {record.id}")
+    if not doomed:
+        click.echo(f"nothing ended more than {span(older)} ago")
+
+
+def _ended_before(record: Record, moment: datetime) -> bool:
+    """Whether a run was over by then; one whose name went to another before it ended counts from its start."""
+    ended = record.job.status.completion_time or (None if record.current else record.created)
+    return ended is not None and ended <= moment

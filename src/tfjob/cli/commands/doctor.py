@@ -1,0 +1,90 @@
+"""`tfjob doctor`: what this machine can do, tried and not guessed, and how to improve it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfjob.cli.context import On, home, namespace_option, on_option, output_option
+
+if TYPE_CHECKING:
+    from tfjob.local.warm.pool import State
+
+LEVELS = {
+    "full": "own namespaces: true paths, true names, TF_CONFIG as on a cluster, nothing outlives its supervisor",
+    "addresses": "own addresses, no namespaces: TF_CONFIG carries addresses, mount paths are rewritten",
+    "ports": "ports of 127.0.0.1: TF_CONFIG carries them, mount paths are rewritten",
+}
+
+
+@click.command()
+@on_option
+@namespace_option
+@output_option
+def doctor(on: On, namespace: str, output: str) -> int:
+    """Show what this machine can do for jobs, and how to get more out of it.
+
+    Of a cluster: whether it runs jobs, and what you may do there; the exit code is 1 if something is missing.
+    """
+    if on.cluster:
+        from tfjob.cli.commands.cluster_doctor import examine_cluster
+
+        return examine_cluster(on, namespace, output)
+    return _examine_machine(output)
+
+
+def _examine_machine(output: str) -> int:
+    import dataclasses
+    import os
+    from pathlib import Path
+
+    from tfjob.cli import exit_codes
+    from tfjob.jobs.output import print_object
+    from tfjob.local.pod.machine import node
+    from tfjob.local.sandbox import probe
+    from tfjob.local.warm import pool
+    from tfjob.local.warm.warm_prospect import prospect
+
+    found = probe.probe()
+    level = probe.level(found)
+    machine = node()
+    warm = prospect(Path.cwd(), os.environ)
+    servers = pool.running(home().fork_servers)
+    if output != "text":
+        shape = {name: vars(capability) for name, capability in vars(found).items()}
+        content = {"level": level, "capabilities": shape, "home": str(home().path), "node": dataclasses.asdict(machine)}
+        shapes = [_server_shape(server) for server in servers]
+        print_object("Doctor", {**content, "warmStart": vars(warm), "forkServers": shapes}, output)
+        return exit_codes.SUCCEEDED
+    click.echo(f"level {click.style(level, bold=True)}: {LEVELS[level]}\n")
+    for capability in (*found.all(), warm):
+        mark = click.style("ok", fg="green") if capability.ok else click.style("no", fg="yellow")
+        click.echo(f"  {mark}  {capability.title}" + ("" if capability.ok else f": {capability.problem}"))
+        if not capability.ok and capability.fix:
+            click.echo(f"      {capability.fix}")
+    click.echo(f"\nstate folder {home().path}")
+    click.echo(f"{machine.cpus} CPUs, {machine.memory / 2**30:.1f} GiB memory")
+    for server in servers:
+        click.echo(_server_line(server))
+    return exit_codes.SUCCEEDED
+
+
+def _server_shape(server: State) -> dict[str, Any]:
+    return {
+        "pid": server.pid,
+        "python": server.python,
+        "tensorflow": server.tensorflow,
+        "forked": server.forked,
+        "users": server.users,
+        "endsIn": None if server.users else server.ends_in,
+    }
+
+
+def _server_line(server: State) -> str:
+    """One fork server; a starting one has not told anything yet."""
+    if not server.pid:
+        return "a fork server for warm starts is coming up"
+    use = f"used by {server.users} now" if server.users else f"ends in {server.ends_in:.0f} s (now: kill {server.pid})"
+    what = f"fork server {server.pid} for warm starts: {server.python}, TensorFlow {server.tensorflow}"
+    return f"{what}, {server.forked} replicas so far, {use}"

@@ -1,0 +1,35 @@
+"""`tfjob events`: what happened to a job."""
+
+from __future__ import annotations
+
+import click
+
+from tfjob.cli.completing import JOB
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
+
+
+@click.command()
+@click.argument("job", type=JOB)
+@on_option
+@namespace_option
+@output_option
+def events(job: str, on: On, namespace: str, output: str) -> None:
+    """Show what happened to a job, one line a change, in order."""
+    from tfjob.jobs.output import event_shape, print_list
+    from tfjob.jobs.tables import clock, table
+
+    with console(on, namespace, write=False) as there:
+        found = there.events(there.find(job))
+    if output != "text":
+        print_list("Event", [event_shape(event) for event in found], output)
+        return
+    rows = [
+        [
+            clock(event.time),
+            "Warning" if event.warning else "Normal",
+            event.reason,
+            event.message.replace("\n", " ") + (f" (x{event.count})" if event.count > 1 else ""),
+        ]
+        for event in found
+    ]
+    click.echo(table(["TIME", "TYPE", "REASON", "MESSAGE"], rows) if rows else "no events")

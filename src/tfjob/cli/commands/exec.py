@@ -1,0 +1,61 @@
+"""`tfjob exec`: a command inside a replica, with its files, names and environment."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tfjob.cli import exit_codes
+from tfjob.cli.completing import JOB, REPLICA
+from tfjob.cli.context import On, console, namespace_option, on_option
+
+
+class Exec(click.Command):
+    """A command whose own command line may hold options: they belong after `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Adds how to write it to the error for an option that is not ours."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if "--" in args:
+                raise
+            raise click.UsageError(
+                f"{error.message} Put -- before the command: tfjob exec JOB REPLICA -- COMMAND...", ctx
+            ) from None
+
+
+@click.command("exec", cls=Exec)
+@click.argument("job", type=JOB)
+@click.argument("replica", type=REPLICA)
+@click.option("-c", "--container", default="", metavar="NAME", help="Which container; the main one by default.")
+@on_option
+@namespace_option
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def exec_(job: str, replica: str, container: str, on: On, namespace: str, command: tuple[str, ...]) -> int:
+    """Run a command inside a replica, for example: tfjob exec mnist worker-0 -- sh.
+
+    It sees the replica's files, names and environment. The exit code is the command's.
+    """
+    from tfjob.api.types import CONTAINER_NAME
+
+    replica, _, named = replica.partition("/")
+    terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    with console(on, namespace, write=False) as there:
+        record = there.find(job)
+        running = there.running(record)
+        if replica not in running:
+            raise exit_codes.Stop(
+                exit_codes.NOT_FOUND,
+                f"{record.id} has no running replica {replica}",
+                f"Running: {', '.join(sorted(running)) or 'none'}.",
+            )
+        names = running[replica]
+        chosen = container or named or (CONTAINER_NAME if CONTAINER_NAME in names else names[0])
+        if chosen not in names:
+            raise exit_codes.Stop(
+                exit_codes.NOT_FOUND, f"{replica} has no container {chosen}", f"It has {', '.join(names)}."
+            )
+        sys.stdout.flush()
+        return there.execute(record, replica, chosen, command, tty=terminal)

@@ -1,0 +1,94 @@
+"""`tfjob logs`: what the replicas of a job wrote, also after its end."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from tfjob.cli import exit_codes
+from tfjob.cli.completing import JOB, REPLICA
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
+from tfjob.cli.durations import time_span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tfjob.jobs.backend import Line, Record
+
+
+@click.command()
+@click.argument("job", type=JOB)
+@click.argument("replica", required=False, type=REPLICA)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each replica.")
+@click.option("--since", callback=time_span, metavar="AGE", help="Only lines not older than this: 30s, 5m, 2h.")
+@click.option("-p", "--previous", is_flag=True, help="The attempt before the last.")
+@click.option("--timestamps", is_flag=True, help="Begin every line with its time.")
+@on_option
+@namespace_option
+@output_option
+def logs(
+    job: str,
+    replica: str | None,
+    follow: bool,
+    tail: int | None,
+    since: timedelta | None,
+    previous: bool,
+    timestamps: bool,
+    on: On,
+    namespace: str,
+    output: str,
+) -> None:
+    """Show the logs of one replica (worker-0), of one of its containers (worker-0/sidecar), or of all, by time.
+
+    With -o json or -o yaml every line is one object.
+    """
+    from tfjob.jobs.backend import LogQuery
+
+    if follow and previous:
+        raise click.UsageError("--previous is over: it cannot be followed; leave out -f.")
+    after = datetime.now(UTC) - since if since is not None else None
+    with console(on, namespace, write=False) as there:
+        record = there.find(job)
+        labels = there.log_labels(record, replica)
+        names = _replica_names(record, there.log_labels(record) if replica is not None else labels)
+        _refuse_unknown(record, replica, names, labels)
+        shown = names if replica is None else labels
+        width = max(map(len, shown)) if len(shown) > 1 or replica is None else 0
+        last: Line | None = None
+        for line in there.logs(record, LogQuery(replica, tail, after, previous, follow)):
+            # Of one container, a long line comes in pieces that follow each other.
+            begun = last is not None and last.more and not width
+            _print(line, width, output, timestamps, begun=begun)
+            last = line
+        if last is None and not follow:
+            what = "an earlier attempt of " if previous else ""
+            click.echo(f"no logs of {what}{replica or record.id}", err=True)
+
+
+def _replica_names(record: Record, labels: Iterable[str]) -> list[str]:
+    """Every replica that the job asks for or has logs of."""
+    from tfjob.plan.facts.tasks import desired
+
+    return list(dict.fromkeys([*(task.name for task in desired(record.job)), *labels]))
+
+
+def _refuse_unknown(record: Record, replica: str | None, names: list[str], labels: list[str]) -> None:
+    if replica is None or replica in names or labels:
+        return
+    if replica in {name.partition("/")[0] for name in names}:
+        return
+    raise exit_codes.Stop(exit_codes.NOT_FOUND, f"{record.id} has no replica {replica}", f"It has {', '.join(names)}.")
+
+
+def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:
+    if output != "text":
+        from tfjob.jobs.output import log_line_shape, print_line
+
+        print_line(log_line_shape(line), output)
+        return
+    prefix = f"{line.replica:<{width}} | " if width else ""
+    stamp = f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} " if timestamps and not begun else ""
+    click.echo(f"{prefix}{stamp}{line.text}", nl=bool(width) or not line.more)

@@ -1,0 +1,120 @@
+"""`tfjob run` and `tfjob submit`: a manifest or a script becomes processes of this machine, or pods of a cluster."""
+
+from __future__ import annotations
+
+import click
+
+from tfjob.cli import exit_codes
+from tfjob.cli.completing import FILE
+from tfjob.cli.context import Command, On, on_option, output_option, valid_namespace
+from tfjob.launch.script import ScriptRequest, WithArguments, script_options
+
+
+def _options(command: Command) -> Command:
+    for option in reversed(
+        (
+            click.argument("file", type=FILE, metavar="FILE|SCRIPT"),
+            click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
+            script_options,
+            click.option(
+                "-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."
+            ),
+            click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
+            click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
+            click.option(
+                "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume."
+            ),
+            click.option(
+                "--level",
+                type=click.Choice(["auto", "full", "addresses", "ports"]),
+                default=None,
+                help="How far replicas are separated; `tfjob doctor` shows what is possible.",
+            ),
+            click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
+            click.option(
+                "--warm/--cold",
+                default=None,
+                help="Fork replicas that import TensorFlow from a process that has done so; with --warm others too.",
+            ),
+            click.option("--cpu", is_flag=True, help="Train on the CPU, whatever GPUs the job asks for."),
+            on_option,
+            click.option(
+                "-n",
+                "--namespace",
+                default="",
+                metavar="NAME",
+                callback=valid_namespace,
+                help="Namespace for a job that names none.",
+            ),
+            output_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(cls=WithArguments)
+@_options
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print processes, TF_CONFIG, mounts and ports; on a cluster all objects; with -o yaml the manifest.",
+)
+@click.option("-d", "--detach", is_flag=True, help="Go on in the background.")
+@click.option("--plain", is_flag=True, help="Show prefixed lines in a terminal too, no live view.")
+def run(
+    file: str,
+    arguments: tuple[str, ...],
+    workers: int | None,
+    ps: int | None,
+    chief: bool,
+    evaluator: int | None,
+    image: str,
+    in_image: bool,
+    parameters: tuple[str, ...],
+    name: str,
+    python: str,
+    volumes: tuple[str, ...],
+    level: str | None,
+    no_limits: bool,
+    cpu: bool,
+    warm: bool | None,
+    on: On,
+    namespace: str,
+    output: str,
+    dry_run: bool,
+    detach: bool,
+    plain: bool,
+) -> int:
+    """Run the jobs of a manifest, or a Python script, as processes of this machine or on a cluster.
+
+    A script becomes the manifest of a job whose replicas all run it; --dry-run -o yaml prints that. It runs in the
+    current folder. On a cluster it travels in a ConfigMap, or is in the image (--in-image).
+
+    Shows the logs of all replicas until the job ends, in a terminal above a live table of them; the exit code is 0 if
+    it succeeded and 1 if it failed. Ctrl-C stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it.
+    On a cluster Ctrl-C only detaches: the job goes on, and the exit code is 130.
+    """
+    if not on.cluster:
+        from tfjob.local.sandbox import probe
+
+        probe.begin()  # while the rest of the tool is loaded
+    from tfjob.launch.starting import Request, launch
+
+    script = ScriptRequest(workers, ps, chief, evaluator, image, in_image, arguments)
+    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, script, warm))
+    if dry_run and output == "yaml":
+        click.echo(jobs.written(), nl=False)
+        return exit_codes.SUCCEEDED
+    if dry_run:
+        return jobs.show(output)
+    return jobs.detach(output) if detach else jobs.attach(output, plain=plain)
+
+
+@click.command(cls=WithArguments)
+@_options
+@click.pass_context
+def submit(context: click.Context, /, **options: object) -> int:
+    """Run the jobs of a manifest, or a script, in the background; the same as `run --detach`."""
+    code: int = context.invoke(run, dry_run=False, detach=True, plain=False, **options)
+    return code

@@ -1,0 +1,121 @@
+"""`tfjob status`: one job in full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfjob.cli.completing import JOB
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
+
+if TYPE_CHECKING:
+    from tfjob.jobs.backend import Event, Record, Replica
+
+
+@click.command()
+@click.argument("job", type=JOB)
+@on_option
+@namespace_option
+@output_option
+def status(job: str, on: On, namespace: str, output: str) -> None:
+    """Show one job: its state and why, its replicas, where its files are.
+
+    While a replica runs on this machine, PID is its main process, as `kill` and `py-spy` take it.
+    """
+    import msgspec
+
+    from tfjob.jobs import explain
+    from tfjob.jobs.output import job_shape, print_object, replica_shape
+
+    with console(on, namespace, write=False) as there:
+        record = there.find(job)
+        replicas, storage = there.replicas(record), there.storage(record)
+        events = [] if explain.is_well(record) or output != "text" else there.events(record)
+    if output != "text":
+        shapes = [replica_shape(replica) for replica in replicas]
+        full = {"storage": storage, "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
+        print_object("JobStatus", {**job_shape(record), **full}, output)
+        return
+    click.echo(_text(record, storage, replicas, explain.telling(events, record.job.status.start_time)))
+
+
+def _text(record: Record, storage: str, replicas: list[Replica], events: list[Event]) -> str:
+    from datetime import UTC, datetime
+
+    from tfjob.jobs import explain
+    from tfjob.jobs.report import verdict
+    from tfjob.jobs.tables import age, clock, table, took
+
+    status = record.job.status
+    because = f" ({record.reason})" if record.reason not in ("", record.state) else ""
+    message = f": {status.message}" if status.message and not status.failure else ""
+    since = status.start_time or record.created
+    ago = f"took {took(since, status.completion_time)}" if status.completion_time else f"{age(since)} ago"
+    # Of the job, or of the replica that was started most often: with parameter servers each restarts alone.
+    attempt = max([status.attempt, *(replica.attempts for replica in replicas)])
+    lines = [
+        f"{click.style(record.id, bold=True)}  {record.state}{because}{message}",
+        f"  started    {clock(since)} UTC, {ago}",
+        f"  ready      {status.ready or '-'}   restarts {status.restarts}   attempt {attempt}",
+        *([f"  files      {record.folder}"] if record.folder else []),
+        *([f"  data       {storage}"] if storage else []),
+    ]
+    if status.failure:
+        lines.append(f"  why        {verdict(status.failure, status.reason)}")
+    elif status.last_restart:
+        cause = status.last_restart.cause
+        lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
+    elif record.note:
+        lines.append(f"  why        {record.note}")
+    lines += [*_starts(replicas), *_left_running(record, replicas), *explain.told(events, datetime.now(UTC))]
+    here = any(replica.pid for replica in replicas)
+    titles = ["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", *(["PID"] if here else []), "ADDRESS", "REQUESTS/LIMITS"]
+    rows = [
+        [
+            f"  {replica.name}",
+            replica.shown or replica.phase,
+            str(replica.attempts),
+            "-" if replica.exit_code is None else str(replica.exit_code),
+            *([str(replica.pid or "-")] if here else []),
+            replica.address or "-",
+            _asked(replica.resources),
+        ]
+        for replica in replicas
+    ]
+    return "\n".join([*lines, "", table(titles, rows)])
+
+
+def _starts(replicas: list[Replica]) -> list[str]:
+    """How replicas were started, and why not warm; nothing of programs that have nothing to do with TensorFlow."""
+    from tfjob.local.warm.policy import NOT_SEEN
+
+    names: dict[str, list[str]] = {}
+    for replica in replicas:
+        if replica.start and not replica.start.endswith(NOT_SEEN):
+            names.setdefault(replica.start, []).append(replica.name)
+    return [
+        f"  start      {how.partition(': ')[0]}: {', '.join(who)}"
+        + (f", because {how.partition(': ')[2]}" if ": " in how else "")
+        for how, who in names.items()
+    ]
+
+
+def _left_running(record: Record, replicas: list[Replica]) -> list[str]:
+    """What an ended job was told to leave, and how to be rid of it."""
+    from tfjob.plan.facts.conditions import is_finished
+    from tfjob.plan.policy.cleanup import NONE
+
+    count = sum(replica.phase == "Running" for replica in replicas)
+    if not count or not is_finished(record.job.status) or record.job.spec.run_policy.clean_pod_policy != NONE:
+        return []
+    run = "replica still runs" if count == 1 else "replicas still run"
+    command = f"tfjob delete {record.name}{record.options}"
+    return [f"  left       {count} {run} (cleanPodPolicy: None); to end {'it' if count == 1 else 'them'}: {command}"]
+
+
+def _asked(resources: dict[str, Any]) -> str:
+    def words(part: str) -> str:
+        return ",".join(f"{name}={value}" for name, value in (resources.get(part) or {}).items()) or "-"
+
+    return f"{words('requests')}/{words('limits')}" if resources else "-"

@@ -1,0 +1,84 @@
+"""`tfjob tensorboard`: the curves of jobs in a browser, here or through the cluster's API server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from tfjob.cli import exit_codes
+from tfjob.cli.completing import JOB
+from tfjob.cli.context import On, console, namespace_option, on_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfjob.jobs.backend import Board
+
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Where to listen on this machine; unset: 6006, or any other if that is taken; 0: any.",
+)
+@click.option(
+    "--browser/--no-browser",
+    default=None,
+    help="Open a browser; unset: if there are a terminal and a display.",
+)
+@on_option
+@namespace_option
+def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, on: On, namespace: str) -> None:
+    """Show the TensorBoard of jobs, running or finished, until Ctrl-C.
+
+    On this machine it starts one, in which several jobs stand side by side, each under its name. On a cluster it
+    forwards a port to the one that runs there, a port for each of several jobs.
+
+    \b
+    tfjob tensorboard mnist              its curves
+    tfjob tensorboard mnist mnist-wide   two jobs on one page
+    tfjob tensorboard mnist.1 mnist.2    two runs of one job
+    """
+    with console(on, namespace, write=False) as there:
+        records = list({record.uid: record for record in map(there.find, jobs)}.values())
+        if without := [record.id for record in records if record.job.spec.tensor_board is None]:
+            ask = "Its manifest asks" if len(without) == 1 else "Their manifests ask"
+            raise exit_codes.Stop(
+                exit_codes.NOT_FOUND,
+                f"{', '.join(without)} {'has' if len(without) == 1 else 'have'} no TensorBoard",
+                f"{ask} for one with spec.tensorBoard and a logDir: docs/guides/tensorboard.md",
+            )
+
+        def tell(boards: Sequence[Board]) -> None:
+            for url, group in groupby(zip(records, boards, strict=True), lambda pair: pair[1].url):
+                shown = list(group)
+                click.echo(f"TensorBoard of {', '.join(record.id for record, _ in shown)}: {url}")
+                for _, board in shown:
+                    name = f"{board.job}: " if len(shown) > 1 else ""
+                    state = "no event files yet in" if board.is_empty else "it shows"
+                    click.echo(f"{name}{state} {board.log_dir}")
+                if _wants_browser() if browser is None else browser:
+                    click.launch(url)
+            click.echo("Press Ctrl-C to end.")
+            sys.stdout.flush()
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        with suppress(KeyboardInterrupt):
+            there.tensorboard(records, port, tell)
+
+
+def _wants_browser() -> bool:
+    has_display = sys.platform == "darwin" or any(map(os.environ.get, DISPLAYS))
+    return has_display and sys.stdout is not None and sys.stdout.isatty()

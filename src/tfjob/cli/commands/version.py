@@ -1,0 +1,52 @@
+"""`tfjob version`: which release this is and, on a cluster, who is of which."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+from tfjob import __version__
+from tfjob.cli.context import On, on_option, output_option
+
+NOWHERE = {"kubernetes": "", "oldest": "", "crd": "", "operator": "", "skew": ""}
+
+
+@click.command()
+@on_option
+@output_option
+def version(on: On, output: str) -> None:
+    """Show the release of this tool; on a cluster also its Kubernetes, the CRD and the operator."""
+    from tfjob.jobs.output import print_object
+
+    shape = {"tfjob": __version__, "python": platform.python_version(), **(_of_cluster(on) if on.cluster else NOWHERE)}
+    if output != "text":
+        print_object("Version", shape, output)
+        return
+    rows = {"tfjob": shape["tfjob"], "Python": shape["python"]}
+    if on.cluster:
+        rows["Kubernetes"] = f"{shape['kubernetes']} ({shape['oldest']} or later is supported)"
+        rows["CRD"] = shape["crd"] or "not known"
+        rows["operator"] = shape["operator"] or "none that you may see"
+    width = max(map(len, rows))
+    for name, text in rows.items():
+        click.echo(f"{name:<{width}}  {text}")
+    if shape["skew"]:
+        click.echo(f"{click.style('!', fg='yellow')} {shape['skew']}")
+
+
+def _of_cluster(on: On) -> dict[str, str]:
+    from tfjob.cli.context import cluster_console
+    from tfjob.kube.client.version import OLDEST
+    from tfjob.operator.install.cluster_checks import versions
+
+    with cluster_console(on, "") as console:
+        found = console.run(versions(console.client))
+    images = ", ".join(f"{one.image} ({one.ready}/{one.replicas} in {one.namespace})" for one in found.operators)
+    return {
+        "kubernetes": str(found.server),
+        "oldest": ".".join(map(str, OLDEST)),
+        "crd": found.crd,
+        "operator": images,
+        "skew": found.skew,
+    }

@@ -1,0 +1,92 @@
+"""`tfjob volume`: the claims kept on this machine."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tfjob.cli import exit_codes
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.context import output_option, state, valid_namespace
+
+
+@click.group()
+def volume() -> None:
+    """List or delete the claims kept on this machine; deleting a job never touches them."""
+
+
+@volume.command()
+@output_option
+def ls(output: str) -> None:
+    """List claims, their folders and the space they take."""
+    from tfjob.jobs.output import claim_shape, print_list
+    from tfjob.jobs.tables import clock, size, table
+    from tfjob.local.volumes.claims import Claims
+    from tfjob.local.volumes.usage import claim_users
+
+    with state(write=False) as (home, store):
+        users = claim_users(store)
+        shapes = [claim_shape(one, users.get((one.namespace, one.name), [])) for one in Claims(home.claims).all()]
+    if output != "text":
+        print_list("Claim", shapes, output)
+        return
+    if not shapes:
+        click.echo("no claims")
+        return
+    rows = [
+        [
+            shape["namespace"],
+            shape["name"],
+            size(shape["bytes"]),
+            clock(shape["created"]),
+            ",".join(shape["usedBy"]) or "-",
+            shape["folder"],
+        ]
+        for shape in shapes
+    ]
+    click.echo(table(["NAMESPACE", "NAME", "SIZE", "CREATED", "USED BY", "FOLDER"], rows))
+
+
+@volume.command()
+@click.argument("name")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    callback=valid_namespace,
+    help="Namespace of the claim.",
+)
+@output_option
+def delete(name: str, yes: bool, namespace: str, output: str) -> None:
+    """Delete a claim and all files in it."""
+    from tfjob.jobs.output import claim_shape, print_object
+    from tfjob.local.volumes.claims import Claims
+    from tfjob.local.volumes.usage import claim_users
+
+    with state(write=True) as (home, store):
+        claims = Claims(home.claims)
+        found = claims.find(namespace, name)
+        if found is None:
+            known = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims.all()) or "none"
+            raise exit_codes.Stop(
+                exit_codes.NOT_FOUND, f"there is no claim {name} in namespace {namespace}", f"There are: {known}."
+            )
+        if not yes:
+            if sys.stdin is None or not sys.stdin.isatty():
+                raise exit_codes.Stop(
+                    exit_codes.BAD_INPUT,
+                    f"claim {name} holds files that no run can bring back",
+                    f"Say that you mean it: tfjob volume delete {name} --yes",
+                )
+            click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
+        users = claim_users(store).get((namespace, name), [])
+        shape = claim_shape(found, users)
+        claims.delete(namespace, name, used_by=users)
+    if output != "text":
+        print_object("Claim", shape, output)
+    elif not is_quiet():
+        click.echo(f"deleted claim {name}")

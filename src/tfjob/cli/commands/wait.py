@@ -1,0 +1,67 @@
+"""`tfjob wait`: for scripts."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import click
+
+from tfjob.cli.common_options import is_quiet
+from tfjob.cli.completing import JOB
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option
+from tfjob.cli.durations import time_span
+
+LONGEST_PAUSE = 60.0
+
+
+@click.command()
+@click.argument("job", type=JOB)
+@click.option(
+    "--for",
+    "wanted",
+    type=click.Choice(["finished", "running", "succeeded", "failed", "suspended"]),
+    default="finished",
+    show_default=True,
+    help="The state to wait for.",
+)
+@click.option("--timeout", callback=time_span, metavar="SPAN", help="Give up after so long (90s, 5m), exit code 4.")
+@on_option
+@namespace_option
+@output_option
+def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: str, output: str) -> int:
+    """Wait until a job reaches a state.
+
+    The exit code is 0 when it did, 1 when it ended otherwise, 4 when the time ran out. `finished` means that it
+    succeeded (0) or failed (1).
+    """
+    from tfjob.cli import exit_codes
+    from tfjob.jobs.backend import NotFound
+    from tfjob.jobs.output import job_shape, print_object
+    from tfjob.jobs.report import ending
+
+    deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
+    with console(on, namespace, write=False) as there:
+        record = there.find(job)
+        while True:
+            now = record.state.lower()
+            over = now in ("succeeded", "failed")
+            if over or now == wanted or (now == "suspended" and wanted == "finished"):
+                break
+            left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise exit_codes.Stop(exit_codes.TIMEOUT, f"{record.id} is still {record.state}, not {wanted}")
+            there.pause(record, min(left, LONGEST_PAUSE))
+            found = there.again(record)
+            if found is None:
+                raise NotFound(f"{record.id} was deleted meanwhile")
+            record = found
+    if output != "text":
+        print_object("Job", job_shape(record), output)
+    elif is_quiet():
+        pass
+    elif over or now == "suspended":
+        click.echo(ending(record))
+    else:
+        click.echo(f"{record.name} is {record.state}")
+    return exit_codes.SUCCEEDED if now == (wanted if wanted != "finished" else "succeeded") else exit_codes.FAILED

@@ -1,0 +1,173 @@
+"""How a command ends: exit codes, and errors as one clear message instead of a traceback."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from tfjob.api.problems import InvalidManifest
+
+SUCCEEDED, FAILED, BAD_INPUT, NOT_FOUND, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+BUG = 70
+"""A fault of tfjob itself; no other code may be mistaken for it."""
+
+
+class Stop(Exception):
+    """Ends a command with a message on stderr and an exit code."""
+
+    def __init__(self, code: int, message: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+
+def guarded(command: Callable[..., Any]) -> NoReturn:
+    """Runs the command line and turns every failure into its message and exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that the terminal cannot show is no reason to show nothing.
+            stream.reconfigure(errors="backslashreplace")
+    code = _code_of(command)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        discard_stdout()
+        if not isinstance(error, BrokenPipeError):
+            _complain(Stop(BAD_INPUT, f"the output cannot be written: {error.strerror}"))
+            code = code or BAD_INPUT
+    sys.exit(code)
+
+
+def _code_of(command: Callable[..., Any]) -> int:
+    try:
+        code = command(prog_name="tfjob", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return BAD_INPUT
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output went away, as `| head` does (click ends with 1 then, which would mean a failed job).
+        discard_stdout()
+        return SUCCEEDED
+    except Exception as error:
+        stop = explained(error)
+        if stop is None:
+            return _admit(error)
+        _complain(stop)
+        return stop.code
+    return code if isinstance(code, int) else SUCCEEDED
+
+
+def explained(error: Exception) -> Stop | None:
+    """What an error of the rooms below means for the user; None for a bug of ours."""
+    import sqlite3
+
+    from tfjob.api.problems import InvalidManifest
+    from tfjob.cli import extras
+    from tfjob.jobs.backend import NotFound
+    from tfjob.kube.access.errors import Forbidden, KubeError, Unauthorized
+    from tfjob.local.sandbox.exec import NotRunningError
+    from tfjob.local.state.database import StoreError
+    from tfjob.local.state.errors import Refusal
+
+    match error:
+        case Stop():
+            return error
+        case InvalidManifest():
+            return Stop(BAD_INPUT, _listed(error))
+        case NotFound():
+            return Stop(NOT_FOUND, error.message, error.hint)
+        case Refusal():
+            return Stop(BAD_INPUT, error.message, error.hint)
+        case NotRunningError():
+            return Stop(NOT_FOUND, str(error))
+        case ModuleNotFoundError():
+            return extras.missing(error)
+        case Unauthorized():
+            text = f"the API server does not know who you are ({error.message})"
+            return Stop(BAD_INPUT, text, "Log in again, or look at the user of the context in your kubeconfig.")
+        case Forbidden():
+            return Stop(BAD_INPUT, error.message, error.hint or "`tfjob doctor --on k8s` shows what you may do there.")
+        case KubeError():
+            return Stop(BAD_INPUT, error.message, error.hint)
+        case StoreError():
+            return Stop(BAD_INPUT, str(error))
+        case sqlite3.Error():
+            return Stop(BAD_INPUT, f"the state folder: {error}", "TFJOB_HOME can name another one.")
+        case IsADirectoryError():
+            return Stop(BAD_INPUT, f"{error.filename} is a folder", "Name a manifest in it.")
+        case OSError() if error.filename:
+            return Stop(BAD_INPUT, f"{error.filename}: {error.strerror}")
+        case OSError():
+            return Stop(BAD_INPUT, error.strerror or str(error))
+    return None
+
+
+def discard_stdout() -> None:
+    """Sends what is still buffered, and everything later, to nowhere."""
+    discard(sys.stdout)
+
+
+def discard_output() -> None:
+    """The same, and of stderr too if both have one reader, who would keep us waiting there."""
+    if one_file(sys.stdout, sys.stderr):
+        discard(sys.stderr)
+    discard_stdout()
+
+
+def discard(stream: TextIO) -> None:
+    """The same of one stream."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, stream.fileno())
+    os.close(descriptor)
+
+
+def one_file(one: TextIO | None, other: TextIO | None) -> bool:
+    """Whether two streams lead to the same pipe, terminal or file; not if one of them is no file, or closed."""
+    try:
+        return one is not None and other is not None and os.path.sameopenfile(one.fileno(), other.fileno())
+    except (OSError, ValueError):
+        return False
+
+
+def _listed(invalid: InvalidManifest) -> str:
+    """One problem as a sentence, several as a list."""
+    lines = [str(problem) for problem in invalid.problems]
+    return lines[0] if len(lines) == 1 else "\n  ".join((f"{len(lines)} errors, nothing was started", *lines))
+
+
+def _admit(error: Exception) -> int:
+    """Says that the fault is ours; the traceback is for those who ask for it."""
+    if os.environ.get("TFJOB_DEBUG"):
+        raise error
+    _complain(
+        Stop(
+            BUG,
+            f"a fault in tfjob itself: {type(error).__name__}: {error}",
+            "Run it again with TFJOB_DEBUG=1 to see where, and report it please.",
+        )
+    )
+    return BUG
+
+
+def colour() -> bool | None:
+    """False where the user wants none (NO_COLOR is set to anything); None leaves it to the terminal."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def _complain(stop: Stop) -> None:
+    if stop.message:
+        click.echo(click.style("error:", fg="red") + f" {stop.message}", err=True, color=colour())
+    if stop.hint:
+        click.echo(stop.hint, err=True)

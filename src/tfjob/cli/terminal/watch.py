@@ -1,0 +1,180 @@
+"""`tfjob ps -w`: the list of jobs kept up to date in a terminal, or a line for every change elsewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from tfjob.jobs.output import OUTPUT_VERSION, job_shape, print_line
+from tfjob.jobs.tables import table
+
+if TYPE_CHECKING:
+    from tfjob.cli.commands.ps import Columns
+    from tfjob.cli.terminal.terminal import Painted, Size, Terminal
+    from tfjob.jobs.backend import Record
+
+T = TypeVar("T")
+
+PAUSE_SECONDS = 1.0
+DELETED = "Deleted"
+"""The state that a job is shown in when it has gone."""
+
+
+def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) -> None:
+    """Shows what `look` finds, again and again, until Ctrl-C; `form` is text, name, json or yaml."""
+    from tfjob.cli.terminal import terminal
+
+    if form == "text" and isinstance(sys.stdout, io.TextIOWrapper) and terminal.suits(sys.stdout):
+        Kept(terminal.Terminal(sys.stdout), columns.titles).show(lambda: columns.rows(look()))
+    records = look()
+    known: dict[str, Record] = {}
+    widths: list[int] = []
+    silent = ""
+    while True:
+        found = {record.uid: record for record in records}
+        news = list(changes(known, found))
+        if form == "text":
+            widths = _print_rows(news, columns, widths)
+        for record in news if form != "text" else ():
+            _print(record, columns, form)
+        sys.stdout.flush()
+        known = found
+        time.sleep(PAUSE_SECONDS)
+        records, trouble = again(look, records)
+        if trouble and not silent:
+            click.echo(trouble, err=True)
+        silent = trouble
+
+
+def again(look: Callable[[], T], before: T) -> tuple[T, str]:
+    """What `look` finds, or what it found before and why: an API server that is silent for a while ends nothing."""
+    from tfjob.kube.access.errors import ApiError, TooManyRequests, Unreachable
+
+    try:
+        return look(), ""
+    except (Unreachable, ApiError) as error:
+        if not isinstance(error, Unreachable | TooManyRequests) and getattr(error, "code", 0) < 500:
+            raise
+        return before, f"{error.message}; trying again"
+
+
+def changes(before: dict[str, Record], now: dict[str, Record]) -> Iterator[Record]:
+    """The jobs, by uid, that are new or not as they were, and those that have gone, as deleted ones."""
+    from dataclasses import replace
+
+    for uid, record in now.items():
+        if uid not in before or _seen(before[uid]) != _seen(record):
+            yield record
+    for uid, record in before.items():
+        if uid not in now:
+            yield replace(record, state=DELETED, reason="")
+
+
+def _seen(record: Record) -> tuple[Any, ...]:
+    status = record.job.status
+    return record.state, record.reason, status.ready, status.restarts, status.attempt, record.current
+
+
+class Kept:
+    """A list that is kept up to date at the end of a terminal: what does not fit is left out, the oldest first."""
+
+    def __init__(self, place: Terminal, titles: Sequence[str]) -> None:
+        self._terminal = place
+        self._titles = titles
+        self._rows: list[list[str]] = []
+        self._trouble = ""
+        self._shown: list[Painted] = []
+        self._painting = self._resting = False
+
+    def show(self, look: Callable[[], list[list[str]]]) -> NoReturn:
+        """Looks and paints until somebody ends it; the last list stays."""
+        self._rows = look()
+        signal.signal(signal.SIGTSTP, self._rest)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, self._end)
+        try:
+            while True:
+                self._paint()
+                time.sleep(PAUSE_SECONDS)
+                self._rows, self._trouble = again(look, self._rows)
+        finally:
+            self._leave()
+
+    def _paint(self) -> None:
+        self._terminal.open()
+        if not self._terminal.is_open:
+            return  # another program has the terminal
+        self._shown = listed(self._titles, self._rows, self._trouble, self._terminal.size)
+        self._painting = True
+        self._terminal.show((), self._shown)
+        self._painting = False
+        if self._resting:
+            self._rest()
+
+    def _leave(self) -> None:
+        if self._terminal.is_open:
+            try:
+                self._terminal.show([line.text for line in self._shown], ())
+                self._terminal.close()
+            finally:
+                self._terminal.give_back()
+
+    def _rest(self, *_: object) -> None:
+        """Ctrl-Z: the shell gets the terminal as it was, as soon as a painting is whole."""
+        self._resting = self._painting
+        if not self._resting:
+            self._leave()
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _end(self, number: int, _: object) -> None:
+        """Ends as if we had not heard of the signal; amid a painting nothing more can be written."""
+        if not self._painting:
+            with suppress(OSError, RuntimeError):  # the terminal is gone, or is being written to
+                self._leave()
+        self._terminal.give_back()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, size: Size) -> list[Painted]:
+    """The newest jobs, as many as fit, below the titles; and what keeps us from knowing more."""
+    from rich.text import Text
+
+    from tfjob.cli.terminal.terminal import Painted
+
+    room = max(2, size.height - 2 - bool(trouble))  # a row for the titles, and one for the prompt that will follow
+    left = 0 if len(rows) <= room else len(rows) - (room - 1)
+    head, *tail = table(titles, rows[left:]).split("\n")
+    lines = [head, *([f"… {left} more"] if left else []), *tail] if rows else ["no jobs"]
+    painted = []
+    for line in [*lines, *([trouble] if trouble else [])]:
+        text = Text(line)
+        text.truncate(size.width, overflow="ellipsis")
+        painted.append(Painted(text.plain, text.cell_len))
+    return painted
+
+
+def _print_rows(records: Sequence[Record], columns: Columns, widths: list[int]) -> list[int]:
+    """Adds rows under those that were printed; returns how wide the columns are by now."""
+    rows = columns.rows(records)
+    lines = rows if widths else [columns.titles, *rows]
+    widths = widths or [0] * len(columns.titles)
+    widths = [max(width, *(len(line[at]) for line in lines), 0) for at, width in enumerate(widths)]
+    for line in lines:
+        click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    return widths
+
+
+def _print(record: Record, columns: Columns, form: str) -> None:
+    if form == "name":
+        click.echo(columns.name(record))
+    else:
+        print_line({"apiVersion": OUTPUT_VERSION, "kind": "Job", **job_shape(record)}, form)

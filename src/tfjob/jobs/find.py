@@ -1,0 +1,73 @@
+"""Finding a job by what a person wrote: its name, an id, a unique beginning, or `@latest`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeVar
+
+from tfjob.jobs.backend import NotFound
+
+LATEST = "@latest"
+
+
+class Named(Protocol):
+    """What names a job."""
+
+    @property
+    def id(self) -> str:
+        """The name that stays with it."""
+
+    @property
+    def name(self) -> str:
+        """The name that it may share with those before it."""
+
+    @property
+    def current(self) -> bool:
+        """Whether the name means it now."""
+
+
+Job = TypeVar("Job", bound=Named)
+
+
+def find(
+    jobs: Sequence[Job], name: str, namespace: str, elsewhere: Callable[[], Collection[str]], options: str = ""
+) -> Job:
+    """The job that `name` means among those of a namespace, the newest last.
+
+    `elsewhere` gives the namespaces that have a job of that name, `options` is what commands in hints need. Raises
+    NotFound.
+    """
+    if name == LATEST and jobs:
+        return jobs[-1]
+    exact = [job for job in jobs if job.id == name] or [job for job in jobs if job.name == name]
+    if exact:
+        return _current(exact)
+    starting: dict[str, list[Job]] = {}
+    for job in jobs if name else ():
+        if job.name.startswith(name):
+            starting.setdefault(job.name, []).append(job)
+    if len(starting) == 1:
+        return _current(next(iter(starting.values())))
+    if starting:
+        raise NotFound(f"{name} could be {', '.join(sorted(starting))}", "Write more of it.")
+    raise _not_found(jobs, name, namespace, elsewhere, options)
+
+
+def _current(jobs: Sequence[Job]) -> Job:
+    return next((job for job in jobs if job.current), jobs[-1])
+
+
+def _not_found(
+    jobs: Sequence[Job], name: str, namespace: str, elsewhere: Callable[[], Collection[str]], options: str
+) -> NotFound:
+    message = f"there is no job{'' if name == LATEST else ' ' + name} in namespace {namespace}"
+    others = sorted(set(elsewhere()) - {namespace})
+    if others:
+        return NotFound(message, f"There is one in namespace {others[0]}: add -n {others[0]}.")
+    known = {job.name for job in jobs}
+    if near := difflib.get_close_matches(name, known, n=1):
+        return NotFound(message, f"Did you mean {near[0]}?")
+    if known:
+        return NotFound(message, f"`tfjob ps -a{options}` lists what there is.")
+    return NotFound(message, f"Start one with: tfjob run FILE{options}")

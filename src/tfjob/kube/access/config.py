@@ -1,0 +1,181 @@
+"""How to reach an API server, and as whom: from kubeconfig files, or from inside a pod."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from tfjob.api.suggest import did_you_mean
+from tfjob.kube.access import kubeconfig
+from tfjob.kube.access.credentials import CertificateFiles, Credential, Fixed, TokenFile, basic, bearer, contents
+from tfjob.kube.access.errors import ConfigError
+from tfjob.kube.access.exec_credentials import PluginCredential
+from tfjob.kube.access.kubeconfig import Cluster, Context, Kubeconfig, User
+from tfjob.kube.access.proxy import proxy_for, usable
+from tfjob.kube.access.tls import Certificate, Trust
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True)
+class Access:
+    """An API server, who we are there, and the namespace when none is given; `context` is empty inside a pod."""
+
+    server: str
+    namespace: str = "default"
+    context: str = ""
+    credential: Credential = field(default_factory=Fixed, repr=False)
+    trust: Trust = field(default_factory=Trust, repr=False)
+    proxy: str = field(default="", repr=False)
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """Headers that ask the API server to treat us as someone else."""
+
+
+def load(
+    context: str | None = None, environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT
+) -> Access:
+    """The access that a context names, else the current context, else that of the pod we run in. Raises ConfigError."""
+    files = kubeconfig.paths(environ)
+    config = kubeconfig.read(files)
+    if context is None and not (config.current or config.contexts):
+        inside = in_cluster(environ, service_account)
+        if inside is not None:
+            return inside
+    if not config.files:
+        raise ConfigError(
+            f"there is no kubeconfig: {' and '.join(map(str, files))} {'does' if len(files) == 1 else 'do'} not exist",
+            "Set KUBECONFIG to the file that describes your cluster.",
+        )
+    return _access(config, context or config.current, environ)
+
+
+def in_cluster(environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Access | None:
+    """The access of the pod we run in; None outside of one."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    token = service_account / "token"
+    if not host or not token.exists():
+        return None
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    namespace = service_account / "namespace"
+    return Access(
+        server=server,
+        namespace=(namespace.read_text().strip() if namespace.exists() else "") or "default",
+        credential=TokenFile(token),
+        trust=Trust(authority_file=str(service_account / "ca.crt")),
+        proxy=proxy_for(server, environ),
+    )
+
+
+def _access(config: Kubeconfig, name: str, environ: Mapping[str, str]) -> Access:
+    context = _context(config, name)
+    cluster = _cluster(config, name, context)
+    return Access(
+        server=cluster.server.rstrip("/"),
+        namespace=context.namespace or "default",
+        context=name,
+        credential=_credential(config, name, context, cluster, environ),
+        trust=_trust(context.cluster, cluster),
+        proxy=usable(cluster.proxy_url) if cluster.proxy_url else proxy_for(cluster.server, environ),
+        impersonation=_impersonation(config.users.get(context.user, User())),
+    )
+
+
+def _context(config: Kubeconfig, name: str) -> Context:
+    where = ", ".join(map(str, config.files))
+    known = f"It has {', '.join(sorted(config.contexts))}." if config.contexts else ""
+    if not name:
+        raise ConfigError(f"{where}: no context is current", known and f"Name one of its contexts. {known}")
+    if name not in config.contexts:
+        hint = did_you_mean(name, config.contexts)
+        raise ConfigError(f"{where}: there is no context {name}{f' ({hint})' if hint else ''}", known)
+    return config.contexts[name]
+
+
+def _cluster(config: Kubeconfig, name: str, context: Context) -> Cluster:
+    cluster = config.clusters.get(context.cluster)
+    if cluster is None:
+        raise ConfigError(f"context {name}: there is no cluster {context.cluster!r}")
+    url = urlsplit(cluster.server)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ConfigError(f"cluster {context.cluster}: server {cluster.server!r} is no http:// or https:// address")
+    if "@" in url.netloc:  # it would be in every message that names the server
+        raise ConfigError(
+            f"cluster {context.cluster}: server holds a user or a password, which no API server takes there",
+            "Write them as username and password of the kubeconfig's user.",
+        )
+    return cluster
+
+
+def _trust(name: str, cluster: Cluster) -> Trust:
+    return Trust(
+        authority=_decoded(cluster.certificate_authority_data, f"cluster {name}: certificate-authority-data"),
+        authority_file=cluster.certificate_authority,
+        server_name=cluster.tls_server_name,
+        insecure=cluster.insecure_skip_tls_verify,
+    )
+
+
+def _credential(
+    config: Kubeconfig, name: str, context: Context, cluster: Cluster, environ: Mapping[str, str]
+) -> Credential:
+    user = config.users.get(context.user)
+    if user is None:
+        if context.user:
+            raise ConfigError(f"context {name}: there is no user {context.user!r}")
+        return Fixed()
+    who = f"user {context.user}"
+    if user.auth_provider and not (
+        user.token or user.plugin or user.client_certificate or user.client_certificate_data
+    ):
+        raise ConfigError(
+            f"{who}: auth-provider {user.auth_provider.get('name', '')} is no longer supported by Kubernetes clients",
+            "Log in again with the tool of your provider, which writes an exec plugin today.",
+        )
+    # kubectl's order: a token in a file, a token, user and password, a plugin; a certificate beside any of them.
+    if user.token_file:
+        return TokenFile(Path(user.token_file), _certificate(user, who))
+    header = bearer(user.token) if user.token else basic(user.username, user.password) if user.username else ""
+    if user.plugin and not header:
+        return PluginCredential(user.plugin, cluster, who, environ)
+    if user.client_certificate and user.client_key and not (user.client_certificate_data or user.client_key_data):
+        return CertificateFiles(Path(user.client_certificate), Path(user.client_key), header)
+    return Fixed(header, _certificate(user, who))
+
+
+def _certificate(user: User, who: str) -> Certificate | None:
+    chain = _decoded(user.client_certificate_data, f"{who}: client-certificate-data")
+    key = _decoded(user.client_key_data, f"{who}: client-key-data")
+    if not chain and user.client_certificate:
+        chain = contents(Path(user.client_certificate))
+    if not key and user.client_key:
+        key = contents(Path(user.client_key))
+    if bool(chain) != bool(key):
+        raise ConfigError(f"{who}: a client certificate needs both the certificate and its key")
+    return Certificate(chain, key) if chain else None
+
+
+def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
+    named = [("Impersonate-User", user.impersonate), ("Impersonate-Uid", user.impersonate_uid)]
+    groups = [("Impersonate-Group", group) for group in user.impersonate_groups]
+    extra = [
+        (f"Impersonate-Extra-{quote(key, safe='')}", value)
+        for key, values in user.impersonate_extra.items()
+        for value in values
+    ]
+    found = tuple((header, value) for header, value in (*named, *groups, *extra) if value)
+    for header, value in found:
+        if not value.isprintable():
+            raise ConfigError(f"{header}: {value!r} is no name")
+    return found
+
+
+def _decoded(data: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=False)
+    except (binascii.Error, ValueError):
+        raise ConfigError(f"{what} is not base64") from None

@@ -1,0 +1,132 @@
+"""Who we are to an API server: a token, a user and password, a client certificate; read again when they change."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from tfjob.kube.access.errors import ConfigError
+from tfjob.kube.access.tls import Certificate
+
+REREAD_SECONDS = 60.0
+"""A token in a file is replaced long before it expires; a minute is what client-go takes too."""
+
+
+class Credential(Protocol):
+    """What a client shows with each request."""
+
+    def header(self) -> str | None:
+        """The Authorization header, empty for none; None when `renew` has to fetch it first."""
+
+    def certificate(self) -> Certificate | None:
+        """The client certificate."""
+
+    async def renew(self) -> None:
+        """Fetches it again: there was none, it expired, or the API server answered 401."""
+
+
+class Fixed:
+    """What does not change: a token, a user and password, a certificate given as data, or nothing at all."""
+
+    def __init__(self, header: str = "", certificate: Certificate | None = None) -> None:
+        self._header = header
+        self._certificate = certificate
+
+    def header(self) -> str:
+        """The same each time."""
+        return self._header
+
+    def certificate(self) -> Certificate | None:
+        """The same each time."""
+        return self._certificate
+
+    async def renew(self) -> None:
+        """There is no other."""
+
+
+class TokenFile:
+    """A token that someone else replaces in its file, as the kubelet does for a pod."""
+
+    def __init__(
+        self, path: Path, certificate: Certificate | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._certificate = certificate
+        self._clock = clock
+        self._header = ""
+        self._read_at = 0.0
+
+    def header(self) -> str:
+        """The token, read at most a minute ago."""
+        if not self._header or self._clock() - self._read_at > REREAD_SECONDS:
+            self._read()
+        return self._header
+
+    def certificate(self) -> Certificate | None:
+        """The same each time."""
+        return self._certificate
+
+    async def renew(self) -> None:
+        """Reads the file now."""
+        self._read()
+
+    def _read(self) -> None:
+        try:
+            token = self._path.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            # While a token is being replaced, the old one is still good.
+            if not self._header:
+                raise ConfigError(f"the token {self._path}: {getattr(error, 'strerror', 'is no text')}") from None
+            return
+        if token:
+            self._header = bearer(token)
+            self._read_at = self._clock()
+        elif not self._header:
+            raise ConfigError(f"the token {self._path}: the file is empty")
+
+
+class CertificateFiles:
+    """A client certificate that may be replaced in its files; read again when the API server refuses it."""
+
+    def __init__(self, chain: Path, key: Path, header: str = "") -> None:
+        self._chain = chain
+        self._key = key
+        self._header = header
+        self._certificate: Certificate | None = None
+
+    def header(self) -> str:
+        """The same each time."""
+        return self._header
+
+    def certificate(self) -> Certificate:
+        """As the files were when they were last read."""
+        if self._certificate is None:
+            self._certificate = Certificate(contents(self._chain), contents(self._key))
+        return self._certificate
+
+    async def renew(self) -> None:
+        """Reads the files now."""
+        self._certificate = None
+
+
+def contents(path: Path) -> bytes:
+    """A file that the kubeconfig names. Raises ConfigError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+
+
+def bearer(token: str) -> str:
+    """The header for a token. Raises ConfigError for one that no header can carry."""
+    if not token.isascii() or not token.isprintable():
+        raise ConfigError("the token contains characters that no token has")
+    return f"Bearer {token}"
+
+
+def basic(username: str, password: str) -> str:
+    """The header for a user and password."""
+    return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"

@@ -1,0 +1,173 @@
+"""Credentials from a program that the kubeconfig names (client.authentication.k8s.io, v1 and v1beta1).
+
+The program is run when there are no credentials yet, when they expired, and when the API server refused them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfjob.kube.access.credentials import bearer, contents
+from tfjob.kube.access.errors import ConfigError
+from tfjob.kube.access.kubeconfig import Cluster, Plugin
+from tfjob.kube.access.tls import Certificate
+
+VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+CONFIG_EXTENSION = "client.authentication.k8s.io/exec"
+MARGIN_SECONDS = 10.0
+"""Credentials count as expired a little before they do, so that no request is under way when they do."""
+RUN_SECONDS = 60.0
+"""How long a program may take that nobody can answer to."""
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: datetime | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    status: _Status | None = None
+
+
+class PluginCredential:
+    """What a plugin printed last, for as long as it is good."""
+
+    def __init__(
+        self,
+        plugin: Plugin,
+        cluster: Cluster,
+        who: str,
+        environ: Mapping[str, str],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._plugin = plugin
+        self._cluster = cluster
+        self._who = who
+        self._environ = environ
+        self._clock = clock
+        self._header: str | None = None
+        self._certificate: Certificate | None = None
+        self._expires = float("inf")
+        self._runs = 0
+        self._running = asyncio.Lock()
+        if plugin.api_version not in VERSIONS:
+            raise self._fault(f"apiVersion {plugin.api_version!r} is not supported", f"Use {' or '.join(VERSIONS)}.")
+        if not plugin.command:
+            raise self._fault("it has no command")
+
+    def header(self) -> str | None:
+        """The token while it is good."""
+        return self._header if self._clock() < self._expires else None
+
+    def certificate(self) -> Certificate | None:
+        """The certificate of the last run."""
+        return self._certificate
+
+    async def renew(self) -> None:
+        """Runs the plugin; those who ask while it runs share the answer. Raises ConfigError."""
+        runs = self._runs
+        async with self._running:
+            if runs == self._runs:
+                self._accept(await self._run())
+                self._runs += 1
+
+    async def _run(self) -> bytes:
+        plugin = self._plugin
+        interactive = plugin.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
+        if plugin.interactive_mode == "Always" and not interactive:
+            raise self._fault("it has to ask you something, and standard input is no terminal")
+        info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": self._spec(interactive)}
+        environ = {**self._environ, **{variable.name: variable.value for variable in plugin.env}}
+        environ["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(info).decode()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                plugin.command,
+                *plugin.args,
+                stdin=None if interactive else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=None if interactive else asyncio.subprocess.PIPE,
+                env=environ,
+                start_new_session=not interactive,
+            )
+        except FileNotFoundError:
+            raise self._fault("it is not installed", plugin.install_hint.strip()) from None
+        except OSError as error:
+            raise self._fault(error.strerror or str(error)) from None
+        try:
+            async with asyncio.timeout(None if interactive else RUN_SECONDS):
+                output, errors = await process.communicate()
+        except TimeoutError:
+            raise self._fault(f"it did not end within {RUN_SECONDS:.0f} s") from None
+        finally:
+            if process.returncode is None:
+                await _end(process, everything=not interactive)
+        if process.returncode:
+            said = (errors or b"").decode(errors="replace").strip().splitlines()[-1:]
+            raise self._fault(f"exit code {process.returncode}{f': {said[0]}' if said else ''}")
+        return output
+
+    def _spec(self, interactive: bool) -> dict[str, Any]:
+        if not self._plugin.provide_cluster_info:
+            return {"interactive": interactive}
+        cluster = self._cluster
+        authority = cluster.certificate_authority_data
+        if not authority and cluster.certificate_authority:
+            authority = base64.b64encode(contents(Path(cluster.certificate_authority))).decode()
+        described = {
+            "server": cluster.server,
+            "tls-server-name": cluster.tls_server_name,
+            "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+            "certificate-authority-data": authority,
+            "proxy-url": cluster.proxy_url,
+            "config": next((e.get("extension") for e in cluster.extensions if e.get("name") == CONFIG_EXTENSION), None),
+        }
+        return {"interactive": interactive, "cluster": {key: value for key, value in described.items() if value}}
+
+    def _accept(self, output: bytes) -> None:
+        try:
+            answer = msgspec.json.decode(output, type=_Answer)
+        except msgspec.DecodeError as error:
+            raise self._fault(f"it printed no ExecCredential: {error}") from None
+        if answer.kind != "ExecCredential" or answer.api_version != self._plugin.api_version:
+            raise self._fault(
+                f"it printed {answer.api_version} {answer.kind}, the kubeconfig says {self._plugin.api_version}"
+            )
+        status = answer.status or _Status()
+        certificate = None
+        if status.client_certificate_data and status.client_key_data:
+            certificate = Certificate(status.client_certificate_data.encode(), status.client_key_data.encode())
+        if not status.token and certificate is None:
+            raise self._fault("it printed neither a token nor a certificate with its key")
+        self._header = bearer(status.token) if status.token else ""
+        self._certificate = certificate
+        expires = status.expiration_timestamp
+        # What was just printed is tried in any case: the program's clock may be another than ours.
+        soonest = self._clock() + MARGIN_SECONDS
+        self._expires = max(expires.timestamp() - MARGIN_SECONDS, soonest) if expires else float("inf")
+
+    def _fault(self, what: str, hint: str = "") -> ConfigError:
+        return ConfigError(f"{self._who}: the credential plugin {self._plugin.command}: {what}", hint)
+
+
+async def _end(process: asyncio.subprocess.Process, *, everything: bool) -> None:
+    """Kills a program, and with `everything` what it started too: one of those may keep its output open."""
+    if everything:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    await process.communicate()

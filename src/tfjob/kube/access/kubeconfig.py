@@ -1,0 +1,220 @@
+"""kubeconfig files: found, read and merged as kubectl does it.
+
+The first file that names a cluster, a user, a context or the current context wins. Relative paths start at the folder
+of their file. A file that is not there is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+from tfjob.kube.access.errors import ConfigError
+
+Entry = TypeVar("Entry", bound=msgspec.Struct)
+
+MOST_VALUES = 200_000
+MOST_DEPTH = 50
+"""Both far above the kubeconfig of anybody."""
+
+
+class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
+    """What stands under a name in a kubeconfig; fields that we do not know are left out."""
+
+
+class Cluster(_Entry, frozen=True):
+    """Where an API server is, and how to know it."""
+
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    extensions: list[dict[str, Any]] = []
+
+
+class Variable(_Entry, frozen=True):
+    """One variable of a plugin's environment."""
+
+    name: str
+    value: str = ""
+
+
+class Plugin(msgspec.Struct, frozen=True, rename="camel"):
+    """A program that prints credentials (client.authentication.k8s.io)."""
+
+    command: str = ""
+    args: list[str] = []
+    env: list[Variable] = []
+    api_version: str = ""
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = "IfAvailable"
+
+
+class User(_Entry, frozen=True):
+    """Who we are to an API server."""
+
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    plugin: Plugin | None = msgspec.field(default=None, name="exec")
+    auth_provider: dict[str, Any] = {}
+    impersonate: str = msgspec.field(default="", name="as")
+    impersonate_uid: str = msgspec.field(default="", name="as-uid")
+    impersonate_groups: list[str] = msgspec.field(default=[], name="as-groups")
+    impersonate_extra: dict[str, list[str]] = msgspec.field(default={}, name="as-user-extra")
+
+
+class Context(_Entry, frozen=True):
+    """A cluster, a user and a namespace under one name."""
+
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+@dataclass
+class Kubeconfig:
+    """What all the files say together."""
+
+    files: list[Path] = field(default_factory=list)
+    current: str = ""
+    contexts: dict[str, Context] = field(default_factory=dict)
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    users: dict[str, User] = field(default_factory=dict)
+
+
+def paths(environ: Mapping[str, str]) -> list[Path]:
+    """Where kubeconfig files are looked for."""
+    named = [Path(path) for path in environ.get("KUBECONFIG", "").split(":") if path]
+    home = environ.get("HOME", "")
+    return named or [Path(home) / ".kube" / "config" if home else Path("~/.kube/config").expanduser()]
+
+
+def read(files: Iterable[Path]) -> Kubeconfig:
+    """The files merged; without one that exists, an empty one. Raises ConfigError."""
+    merged = Kubeconfig()
+    for path in files:
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from None
+        merged.files.append(path)
+        _merge(merged, _decoded(path, text), path.parent.absolute())
+    return merged
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str
+    cluster: Cluster = Cluster()
+    user: User = User()
+    context: Context = Context()
+
+
+class _File(msgspec.Struct, frozen=True):
+    clusters: list[_Named] = []
+    users: list[_Named] = []
+    contexts: list[_Named] = []
+    current: str = msgspec.field(default="", name="current-context")
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads every value but null as text: a context may be called 2024 or yes."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+
+
+def _decoded(path: Path, text: bytes) -> _File:
+    try:
+        _look_over(text)
+        document = _without_nulls(yaml.load(text, _Loader)) or {}  # noqa: S506 (a safe loader)
+        if not isinstance(document, dict):
+            raise _Unreadable("line 1 must begin a mapping, like apiVersion: v1")
+        return msgspec.convert(document, _File, strict=False)
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count(b"\n") + 1
+        raise ConfigError(f"{path}: line {line}: this is no text that YAML can hold: {error.reason}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise ConfigError(f"{path}: {where}{error.problem or error.context or 'this is no YAML'}") from None
+    except (msgspec.ValidationError, _Unreadable, ValueError) as error:
+        raise ConfigError(f"{path} is no kubeconfig: {error}") from None
+
+
+class _Unreadable(Exception):
+    """More than a memory or a stack holds may stand in a few lines."""
+
+
+def _look_over(text: bytes) -> None:
+    """Refuses what is nested too deeply, or grows too much when its aliases are written out.
+
+    To read such a file takes a stack and a memory; to look at its events takes neither.
+    """
+    anchors: list[str | None] = [None]
+    counts, sizes = [0], dict[str | None, int]()
+    for event in yaml.parse(text, _Loader):
+        line = event.start_mark.line + 1
+        match event:
+            case yaml.CollectionStartEvent():
+                anchors.append(event.anchor)
+                counts.append(1)
+            case yaml.CollectionEndEvent():
+                name, size = anchors.pop(), counts.pop()
+                sizes[name] = size
+                counts[-1] += size
+            case yaml.AliasEvent() if event.anchor in anchors:
+                raise _Unreadable(f"line {line}: the alias *{event.anchor} stands inside its own anchor")
+            case yaml.AliasEvent():
+                counts[-1] += sizes.get(event.anchor, 1)
+            case yaml.ScalarEvent():
+                sizes[event.anchor] = 1
+                counts[-1] += 1
+        if len(counts) > MOST_DEPTH:
+            raise _Unreadable(f"line {line} is nested too deeply")
+        if counts[-1] > MOST_VALUES:
+            raise _Unreadable(f"line {line}: with its aliases written out it has more than {MOST_VALUES} values")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _merge(merged: Kubeconfig, file: _File, folder: Path) -> None:
+    merged.current = merged.current or file.current
+    for entry in file.contexts:
+        merged.contexts.setdefault(entry.name, entry.context)
+    for entry in file.clusters:
+        merged.clusters.setdefault(entry.name, _anchored(entry.cluster, folder, "certificate_authority"))
+    for entry in file.users:
+        user = _anchored(entry.user, folder, "client_certificate", "client_key", "token_file")
+        if user.plugin and "/" in user.plugin.command:
+            user = msgspec.structs.replace(user, plugin=_anchored(user.plugin, folder, "command"))
+        merged.users.setdefault(entry.name, user)
+
+
+def _anchored(entry: Entry, folder: Path, *fields: str) -> Entry:
+    found = {name: str(folder / value) for name in fields if (value := getattr(entry, name))}
+    return msgspec.structs.replace(entry, **found) if found else entry

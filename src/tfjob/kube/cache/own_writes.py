@@ -1,0 +1,138 @@
+"""What this process wrote and its caches do not show yet, so that no decision is made on a stale view.
+
+A cache follows the API server by a few milliseconds. Between a write and its echo the next pass would make the same
+child again (refused as a name that is taken, but at the price of a request) or write over a status of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
+
+from tfjob.api.objects import AnyChild
+from tfjob.controller.cluster import Child, Key
+from tfjob.durations import USUAL
+from tfjob.kube.cache.decode import CachedJob
+
+REMEMBERED_ENDS = 10_000
+
+
+class OwnWrites:
+    """Writes whose echo is still to come: children by the uid of their job, jobs by their key."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, patience: timedelta = USUAL.own_write) -> None:
+        self._clock = clock
+        self._patience = patience.total_seconds()
+        self._created: dict[str, dict[str, tuple[float, AnyChild]]] = {}
+        self._deleting: dict[str, tuple[float, datetime]] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._jobs: dict[Key, CachedJob] = {}
+
+    # --- told by the one who writes -----------------------------------------------------------------------------
+
+    def created(self, owner: str, child: AnyChild) -> None:
+        """A child was made; it may have been seen, and even have ended, before the answer came."""
+        if child.metadata.uid not in self._ended:
+            self._created.setdefault(owner, {})[child.metadata.uid] = (self._clock(), child)
+
+    def deleted(self, uid: str) -> None:
+        """The deletion of a child was accepted."""
+        if uid not in self._ended:
+            self._deleting[uid] = (self._clock(), datetime.now(UTC).replace(microsecond=0))
+
+    def written(self, job: CachedJob, shown: CachedJob | None) -> None:
+        """A status was written and this is the answer; `shown` is the cache's job, which may be ahead of it."""
+        if shown is not None and _is_older(shown, job):
+            self._jobs[job.key] = job
+
+    # --- told by the caches -------------------------------------------------------------------------------------
+
+    def seen(self, owner: str, before: AnyChild | None, after: AnyChild | None) -> None:
+        """A cache shows a child, or that it is gone."""
+        known = after or before
+        assert known is not None
+        uid = known.metadata.uid
+        self._drop(owner, uid)
+        if after is None:
+            self._ended[uid] = None
+            if len(self._ended) > REMEMBERED_ENDS:
+                self._ended.popitem(last=False)
+        if after is None or after.metadata.deletion_timestamp is not None:
+            self._deleting.pop(uid, None)
+
+    def seen_job(self, key: Key, after: CachedJob | None) -> bool:
+        """A cache shows a job, or that it is gone; returns whether that is an echo of our own write and no news."""
+        own = self._jobs.get(key)
+        if own is None:
+            return False
+        if after is not None and _is_older(after, own):
+            return True
+        del self._jobs[key]
+        return after is not None and after.metadata.resource_version == own.metadata.resource_version
+
+    # --- asked by the one who decides ---------------------------------------------------------------------------
+
+    def job(self, cached: CachedJob) -> CachedJob:
+        """The newer of what the cache shows and what we wrote."""
+        own = self._jobs.get(cached.key)
+        return own if own is not None and own.metadata.uid == cached.metadata.uid else cached
+
+    def children(self, kind: type[Child], owner: str, cached: Sequence[Child]) -> list[Child]:
+        """The children of a job: those the cache shows and those it will show."""
+        shown = [self._marked(child) for child in cached] if self._deleting else list(cached)
+        made = self._created.get(owner)
+        if made:
+            names = {child.metadata.uid for child in shown}
+            shown += [
+                self._marked(child) for uid, (_, child) in made.items() if isinstance(child, kind) and uid not in names
+            ]
+        return shown
+
+    def missed(self, kind: str, version: str) -> Iterator[str]:
+        """A list of a kind was taken, and all that it shows was `seen`: what was made before it, and is not there, went
+        while nobody watched. Yields the jobs that must be looked at again."""
+        for owner in list(self._created):
+            made = [child.metadata for _, child in self._created[owner].values() if child.kind == kind]
+            gone = [one.uid for one in made if _precedes(one.resource_version, version)]
+            for uid in gone:
+                self._drop(owner, uid)
+            if gone:
+                yield owner
+
+    def expired(self) -> Iterator[str]:
+        """Gives up on echoes that never came; yields the jobs that must be looked at again."""
+        limit = self._clock() - self._patience
+        for owner in list(self._created):
+            late = [uid for uid, (since, _) in self._created[owner].items() if since < limit]
+            for uid in late:
+                self._drop(owner, uid)
+            if late:
+                yield owner
+        for uid in [uid for uid, (since, _) in self._deleting.items() if since < limit]:
+            del self._deleting[uid]
+
+    def _marked(self, child: Child) -> Child:
+        deletion = self._deleting.get(child.metadata.uid)
+        if deletion is None or child.metadata.deletion_timestamp is not None:
+            return child
+        return replace(child, metadata=replace(child.metadata, deletion_timestamp=deletion[1]))
+
+    def _drop(self, owner: str, uid: str) -> None:
+        made = self._created.get(owner)
+        if made is not None and made.pop(uid, None) is not None and not made:
+            del self._created[owner]
+
+
+def _is_older(one: CachedJob, other: CachedJob) -> bool:
+    """Whether a version of an object precedes another."""
+    same = one.metadata.uid == other.metadata.uid
+    return same and _precedes(one.metadata.resource_version, other.metadata.resource_version)
+
+
+def _precedes(one: str, other: str) -> bool:
+    """Whether a version is known to come before another; they grow with every write of a kind."""
+    return one.isdigit() and other.isdigit() and int(one) < int(other)

@@ -1,0 +1,238 @@
+"""Follows all objects of one kind: reads them, then watches, for ever, whatever the API server and the network do.
+
+A watch that ends goes on where it was. One whose place in history is lost is begun again by reading everything and
+comparing, so that what was deleted meanwhile is noticed too. Nothing heard for a while means that the connection is
+dead, for bookmarks come every minute. Whatever ends quickly, or not at all well, is begun again ever more slowly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Generic, NoReturn
+
+import msgspec
+
+from tfjob.kube.access.errors import ApiError, Gone, KubeError, Status, TooManyRequests, Unreachable, api_error
+from tfjob.kube.cache.store import Name, Store, T
+from tfjob.kube.client.backoff import Backoff
+from tfjob.kube.client.client import PAGE_SIZE, Client, selectors
+from tfjob.kube.client.resources import Resource
+from tfjob.kube.client.shallow import decoded
+
+logger = logging.getLogger(__name__)
+
+WATCH_SECONDS = (300, 600)
+"""How long an API server shall keep a watch; by chance, so that not all of them end together."""
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Identified(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+_events = msgspec.json.Decoder(_Event)
+_identities = msgspec.json.Decoder(_Identified)
+_statuses = msgspec.json.Decoder(Status)
+
+
+class Reflector(Generic[T]):
+    """Keeps a store up to date; `synced` is set when it holds what was there at first.
+
+    `decode` may keep no `msgspec.Raw` of what it is given: that would hold the whole answer in memory. An object that
+    it cannot decode goes to `on_undecodable`, and the store keeps what it knew of it.
+    `on_listed` is told the version of each list when the store holds it.
+    `restarts` counts the ends of watches by reason, `last_event_age` is the time since anything was heard, `idle` the
+    time since anything was tried or heard.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        decode: Callable[[bytes | msgspec.Raw], T],
+        store: Store[T],
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        on_undecodable: Callable[[bytes, Exception], None] | None = None,
+        on_listed: Callable[[str], None] | None = None,
+    ) -> None:
+        self.resource = resource
+        self.store = store
+        self.synced = asyncio.Event()
+        self.restarts: dict[str, int] = {}
+        self.on_undecodable = on_undecodable
+        self.on_listed = on_listed
+        self._client = client
+        self._decode = decode
+        self._namespace = namespace
+        self._params = selectors(label_selector, field_selector)
+        self._version = ""
+        self._events = 0
+        self._heard = self._tried = time.monotonic()
+
+    @property
+    def last_event_age(self) -> float:
+        """Seconds since the API server last said anything about these objects, bookmarks included."""
+        return time.monotonic() - self._heard
+
+    @property
+    def idle(self) -> float:
+        """Seconds since this reflector last heard or tried anything: a sign of its own life, not of the server's."""
+        return time.monotonic() - max(self._heard, self._tried)
+
+    async def run(self) -> NoReturn:
+        """Follows until cancelled."""
+        lengths = self._client.durations
+        short, pace = lengths.watch_short.total_seconds(), lengths.watch_pace.total_seconds()
+        backoff = Backoff(lengths.first_watch_delay.total_seconds(), lengths.longest_watch_delay.total_seconds())
+        while True:
+            self._tried = began = time.monotonic()
+            self._events = 0
+            reason, trouble = await self._round()
+            self.restarts[reason] = self.restarts.get(reason, 0) + 1
+            # One that ends early but had events is sound: an API server under load closes watches that are too slow.
+            went_on = bool(self._version and self._events)
+            if trouble is None and (went_on or time.monotonic() - began >= short):
+                await asyncio.sleep(began + pace - time.monotonic())
+                continue
+            wait = max(backoff.delay(), trouble.retry_after if isinstance(trouble, ApiError) else 0.0)
+            logger.log(
+                logging.WARNING if trouble else logging.INFO,
+                "watch of %s: %s%s; again in %.1f s",
+                self.resource.plural,
+                reason,
+                f" ({trouble})" if trouble else "",
+                wait,
+            )
+            await asyncio.sleep(wait)
+
+    async def _round(self) -> tuple[str, Exception | None]:
+        """Reads everything if need be and watches until that ends; why, and the error that calls for a wait."""
+        try:
+            if not self._version:
+                await self._list()
+            await self._watch()
+        except Gone:
+            self._version = ""
+            return "expired", None
+        except Unreachable as error:
+            return "unreachable", error
+        except TooManyRequests as error:
+            return "throttled", error
+        except ApiError as error:
+            if error.code < 500:
+                self._version = ""
+            return "refused", error
+        except KubeError as error:
+            return "unauthorized", error  # what fetches the credentials failed; it may not the next time
+        except msgspec.DecodeError as error:
+            return "garbled", error
+        except TimeoutError:
+            return "silent", None
+        except OSError:
+            return "broken", None
+        return "closed", None
+
+    async def _list(self) -> None:
+        items: list[T] = []
+        undecodable: list[Name] = []
+        continue_, size = "", PAGE_SIZE
+        while True:
+            try:
+                page = await self._client.page(
+                    self.resource, self._namespace, self._params, continue_, size=size, type=msgspec.Raw
+                )
+            except Gone:
+                if not continue_:
+                    raise
+                # History moved on between two pages: once more, all at once.
+                items, undecodable, continue_, size = [], [], "", 0
+                continue
+            for raw in page.items:
+                try:
+                    items.append(self._decode(raw))
+                except Exception as error:
+                    undecodable.append(self._report(raw, error))
+            self._heard = time.monotonic()
+            continue_ = page.metadata.continue_
+            if not continue_:
+                break
+        self.store.replace(items, undecodable)
+        self._version = page.metadata.resource_version
+        if self.on_listed is not None:
+            self.on_listed(self._version)
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        params = {
+            **self._params,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 (no secret)
+        }
+        begun: list[bytes] = []
+        idle = self._client.durations.watch_idle.total_seconds()
+        async with self._client.opened(self.resource.path(self._namespace), params, idle=idle) as chunks:
+            async for chunk in chunks:
+                self._heard = time.monotonic()
+                if b"\n" not in chunk:
+                    begun.append(chunk)
+                    continue
+                lines = b"".join((*begun, chunk)).split(b"\n")
+                begun = [lines.pop()]
+                for line in lines:
+                    self._apply(line)
+
+    def _apply(self, line: bytes) -> None:
+        event = decoded(_events, line)
+        self._events += 1
+        kind = event.type
+        if kind == "BOOKMARK":
+            self._version = _identities.decode(event.object).metadata.resource_version
+            return
+        if kind == "ERROR":
+            raise self._refused(event.object)
+        try:
+            item = self._decode(event.object)
+        except Exception as error:
+            name = self._report(event.object, error)
+            if kind == "DELETED":
+                self.store.remove(*name)
+            self._version = _identities.decode(event.object).metadata.resource_version
+            return
+        if kind == "DELETED":
+            self.store.remove(item.metadata.namespace, item.metadata.name, item)
+        else:
+            self.store.put(item)
+        self._version = item.metadata.resource_version
+
+    def _refused(self, status: msgspec.Raw) -> ApiError:
+        """The error that ends a watch; whatever it is but `later`, where we were in history is not sure any more."""
+        error = api_error(_statuses.decode(status).code or 500, status)
+        if not isinstance(error, TooManyRequests):
+            self._version = ""
+        return error
+
+    def _report(self, raw: msgspec.Raw, error: Exception) -> Name:
+        metadata = _identities.decode(raw).metadata
+        if self.on_undecodable is not None:
+            self.on_undecodable(bytes(raw), error)
+        else:
+            logger.warning("%s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
+        return metadata.namespace, metadata.name

@@ -1,0 +1,391 @@
+"""Requests to a Kubernetes API server: one session, typed answers, patience where patience is right.
+
+    async with Client(config.load()) as client:
+        pod = await client.get(PODS, "default", "mnist-chief-0", type=Pod)
+        jobs = await client.list(TFJOBS, type=TFJob)
+        await client.create(PODS, "default", pod)
+
+429 and 5xx with Retry-After are waited out; reads are tried again when there is no answer; 401 fetches the credentials
+again. All else is raised as an error of `tfjob.kube.access.errors`; what is safe to repeat is the caller's knowledge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
+from urllib.parse import urlencode
+
+import msgspec
+
+from tfjob.durations import USUAL, Durations
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.errors import ApiError, Gone, KubeError, Unauthorized, api_error
+from tfjob.kube.client.resources import Resource
+from tfjob.kube.client.shallow import decoded
+from tfjob.kube.http.answer import Answer
+from tfjob.kube.http.connection import Connection
+from tfjob.kube.http.session import Params, Session, Shown
+
+if TYPE_CHECKING:
+    import aiohttp
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+PatchKind = Literal["merge", "json", "strategic", "apply"]
+
+CONNECTIONS = 100
+PAGE_SIZE = 500
+FIELD_MANAGER = "tfjob"
+CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+
+REFUSAL_SECONDS = 10.0
+READ_TRIES, FIRST_DELAY = 4, 0.1
+WAIT_TRIES, LONGEST_WAIT = 10, 30.0
+"""How often, and how long at a time, we wait as the API server asks; beyond that the caller decides."""
+
+_PATCHES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+_encode = msgspec.json.Encoder().encode
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """Where in history a list was taken, and where it goes on."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """A part of a list."""
+
+    metadata: ListMeta = ListMeta()
+    items: list[T] = []
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """All objects of a list at one point in history."""
+
+    items: list[T]
+    resource_version: str
+
+
+class Client:
+    """An API server as one identity; `before_write` may raise to stop a write, `observe` sees each answer.
+
+    `before_write()` is called before each attempt of a write; `observe(method, code, seconds)` after each attempt of
+    anything, with code 0 when there was no answer.
+    """
+
+    def __init__(self, access: Access, connections: int = CONNECTIONS, durations: Durations = USUAL) -> None:
+        self.access = access
+        self.durations = durations
+        self.before_write: Callable[[], None] | None = None
+        self.observe: Callable[[str, int, float], None] | None = None
+        self._session = Session(access, connections, durations)
+
+    async def __aenter__(self) -> Self:
+        await self._session.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    @overload
+    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]: ...
+    @overload
+    async def get(self, resource: Resource, namespace: str, name: str, *, type: type[T]) -> T: ...
+    async def get(self, resource: Resource, namespace: str, name: str, *, type: Any = dict) -> Any:  # noqa: A002
+        """One object; NotFound is raised when there is none."""
+        return decoded(_decoder(type), await self.request("GET", resource.object_path(namespace, name)))
+
+    @overload
+    async def list(
+        self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> Listing[dict[str, Any]]: ...
+    @overload
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        type: type[T],
+    ) -> Listing[T]: ...
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        type: Any = dict,  # noqa: A002
+    ) -> Listing[Any]:
+        """All objects, of one namespace or of all, read in pages. Items name no kind: the API server leaves it out."""
+        params = selectors(label_selector, field_selector)
+        page = await self.page(resource, namespace, params, type=type)
+        items = page.items
+        while page.metadata.continue_:
+            try:
+                page = await self.page(resource, namespace, params, page.metadata.continue_, type=type)
+            except Gone:
+                # History moved on between two pages: what was read is of no point in it.
+                page = await self.page(resource, namespace, params, size=0, type=type)
+                items = []
+            items += page.items
+        return Listing(items, page.metadata.resource_version)
+
+    async def page(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        params: Mapping[str, str] | None = None,
+        continue_: str = "",
+        *,
+        size: int = PAGE_SIZE,
+        type: type[T],  # noqa: A002
+    ) -> Page[T]:
+        """A page of a list, the one after `continue_`; Gone is raised when that is too old."""
+        query = dict(params or {})
+        if size:
+            query["limit"] = str(size)
+        if continue_:
+            query["continue"] = continue_
+        answer = await self.request("GET", resource.path(namespace), query)
+        page: Page[T] = decoded(_decoder(Page[type]), answer)  # type: ignore[valid-type]
+        return page
+
+    async def create(self, resource: Resource, namespace: str, body: Any, params: Params = ()) -> bytes:
+        """Makes an object; AlreadyExists is raised when there is one of that name."""
+        return await self.request("POST", resource.path(namespace), params, body)
+
+    async def update(
+        self, resource: Resource, namespace: str, name: str, body: Any, subresource: str = "", params: Params = ()
+    ) -> bytes:
+        """Replaces an object; Conflict is raised when its resourceVersion is not the one in `body`."""
+        return await self.request("PUT", resource.object_path(namespace, name, subresource), params, body)
+
+    async def update_status(
+        self, resource: Resource, namespace: str, name: str, body: Any, params: Params = ()
+    ) -> bytes:
+        """Replaces the status of an object; Conflict as for `update`."""
+        return await self.update(resource, namespace, name, body, "status", params)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Any,
+        kind: PatchKind = "merge",
+        subresource: str = "",
+        params: Params = (),
+    ) -> bytes:
+        """Changes a part of an object; `apply` is server-side apply, as `tfjob` unless params say otherwise."""
+        if kind == "apply":
+            params = {"fieldManager": FIELD_MANAGER, **dict(params)}
+        path = resource.object_path(namespace, name, subresource)
+        return await self.request("PATCH", path, params, body, _PATCHES[kind])
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        uid: str = "",
+        propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
+        grace_seconds: int | None = None,
+    ) -> bytes:
+        """Removes an object; with a uid only that very one, and Conflict is raised when another has its name."""
+        options: dict[str, Any] = {}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if propagation:
+            options["propagationPolicy"] = propagation
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        return await self.request("DELETE", resource.object_path(namespace, name), (), options or None)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        params: Params = (),
+        body: Any = None,
+        content_type: str = "",
+        *,
+        fenced: bool = True,
+    ) -> bytes:
+        """Any request, and its answer; `body` is bytes or what msgspec encodes. `fenced=False` skips `before_write`."""
+        target = self._session.target(path, params)
+        data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
+        if data:
+            more = f"Content-Type: {content_type or 'application/json'}\r\nContent-Length: {len(data)}\r\n"
+        else:
+            more = self._session.compression if method == "GET" else "Content-Length: 0\r\n"
+        fence = self.before_write if fenced and method != "GET" else None
+        tries = 0
+        while True:
+            if self._session.is_stale:
+                await self._session.authorize()
+            shown = self._session.shown
+            answer = await self._attempt(method, target, more, data, fence)
+            if isinstance(answer, bytes):
+                return answer
+            tries += 1
+            await self._bear(answer, method, tries, shown)
+
+    async def stream(self, path: str, params: Params = ()) -> AsyncIterator[bytes]:
+        """What a path sends as it comes, for as long as it comes: the log of a pod. Close it to stop."""
+        tries = 0
+        while True:
+            shown = self._session.shown
+            try:
+                async with self.opened(path, params) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                return
+            except KubeError as error:
+                tries += 1
+                await self._bear(error, "GET", tries, shown)
+            except OSError as error:
+                raise self._session.unreachable(error) from None
+
+    @asynccontextmanager
+    async def opened(
+        self, path: str, params: Params = (), idle: float | None = None
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+        """One attempt at an answer that is read as it comes, in chunks.
+
+        Raises ApiError or Unreachable on the way in. Reading raises ConnectionError when the answer breaks off, and
+        TimeoutError when nothing came for `idle` seconds.
+        """
+        target = self._session.target(path, params)
+        async with AsyncExitStack() as stack:
+            await self._session.authorize()
+            shown = self._session.shown
+            answer, connection = await self._begun(target, idle, stack)
+            if answer.status == 401 and await self._session.renewed(shown):
+                answer, connection = await self._begun(target, idle, stack)
+            if answer.status != 200:
+                raise await _refusal(answer, connection)
+            chunks = connection.chunks(idle)
+            stack.push_async_callback(chunks.aclose)
+            yield chunks
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, params: Params = (), protocols: Sequence[str] = CHANNELS
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A connection of both directions, for exec and port-forward."""
+        import aiohttp  # only exec needs it, and it costs a quarter of a second
+        from yarl import URL
+
+        await self._session.authorize()
+        lines = (line.partition(": ") for line in self._session.head.splitlines())
+        # A kubelet refuses to forward a port for somebody who accepts JSON alone.
+        headers = [(name, value) for name, _, value in lines if name != "Accept"]
+        connector = aiohttp.TCPConnector(ssl=self._session.context or False)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            try:
+                opened = await session.ws_connect(
+                    URL(f"{self.access.server}{path}?{urlencode(params)}", encoded=True),
+                    headers=headers,
+                    protocols=protocols,
+                    max_msg_size=0,
+                    heartbeat=30,
+                    proxy=self.access.proxy or None,
+                    server_hostname=self.access.trust.server_name or None,
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                # The handshake keeps no body; the plain request is refused for the same reason, and says it.
+                await self.request("GET", path, params)
+                raise api_error(error.status, error.message.encode()) from None
+            except (aiohttp.ClientError, OSError) as error:
+                raise self._session.unreachable(error) from None
+            async with opened:
+                yield opened
+
+    async def _attempt(
+        self, method: str, target: str, more: str, data: bytes, fence: Callable[[], None] | None
+    ) -> bytes | KubeError:
+        """One request: its answer, or what went wrong."""
+        started = time.perf_counter()
+        message = f"{method} {target} HTTP/1.1\r\n{self._session.head}{more}\r\n".encode() + data
+        try:
+            answer = await self._session.pool.exchange(
+                message, self.durations.request.total_seconds(), repeatable=method == "GET", fence=fence
+            )
+            body = answer.body()
+        except (OSError, ValueError) as error:
+            self._observed(method, 0, started)
+            return self._session.unreachable(error)
+        self._observed(method, answer.status, started)
+        logger.debug("%s %s: %d", method, target, answer.status)
+        if 200 <= answer.status < 300:
+            return body
+        return api_error(answer.status, body, answer.headers.get("retry-after", ""))
+
+    async def _begun(self, target: str, idle: float | None, stack: AsyncExitStack) -> tuple[Answer, Connection]:
+        """The head of an answer, and the connection over which the rest comes."""
+        started = time.perf_counter()
+        message = f"GET {target} HTTP/1.1\r\n{self._session.head}\r\n".encode()
+        try:
+            answer, connection = await stack.enter_async_context(self._session.pool.stream(message, idle))
+        except OSError as error:
+            self._observed("GET", 0, started)
+            raise self._session.unreachable(error) from None
+        self._observed("GET", answer.status, started)
+        return answer, connection
+
+    async def _bear(self, error: KubeError, method: str, tries: int, shown: Shown) -> None:
+        """Waits until the same request makes sense again; raises the error when it does not."""
+        if isinstance(error, Unauthorized) and tries == 1 and await self._session.renewed(shown):
+            return
+        code = error.code if isinstance(error, ApiError) else 0
+        asked = error.retry_after if isinstance(error, ApiError) else 0.0
+        if asked and (code == 429 or code >= 500):
+            if tries < WAIT_TRIES and asked <= LONGEST_WAIT:
+                await asyncio.sleep(asked)
+                return
+        elif method == "GET" and (code == 0 or code >= 500) and tries < READ_TRIES:
+            await asyncio.sleep(FIRST_DELAY * 2**tries * random.uniform(0.5, 1))  # noqa: S311 (no secret)
+            return
+        raise error
+
+    def _observed(self, method: str, code: int, started: float) -> None:
+        if self.observe is not None:
+            self.observe(method, code, time.perf_counter() - started)
+
+
+def selectors(label_selector: str = "", field_selector: str = "") -> dict[str, str]:
+    """The parameters that narrow a list or a watch."""
+    both = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in both.items() if value}
+
+
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+async def _refusal(answer: Answer, connection: Connection) -> ApiError:
+    """The error that a streamed answer turns out to be."""
+    try:
+        body = b"".join([chunk async for chunk in connection.chunks(REFUSAL_SECONDS)])
+    except OSError:
+        body = b""
+    return api_error(answer.status, body, answer.headers.get("retry-after", ""))

@@ -1,0 +1,48 @@
+"""Which Kubernetes an API server is of, and whether it is one that we support."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from tfjob.kube.client.client import Client
+
+OLDEST = (1, 27)
+"""What we rely on came last with it: unknown fields refused by the server (1.27), validation rules in a CRD (1.25),
+the DisruptionTarget condition of pods (1.26). `podReplacementPolicy` of a TfJob's Jobs came with 1.29 and is dropped by
+older servers; nothing relies on it (docs/decisions/0016). Tests run on the version that `devcluster` pins."""
+
+
+class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of `/version`; providers add to it: `minor` may be `29+`."""
+
+    major: str = ""
+    minor: str = ""
+    git_version: str = ""
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Major and minor; zeros where they cannot be read."""
+        return _number(self.major), _number(self.minor)
+
+    def __str__(self) -> str:
+        return self.git_version or f"v{self.major}.{self.minor}"
+
+
+async def server_version(client: Client) -> ServerVersion:
+    """Asks the API server."""
+    return msgspec.json.decode(await client.request("GET", "/version"), type=ServerVersion)
+
+
+def version_problem(version: ServerVersion) -> str | None:
+    """Why this Kubernetes is too old, in one sentence; None if it is not."""
+    if version.numbers >= OLDEST or version.numbers == (0, 0):
+        return None
+    oldest = ".".join(map(str, OLDEST))
+    return f"the cluster runs Kubernetes {version}, and tfjob needs {oldest} or later"
+
+
+def _number(text: str) -> int:
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else 0

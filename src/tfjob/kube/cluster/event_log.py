@@ -1,0 +1,179 @@
+"""Kubernetes Events about jobs: written in the background, few of them, and never in the way of what matters.
+
+Equal news of one job are one Event with a count, and news of one kind that come together ("Created pod: a", "Created
+pod: b") are one Event that names them all. When the queue is full, news are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tfjob.api.dialect import origin
+from tfjob.api.objects import ConfigMap, Pod
+from tfjob.api.types import TFJob
+from tfjob.kube.access.errors import KubeError, NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import CORE_EVENTS
+from tfjob.plan.actions import News
+
+logger = logging.getLogger(__name__)
+
+COMPONENT = "tfjob-controller"
+"""The source that training-operator's events name too."""
+GATHER_SECONDS = 0.5
+"""How long news wait for others of their kind."""
+WRITERS = 1
+"""Under load the API server is for what jobs wait for; Events come later then."""
+QUEUE_LIMIT, MEMORY_LIMIT = 10_000, 4_096
+MESSAGE_LENGTH = 1000
+
+Subject = TFJob | ConfigMap | Pod
+"""What news are about: a job, the operator's configuration, or the operator itself."""
+Group = tuple[str, str, str]
+"""The subject's uid, reason, and the text or its common beginning: what news have in common that become one Event."""
+
+
+@dataclass
+class _Pending:
+    """News that wait to be written; `subjects` are what their messages name after a common beginning."""
+
+    about: Subject
+    news: News
+    subjects: list[str]
+    first: datetime = field(default_factory=lambda: datetime.now(UTC))
+    count: int = 1
+
+    @property
+    def message(self) -> str:
+        """One sentence for all of them."""
+        if len(self.subjects) < 2:
+            return self.news.message
+        text = f"{self.news.message.partition(': ')[0]}s: {', '.join(self.subjects)}"
+        return text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 4]} ..."
+
+
+@dataclass
+class _Written:
+    """An Event that exists, so that the next equal news only raise its count."""
+
+    name: str
+    count: int
+
+
+class EventLog:
+    """Takes news at any rate and writes Events at its own."""
+
+    def __init__(self, client: Client, *, instance: str = "") -> None:
+        self.client = client
+        self.instance = instance or f"{COMPONENT}-{uuid.uuid4().hex[:5]}"
+        self.dropped = 0
+        self._pending: OrderedDict[Group, _Pending] = OrderedDict()
+        self._written: OrderedDict[Group, _Written] = OrderedDict()
+        self._wake = asyncio.Event()
+
+    def add(self, about: Subject, news: News) -> None:
+        """Takes news; never waits and never fails."""
+        beginning, subject = _parts(news)
+        group = (about.metadata.uid, news.reason, beginning)
+        waiting = self._pending.get(group)
+        if waiting is not None and subject:
+            waiting.subjects.append(subject)
+        elif waiting is not None:
+            waiting.count += 1
+        elif len(self._pending) >= QUEUE_LIMIT:
+            self.dropped += 1
+        else:
+            self._pending[group] = _Pending(about, news, [subject] if subject else [])
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Writes until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await asyncio.sleep(GATHER_SECONDS)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Writes what waits; what cannot be written is given up: an Event is not worth a retry storm."""
+        gathered, self._pending = self._pending, OrderedDict()
+        waiting = iter(gathered.values())
+
+        async def write_some() -> None:
+            for pending in waiting:
+                try:
+                    await self._write(pending)
+                except KubeError as error:
+                    self.dropped += 1
+                    logger.debug("an event about %s was not written: %s", pending.about.metadata.name, error)
+
+        await asyncio.gather(*(write_some() for _ in range(min(WRITERS, len(gathered)))))
+
+    async def _write(self, pending: _Pending) -> None:
+        group = (pending.about.metadata.uid, pending.news.reason, pending.message)
+        before = self._written.get(group)
+        if before is not None:
+            before.count += pending.count
+            try:
+                await self._raise_count(pending.about.metadata.namespace, before)
+            except NotFound:  # Events live for an hour
+                del self._written[group]
+            else:
+                return
+        name = f"{pending.about.metadata.name}.{uuid.uuid4().hex[:16]}"
+        body = event(pending.about, pending.news, pending.message, name, pending.first, pending.count, self.instance)
+        await self.client.create(CORE_EVENTS, pending.about.metadata.namespace, body)
+        self._written[group] = _Written(name, pending.count)
+        if len(self._written) > MEMORY_LIMIT:
+            self._written.popitem(last=False)
+
+    async def _raise_count(self, namespace: str, before: _Written) -> None:
+        change = {"count": before.count, "lastTimestamp": _stamp(datetime.now(UTC))}
+        await self.client.patch(CORE_EVENTS, namespace, before.name, change)
+
+
+def _parts(news: News) -> tuple[str, str]:
+    """The common beginning and what is named after it, where several news may be told in one sentence."""
+    if not news.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
+        return news.message, ""
+    beginning, _, subject = news.message.partition(": ")
+    return beginning, subject
+
+
+def event(
+    about: Subject, news: News, message: str, name: str, first: datetime, count: int, instance: str
+) -> dict[str, Any]:
+    """The Event as kubectl, dashboards and training-operator's users know it."""
+    api_version, kind = origin(about).owner if isinstance(about, TFJob) else (about.api_version, about.kind)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": about.metadata.namespace},
+        "involvedObject": {
+            "apiVersion": api_version,
+            "kind": kind,
+            "namespace": about.metadata.namespace,
+            "name": about.metadata.name,
+            "uid": about.metadata.uid,
+            "resourceVersion": about.metadata.resource_version,
+        },
+        "reason": news.reason,
+        "message": message,
+        "type": "Warning" if news.warning else "Normal",
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": instance,
+        "firstTimestamp": _stamp(first),
+        "lastTimestamp": _stamp(first),
+        "count": count,
+    }
+
+
+def _stamp(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,212 @@
+"""One leader at a time: a Lease object that the leader renews, and a fence that closes before anybody else may lead.
+
+No clock is compared with another machine's: a lease counts as abandoned when it did not change for its duration while
+we looked. Whoever cannot renew for `renew_deadline` seconds is no leader any more, and others wait longer than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import msgspec
+
+from tfjob.kube.access.errors import AlreadyExists, Conflict, KubeError, NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import LEASES
+
+logger = logging.getLogger(__name__)
+
+ATTEMPT_SECONDS = 3.0
+_FREE = {"holderIdentity": "", "leaseDurationSeconds": 1}
+
+
+def uptime() -> float:
+    """Seconds that also count while the machine sleeps: a lease is not longer for a laptop that was closed."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class LeaseLost(Exception):
+    """This process may not write any more; it ends, for stopping parts of it is not safe."""
+
+
+class Lease:
+    """The right to lead, under a name that all candidates know; `identity` is another for each process."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry: float = 2.0,
+        clock: Callable[[], float] = uptime,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        if not retry < renew_deadline < duration:
+            raise ValueError("a lease needs retry < renew_deadline < duration")
+        self.namespace = namespace
+        self.name = name
+        self.identity = identity
+        self.duration = duration
+        self.renew_deadline = renew_deadline
+        self.retry = retry
+        self._client = client
+        self._clock = clock
+        self._sleep = sleep
+        self._path = LEASES.object_path(namespace, name)
+        self._seen: dict[str, Any] = {}
+        self._changed_at = 0.0
+        self._renewed_at: float | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process leads."""
+        return self._renewed_at is not None and self._clock() - self._renewed_at < self.renew_deadline
+
+    def check(self) -> None:
+        """Raises LeaseLost unless this process leads: the fence before each write."""
+        if self._renewed_at is None:
+            raise LeaseLost(f"{self.namespace}/{self.name} is not held")
+        age = self._clock() - self._renewed_at
+        if age >= self.renew_deadline:
+            raise LeaseLost(f"{self.namespace}/{self.name} was not renewed for {age:.1f} s")
+
+    async def acquire(self) -> None:
+        """Waits until this process leads."""
+        while True:
+            try:
+                async with asyncio.timeout(self.renew_deadline):
+                    if await self._take():
+                        return
+                wait = self._until_free()
+            except (KubeError, TimeoutError) as error:
+                wait = self.retry
+                logger.warning("lease %s/%s: %s", self.namespace, self.name, error or "no answer in time")
+            await self._sleep(wait)
+
+    async def hold(self) -> NoReturn:
+        """Renews until that fails, and then raises LeaseLost."""
+        while True:
+            await self._sleep(max(0.0, min(self.retry, self._left())))
+            self.check()
+            try:
+                # Not all that is left: a connection that went silent must not cost the lease.
+                async with asyncio.timeout(min(self._left(), ATTEMPT_SECONDS)):
+                    renewed = await self._take()
+            except (KubeError, TimeoutError) as error:
+                logger.warning(
+                    "lease %s/%s is not renewed: %s", self.namespace, self.name, error or "no answer in time"
+                )
+                continue
+            if not renewed and self._holder not in ("", self.identity):
+                self._renewed_at = None
+                raise LeaseLost(f"{self.namespace}/{self.name} is held by {self._holder}")
+
+    async def release(self) -> None:
+        """Lets the next one lead at once; this process writes nothing from now on."""
+        held, self._renewed_at = self.held, None
+        if not held:
+            return
+        try:
+            try:
+                await self._write(_FREE)
+            except Conflict:
+                # Of a renewal that was cut off after it was sent.
+                if await self._look() and self._holder == self.identity:
+                    await self._write(_FREE)
+        except KubeError as error:
+            logger.warning("lease %s/%s is not released: %s", self.namespace, self.name, error)
+        else:
+            logger.info("lease released: %s/%s", self.namespace, self.name)
+
+    async def _take(self) -> bool:
+        """One attempt to begin or to go on leading."""
+        began = self._clock()  # a renewal counts from before it was sent, to be on the safe side
+        if (not self._seen or not self._is_free()) and not await self._look():
+            taken = await self._create()
+        else:
+            taken = self._is_free() and await self._update()
+        if taken:
+            self._renewed_at = began
+        return taken
+
+    async def _look(self) -> bool:
+        """Reads the lease; False when there is none."""
+        try:
+            self._saw(await self._client.request("GET", self._path))
+        except NotFound:
+            self._seen = {}
+            return False
+        return True
+
+    async def _create(self) -> bool:
+        now = _micro_time()
+        spec = {"acquireTime": now, "renewTime": now, "leaseTransitions": 0}
+        spec |= {"holderIdentity": self.identity, "leaseDurationSeconds": round(self.duration)}
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"namespace": self.namespace, "name": self.name},
+            "spec": spec,
+        }
+        try:
+            self._saw(await self._client.request("POST", LEASES.path(self.namespace), body=body, fenced=False))
+        except AlreadyExists:
+            return False
+        return True
+
+    async def _update(self) -> bool:
+        changes: dict[str, Any] = {"holderIdentity": self.identity, "leaseDurationSeconds": round(self.duration)}
+        if self._holder != self.identity:
+            changes["acquireTime"] = _micro_time()
+            changes["leaseTransitions"] = self._spec.get("leaseTransitions", 0) + 1
+        try:
+            await self._write(changes)
+        except (Conflict, NotFound):
+            # Somebody wrote it: whoever holds it now shows in what is read next.
+            await self._look()
+            return False
+        return True
+
+    async def _write(self, changes: dict[str, Any]) -> None:
+        body = {**self._seen, "spec": {**self._spec, **changes, "renewTime": _micro_time()}}
+        self._saw(await self._client.request("PUT", self._path, body=body, fenced=False))
+
+    def _saw(self, encoded: bytes) -> None:
+        lease = msgspec.json.decode(encoded)
+        if lease.get("spec") != self._seen.get("spec"):
+            self._changed_at = self._clock()
+        self._seen = lease
+
+    @property
+    def _spec(self) -> dict[str, Any]:
+        return self._seen.get("spec") or {}
+
+    @property
+    def _holder(self) -> str:
+        return self._spec.get("holderIdentity") or ""
+
+    def _is_free(self) -> bool:
+        return self._holder in ("", self.identity) or self._until_expiry() <= 0
+
+    def _until_expiry(self) -> float:
+        duration: float = self._spec.get("leaseDurationSeconds") or self.duration
+        return self._changed_at + duration - self._clock()
+
+    def _until_free(self) -> float:
+        """How long a candidate waits before it looks again: a lease that is let go must be seen soon."""
+        return max(0.01, min(self.retry, self._until_expiry())) if self._holder else self.retry
+
+    def _left(self) -> float:
+        return self._renewed_at + self.renew_deadline - self._clock() if self._renewed_at is not None else 0.0
+
+
+def _micro_time() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,124 @@
+"""What the operator writes into a TfJob: its defaults, and the random id that names all of its children."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
+from random import SystemRandom
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tfjob.api.names import (
+    OPERATOR_NAME,
+    OPERATOR_NAME_LABEL,
+    RUNTIME_ALPHABET,
+    RUNTIME_ID_LABEL,
+    child_name,
+    tensorboard_name,
+)
+from tfjob.api.objects import ObjectMeta
+from tfjob.api.problems import errors
+from tfjob.api.types import RUNTIME_ID, TFJob
+from tfjob.api.versions.judgement import judge
+from tfjob.api.versions.v1alpha1 import canonical_spec
+from tfjob.api.versions.write_back import completed
+from tfjob.kube.access.errors import NotFound
+from tfjob.kube.cache.decode import CachedJob, tf_job_manifest
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.patches import difference
+from tfjob.kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES, TF_JOBS, Resource
+from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE, config_map_name
+from tfjob.plan.facts.tasks import desired
+
+LENGTH = 4
+_random = SystemRandom()
+
+
+class _Named(msgspec.Struct):
+    """An object of which only the name matters."""
+
+    metadata: ObjectMeta
+
+
+class _Recorded(msgspec.Struct):
+    runtime_id: str = msgspec.field(default="", name="RuntimeId")
+
+
+def drawn() -> str:
+    """Four characters."""
+    return "".join(_random.choices(RUNTIME_ALPHABET, k=LENGTH))
+
+
+async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterable[CachedJob], tf_image: str) -> bool:
+    """Writes what is missing over the version that was read; whether anything was.
+
+    Into a spec that is not sound nothing is written: what cannot be read would be lost.
+    `others` are the TfJobs of the namespace, `tf_image` is the operator's for jobs that name none.
+    """
+    if errors(judge(tf_job_manifest(cached))):
+        return False
+    metadata = job.metadata
+    runtime_id = job.status.runtime_id
+    if not runtime_id:
+        used = {_recorded(other) for other in others if other.metadata.uid != metadata.uid}
+        given = metadata.annotations.get(RUNTIME_ID, "").lower()
+        # The id of another job is that of the job whose manifest was copied.
+        runtime_id = given if given and given not in used else await draw(client, job, used)
+    stored = msgspec.json.decode(cached.spec, type=dict[str, Any])
+    wanted = completed(canonical_spec(stored), runtime_id, tf_image or DEFAULT_TF_IMAGE)
+    patch = difference(stored, wanted, whole=True)  # what is spelt otherwise now goes as it is
+    if patch:
+        body = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": patch}
+        await client.patch(TF_JOBS, metadata.namespace, metadata.name, body)
+    return bool(patch)
+
+
+async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[], str] = drawn) -> str:
+    """An id that no other TfJob of the namespace has, and under whose names nothing exists.
+
+    Asked of the server, for a name may be anybody's; with as many requests for a thousand replicas as for one.
+    """
+    foreign = await _foreign(client, job.metadata.namespace)
+    while True:
+        runtime_id = draw_one()
+        named = replace(job, status=replace(job.status, runtime_id=runtime_id))
+        if runtime_id not in used and not foreign & _names(named) and not await _is_taken(client, named):
+            return runtime_id
+
+
+def _recorded(cached: CachedJob) -> str:
+    """The id in a stored spec; of one that somebody spelt in another way nothing is known until it is completed."""
+    return msgspec.json.decode(cached.spec, type=_Recorded).runtime_id.lower()
+
+
+async def _foreign(client: Client, namespace: str) -> frozenset[tuple[Resource, str]]:
+    """The Jobs and Services of a namespace that no operator of ours made."""
+    selector = f"{OPERATOR_NAME_LABEL}!={OPERATOR_NAME}"
+    found = set()
+    for resource in (JOBS, SERVICES):
+        listing = await client.list(resource, namespace, label_selector=selector, type=_Named)
+        found |= {(resource, one.metadata.name) for one in listing.items}
+    return frozenset(found)
+
+
+async def _is_taken(client: Client, named: TFJob) -> bool:
+    """Whether a TfJob left Jobs or Services of its id, or something has the name of the program or the TensorBoard."""
+    namespace = named.metadata.namespace
+    for resource in (JOBS, SERVICES):
+        labels = {"labelSelector": f"{RUNTIME_ID_LABEL}={named.status.runtime_id}"}
+        if (await client.page(resource, namespace, labels, size=1, type=_Named)).items:
+            return True
+    for resource, name in ((CONFIG_MAPS, config_map_name(named)), (DEPLOYMENTS, tensorboard_name(named))):
+        with suppress(NotFound):
+            await client.request("GET", resource.object_path(namespace, name))
+            return True
+    return False
+
+
+def _names(named: TFJob) -> set[tuple[Resource, str]]:
+    """The Jobs and Services that the job would have."""
+    tasks = {child_name(named, task.type, task.index) for task in desired(named)}
+    services = tasks | {tensorboard_name(named)}
+    return {(JOBS, name) for name in tasks} | {(SERVICES, name) for name in services}

@@ -1,0 +1,163 @@
+"""One connection to an API server: a request, its answer, the next request.
+
+An HTTP client of our own and not a library's, because it is what every command and every write of the operator waits
+for: a library that knows all of HTTP costs a quarter of a second to import and more than half of a request's CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import struct
+from collections.abc import AsyncGenerator
+from typing import cast
+
+from tfjob.kube.http.answer import Answer
+
+BUFFER_LIMIT = 2 * 1024 * 1024
+"""Bytes of a stream that nobody has taken yet; beyond that the sender is made to wait."""
+
+_AT_ONCE = struct.pack("ii", 1, 0)
+_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
+"""What the kernel says of a connection whose other end it has given up."""
+
+
+class Broken(ConnectionError):
+    """The connection ended, or what came over it is no answer."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection that carries one request at a time."""
+
+    def __init__(self) -> None:
+        self.idle_since = 0.0
+        self.peer_is_gone = False
+        """Whether it ended because nothing was heard from the other end, not because that closed it."""
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._answer: Answer | None = None
+        self._whole = True
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self._paused = False
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """What it runs on."""
+        return self._transport
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request may be sent over it."""
+        answer = self._answer
+        return (
+            self._error is None
+            and not self._transport.is_closing()
+            and (answer is None or (answer.complete and answer.keep_alive))
+        )
+
+    @property
+    def answered(self) -> bool:
+        """Whether anything of the answer to the last request has arrived."""
+        return self._answer is not None and self._answer.begun
+
+    async def exchange(self, message: bytes, seconds: float, *, bodyless: bool = False) -> Answer:
+        """Sends a request and waits for its whole answer. Raises Broken or TimeoutError."""
+        answer = self._send(message, Answer(bodyless=bodyless), whole=True)
+        await self._woken(seconds)
+        return answer
+
+    async def begin(self, message: bytes, seconds: float | None) -> Answer:
+        """Sends a request and waits for the head of its answer; the rest comes from `chunks`."""
+        answer = self._send(message, Answer(), whole=False)
+        await self._woken(seconds)
+        return answer
+
+    async def chunks(self, idle: float | None) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives. Raises Broken when it breaks off, TimeoutError after `idle` seconds of silence."""
+        answer = self._answer
+        assert answer is not None
+        while True:
+            if answer.size:
+                data = answer.take()
+                if self._paused:
+                    self._paused = False
+                    self._transport.resume_reading()
+                yield data
+            elif answer.complete:
+                return
+            elif self._error is not None:
+                raise self._error
+            else:
+                await self._woken(idle)
+
+    def abort(self) -> None:
+        """Closes at once, whatever is under way."""
+        self._transport.abort()
+
+    def _send(self, message: bytes, answer: Answer, *, whole: bool) -> Answer:
+        self._answer, self._whole = answer, whole
+        self._transport.write(message)
+        return answer
+
+    async def _woken(self, seconds: float | None) -> None:
+        """Waits until there is news."""
+        if self._error is not None:
+            raise self._error
+        self._waiter = waiter = self._loop.create_future()
+        timer = self._loop.call_later(seconds, self._expire) if seconds is not None else None
+        try:
+            await waiter
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def _expire(self) -> None:
+        self._fail(TimeoutError("no answer in time"))
+
+    def _fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(self._error)
+
+    # --- what the event loop calls ------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        self._transport = cast(asyncio.Transport, transport)
+        # When this process ends, what the kernel could not deliver yet ends too: an operator that is cut off loses its
+        # lease, and a write of it must not arrive when another one leads.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes arrived."""
+        answer = self._answer
+        if answer is None or answer.complete:
+            self.abort()  # nobody asked for anything
+            return
+        try:
+            answer.feed(data)
+        except ValueError as error:
+            self._fail(Broken(str(error)))
+            self.abort()
+            return
+        waiter = self._waiter
+        if waiter is not None and (answer.complete if self._whole else answer.status) and not waiter.done():
+            waiter.set_result(None)
+        if not self._whole and answer.size > BUFFER_LIMIT and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is closed; an answer that lasts until then is whole now."""
+        answer, waiter = self._answer, self._waiter
+        self.peer_is_gone = isinstance(error, OSError) and error.errno in _GONE
+        if answer is not None and answer.status and answer.end() and waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        # In any case: whoever keeps the connection must see that it is gone.
+        self._fail(Broken(str(error) if error else "the connection was closed"))

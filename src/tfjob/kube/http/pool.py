@@ -1,0 +1,177 @@
+"""The connections to one API server: kept open while they are good, at most so many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from urllib.parse import unquote, urlsplit
+
+from tfjob.durations import USUAL
+from tfjob.kube.access.credentials import basic
+from tfjob.kube.http.answer import Answer
+from tfjob.kube.http.connection import Broken, Connection
+
+CONNECT_SECONDS = 10.0
+KEEP_ALIVE_SECONDS = 75.0
+"""An API server closes a connection after 90 idle seconds; a request must not meet that."""
+PROBES = 4
+"""They and the quiet before the first one take as long as a connection may be dead."""
+
+
+class Pool:
+    """Connections to `server`, over TLS if there is a context, through `proxy` if there is one."""
+
+    def __init__(
+        self,
+        server: str,
+        context: ssl.SSLContext | None,
+        *,
+        server_name: str = "",
+        proxy: str = "",
+        limit: int = 100,
+        dead: timedelta = USUAL.dead_connection,
+    ) -> None:
+        url = urlsplit(server)
+        self._host = url.hostname or ""
+        self._port = url.port or (443 if context else 80)
+        self._context = context
+        self._server_name = (server_name or self._host) if context else None
+        self._proxy = proxy
+        self._dead = max(1, round(dead.total_seconds()))
+        self._permits = asyncio.Semaphore(limit)
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    async def exchange(
+        self, message: bytes, seconds: float, *, repeatable: bool, fence: Callable[[], None] | None = None
+    ) -> Answer:
+        """Sends a request and waits for its whole answer. Raises OSError, or what `fence` raises.
+
+        A `repeatable` one is sent again when a connection that was kept open turns out to be closed. The fence is asked
+        in the moment before anything is sent, after all waiting.
+        """
+        async with self._permits:
+            while True:
+                connection, is_new = await self._take()
+                try:
+                    if fence is not None:
+                        fence()
+                except BaseException:
+                    self._keep(connection)
+                    raise
+                try:
+                    answer = await connection.exchange(message, seconds)
+                except Broken:
+                    self._keep(connection)
+                    if is_new or not repeatable or connection.answered:
+                        raise
+                    continue
+                self._keep(connection)
+                return answer
+
+    @asynccontextmanager
+    async def stream(self, message: bytes, idle: float | None) -> AsyncIterator[tuple[Answer, Connection]]:
+        """Sends a request that may be repeated; its answer is read from the connection as it comes. Raises OSError."""
+        async with self._permits:
+            connection, is_new = await self._take()
+            try:
+                try:
+                    answer = await connection.begin(message, idle)
+                except Broken:
+                    if is_new or connection.answered:
+                        raise
+                    self._keep(connection)
+                    connection = await self._connect()
+                    answer = await connection.begin(message, idle)
+                yield answer, connection
+            finally:
+                self._keep(connection)
+
+    async def close(self) -> None:
+        """Closes what is idle now, and the rest when it is done."""
+        self._closed = True
+        self._abort_idle()
+        await asyncio.sleep(0)  # the event loop closes the sockets in its next round
+
+    async def _take(self) -> tuple[Connection, bool]:
+        """A connection, and whether it is a new one."""
+        if any(connection.peer_is_gone for connection in self._idle):
+            self._abort_idle()
+        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_SECONDS
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable and connection.idle_since > oldest:
+                return connection, False
+            connection.abort()
+        return await self._connect(), True
+
+    def _keep(self, connection: Connection) -> None:
+        """Keeps a connection for the next request if it is good for one."""
+        if connection.peer_is_gone:
+            # The others lead to the same machine. A request over one of them would begin its own time of waiting.
+            self._abort_idle()
+        if self._closed or not connection.usable:
+            connection.abort()
+            return
+        connection.idle_since = asyncio.get_running_loop().time()
+        self._idle.append(connection)
+
+    def _abort_idle(self) -> None:
+        for connection in self._idle:
+            connection.abort()
+        self._idle.clear()
+
+    async def _connect(self) -> Connection:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            if self._proxy:
+                return await self._tunnel()
+            transport, connection = await asyncio.get_running_loop().create_connection(
+                Connection, self._host, self._port, ssl=self._context, server_hostname=self._server_name
+            )
+            _probe(transport, self._dead)
+            return connection
+
+    async def _tunnel(self) -> Connection:
+        """A connection through the proxy."""
+        loop = asyncio.get_running_loop()
+        proxy = urlsplit(self._proxy)
+        secure = ssl.create_default_context() if proxy.scheme == "https" else None
+        _, outer = await loop.create_connection(
+            Connection, proxy.hostname or "", proxy.port or (443 if secure else 80), ssl=secure
+        )
+        _probe(outer.transport, self._dead)
+        target = f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+        who = ""
+        if proxy.username:
+            who = f"Proxy-Authorization: {basic(unquote(proxy.username), unquote(proxy.password or ''))}\r\n"
+        try:
+            message = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{who}\r\n".encode()
+            answer = await outer.exchange(message, CONNECT_SECONDS, bodyless=True)
+            if answer.status != 200:
+                raise Broken(f"the proxy {proxy.hostname} answered {answer.status}")
+            if self._context is None:
+                return outer
+            inner = Connection()
+            transport = await loop.start_tls(outer.transport, inner, self._context, server_hostname=self._server_name)
+            if transport is None:
+                raise Broken(f"the proxy {proxy.hostname} closed the connection")
+            inner.connection_made(transport)
+        except BaseException:
+            outer.abort()
+            raise
+        return inner
+
+
+def _probe(transport: asyncio.BaseTransport, dead: int) -> None:
+    """Has the kernel notice a machine or a network that is gone: a log that is quiet for hours may be read."""
+    connected = transport.get_extra_info("socket")
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    every = max(1, dead // (PROBES + 1))
+    settings = {"KEEPIDLE": every, "KEEPINTVL": every, "KEEPCNT": PROBES, "USER_TIMEOUT": 1000 * dead}
+    for name, value in settings.items():
+        if (option := getattr(socket, f"TCP_{name}", None)) is not None:  # Linux has them all, others some
+            connected.setsockopt(socket.IPPROTO_TCP, option, value)

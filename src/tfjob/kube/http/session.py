@@ -1,0 +1,136 @@
+"""Who we are on every request to an API server: credentials that are renewed, headers, and the connections."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode, urlsplit
+
+from tfjob import __version__
+from tfjob.durations import Durations
+from tfjob.kube.access import tls
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.errors import Unreachable
+from tfjob.kube.http.pool import Pool
+
+Params = Mapping[str, str] | Sequence[tuple[str, str]]
+Shown = tuple[str, tls.Certificate | None]
+"""The credentials that a request carries."""
+
+
+class Session:
+    """One identity at one API server; `head` holds the headers that every request has, `pool` the connections."""
+
+    def __init__(self, access: Access, connections: int, durations: Durations) -> None:
+        self.access = access
+        self._durations = durations
+        self.pool: Pool
+        self.context: ssl.SSLContext | None = None
+        self._connections = connections
+        self._credential = access.credential
+        self._authorization = ""
+        self._certificate: tls.Certificate | None = None
+        url = urlsplit(access.server)
+        self._prefix = url.path
+        self._common = (
+            f"Host: {url.netloc.rpartition('@')[2]}\r\nUser-Agent: tfjob/{__version__}\r\nAccept: application/json\r\n"
+            + "".join(f"{name}: {value}\r\n" for name, value in access.impersonation)
+        )
+        self.head = self._common
+        self.compression = "" if _is_near(access) else "Accept-Encoding: gzip\r\n"
+
+    async def open(self) -> None:
+        """Fetches the credentials if need be."""
+        if self._credential.header() is None:
+            await self._credential.renew()
+        self._open()
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self.pool.close()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the credential says something else by now than what requests carry."""
+        return self._credential.header() is not self._authorization
+
+    async def authorize(self) -> None:
+        """Shows what the credential says now."""
+        authorization = self._credential.header()
+        if authorization is None:
+            await self.renewed(self.shown)
+        elif authorization is not self._authorization:
+            self._show(authorization)
+
+    @property
+    def shown(self) -> Shown:
+        """What requests carry."""
+        return self._authorization, self._certificate
+
+    async def renewed(self, shown: Shown) -> bool:
+        """Whether there are other credentials than those that were `shown`; fetches them if nobody has by now."""
+        if self.shown != shown:
+            return True
+        await self._credential.renew()
+        if self._credential.certificate() != self._certificate:
+            # Open connections keep showing the old certificate; what is read on them may go on.
+            left = self.pool
+            self._open()
+            await left.close()
+        self._show(self._credential.header() or "")
+        return self.shown != shown
+
+    def _show(self, authorization: str) -> None:
+        self._authorization = authorization
+        self.head = f"{self._common}Authorization: {authorization}\r\n" if authorization else self._common
+
+    def _open(self) -> None:
+        access = self.access
+        self._certificate = self._credential.certificate()
+        self.context = tls.context(access.trust, self._certificate) if access.server.startswith("https:") else None
+        self._show(self._credential.header() or "")
+        self.pool = Pool(
+            access.server,
+            self.context,
+            server_name=access.trust.server_name,
+            proxy=access.proxy,
+            limit=self._connections,
+            dead=self._durations.dead_connection,
+        )
+
+    def target(self, path: str, params: Params) -> str:
+        """What is asked for; ValueError is raised for a path that would be another request."""
+        target = f"{self._prefix}{path}?{urlencode(params)}" if params else f"{self._prefix}{path}"
+        if not target.isascii() or not target.isprintable() or " " in target:
+            raise ValueError(f"a path has to be quoted: {target!r}")
+        return target
+
+    def unreachable(self, error: Exception) -> Unreachable:
+        """The error that says why there is no answer."""
+        context = f" of context {self.access.context}" if self.access.context else ""
+        return Unreachable(f"the API server {self.access.server}{context} does not answer: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted ({error.verify_message})"
+        case socket.gaierror():
+            return "its name is not known"
+        case TimeoutError():
+            return "no answer in time"
+        case OSError() if error.errno and not isinstance(error, ssl.SSLError):
+            return os.strerror(error.errno).lower()
+    return str(error) or type(error).__name__
+
+
+def _is_near(access: Access) -> bool:
+    """Whether compressing a list costs more than sending it: inside the cluster, and on this machine."""
+    host = urlsplit(access.server).hostname or ""
+    try:
+        return not access.context or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

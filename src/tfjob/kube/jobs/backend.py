@@ -1,0 +1,305 @@
+"""A Kubernetes API server as the commands see it.
+
+Commands are synchronous: an event loop of the console's own runs whenever one of its methods waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from tfjob.api.crd.tf_job_crd import SHORT_NAME
+from tfjob.api.dialect import origin
+from tfjob.api.types import TFJob
+from tfjob.jobs import find as finding
+from tfjob.jobs.backend import Board, Event, Line, LogQuery, NotFound, Record, Replica
+from tfjob.jobs.replicas import replicas
+from tfjob.kube.access import errors
+from tfjob.kube.access.config import Access
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
+from tfjob.kube.client.version import server_version
+from tfjob.kube.jobs import job_states, jobs
+from tfjob.kube.jobs.containers import containers_of, pods_of, selector
+from tfjob.kube.jobs.job_events import events_of
+from tfjob.plan.build.job_storage import storage_of
+from tfjob.plan.facts.conditions import SUSPENDED, is_finished
+from tfjob.plan.policy.suspension import resumed
+from tfjob.records.job_records import JobRecord, JobRecords, short_id
+
+T = TypeVar("T")
+
+CONNECTIONS = 10_000
+"""One for each container whose log is read."""
+PATIENCE_SECONDS = 60.0
+"""How long an operator may take to notice an edit."""
+STEP_SECONDS = 1.0
+
+
+class Unattended(errors.KubeError):
+    """Nobody carries out what a job asks for."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(
+            f"{record.name} was edited, and no operator has looked at it for {PATIENCE_SECONDS:.0f} s",
+            f"Is the operator running? tfjob doctor{record.options}",
+        )
+
+
+@contextmanager
+def open_console(
+    access: Access, namespace: str, options: str, records: Path, seconds: float | None = None
+) -> Iterator[KubeConsole]:
+    """The jobs of one namespace of a cluster, while it lasts.
+
+    `options` is what a command line needs to mean this namespace; `records` is where attached runs keep theirs. With
+    `seconds`, whatever is not answered after them raises TimeoutError.
+    """
+    with asyncio.Runner() as runner:
+        until = None if seconds is None else time.monotonic() + seconds
+        client = Client(access, connections=CONNECTIONS)
+        runner.run(_until(until, client.__aenter__()))
+        try:
+            yield KubeConsole(runner, client, namespace or access.namespace, options, JobRecords(records), until)
+        finally:
+            runner.run(client.__aexit__())
+
+
+async def _until(moment: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """Does something before a moment of the monotonic clock, which is the event loop's too, if there is one."""
+    async with asyncio.timeout_at(moment):
+        return await work
+
+
+class KubeConsole:
+    """The jobs of one namespace."""
+
+    shared = True
+
+    def __init__(
+        self,
+        runner: asyncio.Runner,
+        client: Client,
+        namespace: str,
+        options: str,
+        records: JobRecords,
+        until: float | None = None,
+    ) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.options = options
+        self.records = records
+        self._runner = runner
+        self._until = until
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does one thing, in time if there is a time."""
+        return self._runner.run(_until(self._until, work))
+
+    # --- looking ------------------------------------------------------------------------------------------------
+
+    def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
+        """The jobs of the cluster; with `everything` also those that only a record is left of."""
+        namespace = "" if all_namespaces else self.namespace
+        found = self.run(jobs.every(self.client, namespace))
+        present = {job.metadata.uid for job in found}
+        gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
+        records = [self.record(job) for job in found]
+        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_first}
+        records = [_told_apart(record, taken) for record in records]
+        return sorted([*map(self._gone, gone if everything else ()), *records], key=lambda record: record.created)
+
+    def find(self, name: str) -> Record:
+        """By its exact name first, which needs no right to list."""
+        if name and name != finding.LATEST and (job := self._get(name)) is not None:
+            return self.record(job)
+        listed = self.jobs(everything=True)
+        for record in listed:
+            if record.current and short_id(record.job) == name:
+                return record
+        wanted = "" if name == finding.LATEST else name
+        return finding.find(
+            listed, name, self.namespace, lambda: self.run(jobs.namespaces_with(self.client, wanted)), self.options
+        )
+
+    def again(self, record: Record) -> Record | None:
+        """The same job, by its uid."""
+        if not record.current:
+            return record
+        job = self.run(jobs.again(self.client, record.job))
+        return self.record(job) if job is not None and job.metadata.uid == record.uid else None
+
+    def pause(self, record: Record, seconds: float) -> None:
+        """Watches the job."""
+        self.run(jobs.changed(self.client, record.job, seconds))
+
+    def replicas(self, record: Record) -> list[Replica]:
+        """By the job's pods and what its status remembers."""
+        pods = self.run(pods_of(self.client, record.job)) if record.current else []
+        return replicas(record.job, pods)
+
+    def events(self, record: Record) -> list[Event]:
+        """Of the job and of its pods; a cluster keeps them for an hour."""
+        return self.run(events_of(self.client, record.job))
+
+    def storage(self, record: Record) -> str:
+        """The claim that the manifest names."""
+        volume, _ = storage_of(record.job) or ({}, {})
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        return f"claim {claim}" if claim else ""
+
+    def record(self, job: TFJob) -> Record:
+        """A job of the cluster as commands show it."""
+        folder, options = self.records.folder_of(job), self.options_for(job.metadata.namespace)
+        return job_states.record(job, datetime.now(UTC), folder=folder, options=options)
+
+    def options_for(self, namespace: str) -> str:
+        """What a command needs that is to find a job: its manifest may name a namespace that nobody looks in."""
+        return self.options if namespace == self.namespace else f"{self.options} -n {namespace}"
+
+    def _gone(self, kept: JobRecord) -> Record:
+        options = self.options_for(kept.job.metadata.namespace)
+        return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=options)
+
+    def _get(self, name: str) -> TFJob | None:
+        try:
+            return self.run(jobs.get(self.client, self.namespace, name))
+        except ValueError:  # not even a name
+            return None
+
+    # --- logs ---------------------------------------------------------------------------------------------------
+
+    def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
+        """Of containers that have started, and of those that only a record or the status has lines of."""
+        from tfjob.kube.jobs.logs import JobLogs
+
+        return self.run(JobLogs(self.client, record.job, self.records).labels(replica, gone=not record.current))
+
+    def logs(self, record: Record, query: LogQuery) -> Iterator[Line]:
+        """From the pods where they are, else from what was kept."""
+        from tfjob.kube.jobs.logs import JobLogs
+
+        logs = JobLogs(self.client, record.job, self.records)
+        return self._lines(logs.read(query, gone=not record.current))
+
+    def _lines(self, batches: AsyncGenerator[list[Line], None]) -> Iterator[Line]:
+        async def following() -> list[Line] | None:
+            return await anext(batches, None)
+
+        try:
+            while (lines := self.run(following())) is not None:
+                yield from lines
+        finally:
+            self.run(_closed(batches))
+
+    def documents(self, record: Record) -> dict[str, Any]:
+        """The job and its pods as the API server has them, and the cluster's version."""
+        job = record.job
+        if not record.current:
+            return {"job.yaml": msgspec.to_builtins(job)}
+        found = self.run(self.client.get(jobs.resource_of(job), job.metadata.namespace, job.metadata.name))
+        pods = self.run(self.client.list(PODS, job.metadata.namespace, label_selector=selector(job)))
+        version = self.run(server_version(self.client))
+        return {"job.yaml": found, "pods.yaml": pods.items, "cluster.yaml": {"version": str(version)}}
+
+    # --- changing -----------------------------------------------------------------------------------------------
+
+    def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
+        """Sends what differs."""
+        return self.record(self.run(jobs.edit(self.client, record.job, change)))
+
+    def rest(self, record: Record) -> None:
+        """Waits for the operator to suspend the job and for its pods to be gone."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        present = self.again(record)
+        while present is not None and not is_finished(present.job.status):
+            status = present.job.status
+            # What stops a TfJob is an annotation, which changes no generation.
+            noticed = status.observed_generation >= present.job.metadata.generation and (
+                status.state == SUSPENDED or not origin(present.job).is_first
+            )
+            if noticed and status.state == SUSPENDED and not self.run(pods_of(self.client, present.job)):
+                return
+            if not noticed and time.monotonic() > deadline:
+                raise Unattended(present)
+            self.pause(present, STEP_SECONDS)
+            present = self.again(record)
+
+    def resume(self, record: Record) -> Record:
+        """Clears `suspend`."""
+        return self.change(record, resumed)
+
+    def delete(self, record: Record) -> None:
+        """Deletes the job, its children after it, and its record here."""
+        if record.current:
+            self._delete_job(record)
+        kept = self.records.of(record.job)
+        if kept is not None:
+            kept.remove()
+
+    def _delete_job(self, record: Record) -> None:
+        namespace, name = record.job.metadata.namespace, record.name
+        try:
+            resource = jobs.resource_of(record.job)
+            self.run(self.client.delete(resource, namespace, name, uid=record.uid, propagation="Background"))
+        except (errors.NotFound, errors.Conflict):
+            return  # somebody was faster
+        present = self.again(record)
+        while present is not None:
+            self.pause(present, STEP_SECONDS)
+            present = self.again(record)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def running(self, record: Record) -> dict[str, list[str]]:
+        """By the phase of the pods."""
+        found: dict[str, list[str]] = {}
+        pods = self.run(pods_of(self.client, record.job)) if record.current else []
+        for container in containers_of(pod for pod in pods if pod.status.phase == "Running"):
+            names = [entry["name"] for entry in container.pod.spec.get("containers") or ()]
+            found[container.label.partition("/")[0]] = names
+        return found
+
+    def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
+        """Over the API server, as kubectl does it."""
+        from tfjob.kube.jobs.exec import execute
+
+        pods = {
+            one.label.partition("/")[0]: one.pod.metadata.name
+            for one in containers_of(self.run(pods_of(self.client, record.job)))
+        }
+        if replica not in pods:
+            raise NotFound(f"the pod of {replica} is gone")
+        return self.run(
+            execute(self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty)
+        )
+
+    def tensorboard(
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    ) -> None:
+        """Forwards a port to each of those that run in the cluster."""
+        from tfjob.kube.jobs.tensorboard import show
+
+        for record in records:
+            if not record.current:
+                raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
+        self.run(show(self.client, {record.id: record.job for record in records}, port, ready))
+
+
+def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
+    """A TfJob whose name a TFJob has too is called in its own way."""
+    if not origin(record.job).is_first or (record.job.metadata.namespace, record.name) not in taken:
+        return record
+    return replace(record, id=f"{SHORT_NAME}/{record.name}")
+
+
+async def _closed(batches: AsyncGenerator[list[Line], None]) -> None:
+    await batches.aclose()

@@ -1,0 +1,153 @@
+"""A command inside a container of a pod, over a web socket of the API server, with this process's input and output.
+
+Every message begins with the number of its channel. The error channel says at the end how the command went; in version
+5 of the protocol a channel can be closed, which is how the command learns that its input is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+import termios
+import tty as terminals
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import aiohttp
+import msgspec
+
+from tfjob.kube.access.errors import KubeError, Status
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
+CLOSE = 255
+VERSION_5 = "v5.channel.k8s.io"
+CHUNK = 32 * 1024
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+class ExecFailed(KubeError):
+    """The command could not be run, or its end is not known."""
+
+
+class _Size(msgspec.Struct):
+    Width: int
+    Height: int
+
+
+async def execute(client: Client, namespace: str, pod: str, container: str, command: list[str], *, tty: bool) -> int:
+    """Runs a command to its end and returns its exit code; with `tty`, on a terminal that is joined to ours."""
+    wants_input = sys.stdin is not None and not sys.stdin.closed
+    params = [
+        ("container", container),
+        *(("command", word) for word in command),
+        ("stdin", str(wants_input).lower()),
+        ("stdout", "true"),
+        ("stderr", str(not tty).lower()),
+        ("tty", str(tty).lower()),
+    ]
+    async with client.websocket(PODS.object_path(namespace, pod, "exec"), params) as socket:
+        with _raw_terminal(tty):
+            if tty:
+                _follow_size(socket)
+            if wants_input:
+                _send_input(socket)
+            return await _receive(socket)
+
+
+async def _receive(socket: aiohttp.ClientWebSocketResponse) -> int:
+    """Copies output until the command has ended."""
+    async for message in socket:
+        data: bytes = message.data if isinstance(message.data, bytes) else str(message.data).encode()
+        if not data:
+            continue
+        channel, content = data[0], data[1:]
+        if channel in (STDOUT, STDERR):
+            await asyncio.to_thread(_write, 1 if channel == STDOUT else 2, content)
+        elif channel == ERROR and content:
+            return exit_code(content)
+    raise ExecFailed("the connection to the container broke before the command had ended")
+
+
+def exit_code(status: bytes) -> int:
+    """The exit code that the end of a command says. Raises ExecFailed when it could not be run."""
+    told = msgspec.json.decode(status, type=Status)
+    if told.reason == "NonZeroExitCode" and told.details:
+        for cause in told.details.causes or ():
+            if cause.reason == "ExitCode" and cause.message.isdecimal():
+                return int(cause.message)
+    if not told.message:
+        return 0
+    if "executable file not found" in told.message or "no such file or directory" in told.message:
+        return _cannot(told.message, NOT_FOUND)
+    if "permission denied" in told.message:
+        return _cannot(told.message, NOT_EXECUTABLE)
+    raise ExecFailed(told.message)
+
+
+def _cannot(message: str, code: int) -> int:
+    """As a shell ends when there is no such program, and as `exec` of a local replica does."""
+    said = re.search(r'exec: "[^"]*": [^:]+', message)  # container runtimes wrap it in the names of all their parts
+    sys.stderr.write(f"tfjob: {said[0] if said else message}\n")
+    sys.stderr.flush()
+    return code
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _send_input(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Starts to copy our input; a thread reads it, because a file cannot be waited for as a pipe can."""
+    loop = asyncio.get_running_loop()
+    closing = socket.protocol == VERSION_5
+
+    def send(message: bytes) -> None:
+        asyncio.run_coroutine_threadsafe(socket.send_bytes(message), loop).result()
+
+    def copy() -> None:
+        try:
+            while data := os.read(0, CHUNK):
+                send(bytes([STDIN]) + data)
+            if closing:
+                send(bytes([CLOSE, STDIN]))
+        except (OSError, RuntimeError, aiohttp.ClientError):
+            return  # the command has ended, and so has the connection
+
+    Thread(target=copy, daemon=True).start()
+
+
+def _follow_size(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Tells the size of our terminal now and whenever it changes."""
+    loop = asyncio.get_running_loop()
+    pending: set[asyncio.Task[None]] = set()
+
+    def tell() -> None:
+        columns, lines = os.get_terminal_size(0)
+        message = bytes([RESIZE]) + msgspec.json.encode(_Size(columns, lines))
+        task = loop.create_task(socket.send_bytes(message))
+        pending.add(task)
+        task.add_done_callback(pending.discard)
+
+    tell()
+    loop.add_signal_handler(signal.SIGWINCH, tell)
+
+
+@contextmanager
+def _raw_terminal(tty: bool) -> Iterator[None]:
+    """While it lasts, our terminal passes every key on."""
+    if not tty:
+        yield
+        return
+    before = termios.tcgetattr(0)
+    terminals.setraw(0, termios.TCSADRAIN)  # what was typed ahead is for the command
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)

@@ -1,0 +1,269 @@
+"""Follows a job as it goes: its own changes, and every line of its containers, through restarts and broken connections.
+
+async with Follower(client, job) as follower:
+    async for lines in follower.lines(): ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import NamedTuple, Self
+
+import msgspec
+from msgspec.structs import replace as replace_in
+
+from tfjob.api.objects import Pod
+from tfjob.api.types import TFJob
+from tfjob.jobs.backend import Line, LogQuery
+from tfjob.kube.access.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+from tfjob.kube.cache.decode import JOB_DECODERS, CachedJob
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import Store
+from tfjob.kube.client.backoff import Backoff
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
+from tfjob.kube.jobs.containers import Container, belongs, containers_of, selector
+from tfjob.kube.jobs.jobs import readable, resource_of
+from tfjob.kube.jobs.log_lines import LogLines
+from tfjob.kube.jobs.log_read import parameters, since_time
+from tfjob.plan.facts.conditions import SUSPENDED, is_finished
+
+LAST_WORDS_SECONDS = 5.0
+"""How long, after the end of a job, the logs of containers that have ended too may take to be read to their end."""
+LOOK_SECONDS = 1.0
+QUEUED_LINES, BATCH = 10_000, 1_000
+
+_decode_pod = msgspec.json.Decoder(Pod).decode
+
+
+Key = tuple[str, str]
+"""The uid of a pod and the name of a container."""
+
+
+class Followed(NamedTuple):
+    """A line, and which run of its container wrote it."""
+
+    line: Line
+    run: str
+
+
+class Follower:
+    """One job from now on; `on_job` is told of each change of it, and None when it is gone."""
+
+    def __init__(
+        self,
+        client: Client,
+        job: TFJob,
+        query: LogQuery | None = None,
+        on_job: Callable[[TFJob | None], None] = lambda job: None,
+    ) -> None:
+        self.job: TFJob | None = job
+        self._first = job
+        self._client = client
+        self._query = query or LogQuery()
+        self._on_job = on_job
+        self._jobs: Store[CachedJob] = Store(on_change=self._job_changed)
+        self._pods: Store[Pod] = Store(on_change=self._pod_changed)
+        self._known: dict[Key, Container] | None = None
+        namespace, resource = job.metadata.namespace, resource_of(job)
+        name = f"metadata.name={job.metadata.name}"
+        self._job_reflector = Reflector(
+            client, resource, JOB_DECODERS[resource.kind], self._jobs, namespace, field_selector=name
+        )
+        self._namespace, self._selector = namespace, selector(job)
+        self._pod_reflector = Reflector(client, PODS, _decode_pod, self._pods, namespace, self._selector)
+        self._lines: asyncio.Queue[Followed] = asyncio.Queue(QUEUED_LINES)
+        self._readers: dict[Key, asyncio.Task[None]] = {}
+        self._reflecting: list[asyncio.Task[None]] = []
+        self._happened, self._changed = asyncio.Event(), asyncio.Event()
+        self._has_begun = False
+
+    async def __aenter__(self) -> Self:
+        self._reflecting = [
+            asyncio.create_task(reflector.run()) for reflector in (self._job_reflector, self._pod_reflector)
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        tasks = [*self._reflecting, *self._readers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen by itself: gone, ended, or at rest."""
+        job = self.job
+        return job is None or is_finished(job.status) or (job.spec.run_policy.suspend and job.status.state == SUSPENDED)
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The job's, as they were last seen."""
+        return [pod for pod in self._pods.all() if belongs(pod, self.job or self._first)]
+
+    async def lines(self) -> AsyncGenerator[list[Followed], None]:
+        """Lines as they come, until the job is over; an empty list when only the job changed."""
+        await self._pod_reflector.synced.wait()
+        await self._job_reflector.synced.wait()
+        if not self._jobs.all():
+            self._set(None)
+        last_words = LAST_WORDS_SECONDS
+        over = False
+        while True:
+            if self.is_over and not over:
+                await self._see_pods()
+            over = self.is_over
+            self._follow_new_containers()
+            batch = await self._batch(min(LOOK_SECONDS, last_words))
+            yield batch
+            for task in (*self._reflecting, *self._readers.values()):
+                if task.done() and (error := task.exception()) is not None:
+                    raise error
+            if over and not batch:
+                last_words -= LOOK_SECONDS
+                if last_words <= 0 or not self._unread():
+                    return
+
+    async def _see_pods(self) -> None:
+        """Looks at the pods themselves: a job may have ended by what the watch of its pods has not brought yet."""
+        with suppress(Unreachable, ApiError):
+            for pod in (await self._client.list(PODS, self._namespace, label_selector=self._selector, type=Pod)).items:
+                self._pods.put(pod)
+
+    async def _batch(self, seconds: float) -> list[Followed]:
+        """What is in the queue; waits for something to happen if there is nothing."""
+        if self._lines.empty():
+            self._happened.clear()
+            await happens(self._happened, seconds)
+        found: list[Followed] = []
+        while len(found) < BATCH and not self._lines.empty():
+            found.append(self._lines.get_nowait())
+        return found
+
+    def _unread(self) -> bool:
+        """Whether a container that has ended has more to tell."""
+        return not self._lines.empty() or any(
+            not task.done() and ((container := self._containers().get(key)) is None or container.has_ended)
+            for key, task in self._readers.items()
+        )
+
+    # --- the containers -----------------------------------------------------------------------------------------
+
+    def _follow_new_containers(self) -> None:
+        for key, container in self._containers().items():
+            if key not in self._readers and container.has_log:
+                begun = not self._has_begun
+                lines = LogLines(container.label, is_tail=begun and self._query.tail is not None)
+                reader = self._read(key, lines, begun=begun)
+                self._readers[key] = asyncio.create_task(reader)
+        self._has_begun = True
+
+    def _containers(self) -> dict[Key, Container]:
+        if self._known is None:
+            self._known = {container.key: container for container in containers_of(self.pods, self._query.replica)}
+        return self._known
+
+    async def _read(self, key: Key, lines: LogLines, *, begun: bool) -> None:
+        """All lines of a container, run after run; `begun` says that it was there before us."""
+        backoff = Backoff(first=0.2, last=10.0)
+        container = self._containers().get(key)
+        number = container.restarts if container else 0
+        read = whole = False
+        while container is not None:
+            if container.restarts > number:
+                if not whole:
+                    await self._rest_of_previous(container, lines)
+                lines, number, begun = LogLines(container.label), container.restarts, False
+                read = whole = False
+            elif whole:
+                if container.pod.status.phase in ("Succeeded", "Failed"):
+                    return
+            elif container.status and container.status.state.waiting is None:
+                has_ended = container.has_ended
+                try:
+                    await self._stream(container, lines, begun=begun, read=read)
+                    read = True
+                    # What was read after it had ended is all there is.
+                    whole = has_ended
+                    if whole:
+                        continue
+                except NotFound:
+                    return
+                except (Unreachable, ApiError, OSError) as error:
+                    if isinstance(error, Forbidden | Unauthorized):
+                        raise
+                    await asyncio.sleep(backoff.delay())
+                lines.reconnect()
+            await happens(self._changed, LOOK_SECONDS)
+            container = self._containers().get(key)
+
+    async def _stream(self, container: Container, lines: LogLines, *, begun: bool, read: bool) -> None:
+        """The log from where we are; `read` says that it came to its end once already."""
+        if lines.since is not None:
+            params = {**parameters(container.name, LogQuery()), "sinceTime": since_time(lines.since)}
+        else:
+            params = parameters(container.name, self._query if begun else LogQuery(since=self._query.since))
+        async with self._client.opened(container.log_path, {**params, "follow": "true"}) as chunks:
+            async for chunk in chunks:
+                await self._put(self._telling(lines.take(chunk), container, read=read), container.run)
+        await self._put(self._telling(lines.end(), container, read=read), container.run)
+
+    def _telling(self, lines: list[Line], container: Container, *, read: bool) -> list[Line]:
+        """Without what a kubelet says when it has removed a container that was to go and whose log we have."""
+        present = self._containers().get(container.key)
+        leaves = present is None or present.pod.metadata.deletion_timestamp is not None
+        return [line for line in lines if not line.notice] if read and leaves else lines
+
+    async def _rest_of_previous(self, container: Container, lines: LogLines) -> None:
+        """What the run before this one wrote after we last heard of it, if that is still there."""
+        params = {**parameters(container.name, LogQuery(previous=True))}
+        if lines.since is not None:
+            params["sinceTime"] = since_time(lines.since)
+        lines.reconnect()
+        run = replace_in(container.status, restart_count=container.restarts - 1) if container.status else None
+        before = Container(container.pod, container.name, container.label, run)
+        try:
+            async for chunk in self._client.stream(container.log_path, params):
+                await self._put(lines.take(chunk), before.run)
+            await self._put(lines.end(), before.run)
+        except (Unreachable, ApiError):
+            return  # gone with its container
+
+    async def _put(self, lines: list[Line], run: str) -> None:
+        since = self._query.since
+        for line in lines:
+            if since is None or line.time >= since:
+                await self._lines.put(Followed(line, run))
+                self._happened.set()
+
+    # --- what changes -------------------------------------------------------------------------------------------
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        self._known = None
+        self._news()
+
+    def _job_changed(self, old: CachedJob | None, new: CachedJob | None) -> None:
+        if new is not None and new.metadata.uid == self._first.metadata.uid:
+            self._set(readable(new))
+        elif self.job is not None and (new or old):
+            self._set(None)
+
+    def _set(self, job: TFJob | None) -> None:
+        self.job, self._known = job, None  # which pods are a TfJob's is known when its random id is
+        self._on_job(job)
+        self._news()
+
+    def _news(self) -> None:
+        self._happened.set()
+        self._changed.set()
+        self._changed = asyncio.Event()  # of each change one, for any number of readers that wait for the next
+
+
+async def happens(event: asyncio.Event, seconds: float) -> None:
+    """Waits for an event, but not for ever."""
+    # Before Python 3.12 `wait_for` forgets that it was cancelled if the event comes in the same moment.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

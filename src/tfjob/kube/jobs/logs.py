@@ -1,0 +1,100 @@
+"""The logs of a job from wherever they are: its pods, the record of an attached run, the last lines in its status."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+
+from tfjob.api.objects import Pod
+from tfjob.api.types import TFJob, Verdict
+from tfjob.jobs.backend import Line, LogQuery
+from tfjob.kube.client.client import Client
+from tfjob.kube.jobs.containers import Container, containers_of, pods_of
+from tfjob.kube.jobs.follower import Follower
+from tfjob.kube.jobs.log_read import read
+from tfjob.records.job_records import JobRecord, JobRecords
+
+
+class JobLogs:
+    """The logs of one job."""
+
+    def __init__(self, client: Client, job: TFJob, records: JobRecords) -> None:
+        self._client = client
+        self._job = job
+        self._record: JobRecord | None = records.of(job)
+
+    async def labels(self, replica: str | None, *, gone: bool) -> list[str]:
+        """How the lines that there are, of those that `replica` means, are called."""
+        started = [container.label for container in await self._containers(replica, gone=gone) if container.has_log]
+        return list(dict.fromkeys([*started, *self._kept_labels(replica), *self._labels_in_status(replica)]))
+
+    async def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
+        """Lines in batches; `gone` says that the job is."""
+        if query.follow and not gone:
+            async for batch in self._followed(query):
+                yield batch
+            return
+        containers = await self._containers(query.replica, gone=gone)
+        present = [one for one in containers if (one.restarts > 0 if query.previous else one.has_log)]
+        there = {one.label for one in present}
+        unreadable: set[str] = set()
+        async for batch in read(self._client, present, query, self._kept(query, there, containers), unreadable):
+            yield batch
+        if unreadable:
+            elsewhere = set(await self.labels(query.replica, gone=gone)) - unreadable
+            yield self._kept(query, elsewhere, containers)
+
+    async def _followed(self, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        containers = await self._containers(query.replica, gone=False)
+        yield self._kept(query, {container.label for container in containers if container.has_log}, containers)
+        async with Follower(self._client, self._job, query) as follower:
+            async for batch in follower.lines():
+                yield [followed.line for followed in batch]
+
+    async def _containers(self, replica: str | None, *, gone: bool) -> list[Container]:
+        pods: list[Pod] = [] if gone else await pods_of(self._client, self._job)
+        return containers_of(pods, replica)
+
+    def _kept(self, query: LogQuery, present: set[str], containers: list[Container]) -> list[Line]:
+        """Lines of those that no pod has lines of: from the record, else the last words in the status."""
+        lines: list[Line] = []
+        if self._record is not None:
+            # The container that is there now is the newest run, whether it was recorded or not.
+            newest = {container.label: container.run for container in containers}
+            wanted = {}
+            for label, runs in self._record.runs().items():
+                if label not in present and _means(query.replica, label):
+                    known = list(dict.fromkeys([*runs, newest.get(label, runs[-1])]))
+                    wanted[label] = known[-1 - query.previous] if len(known) > query.previous else ""
+            lines += self._record.lines_of(wanted, tail=query.tail, since=query.since)
+        told = {line.replica for line in lines} | present
+        for verdict in self._ends(query.replica, previous=query.previous):
+            if verdict.replica not in told:
+                lines += _last_words(verdict)
+        return sorted(lines, key=lambda line: line.time)
+
+    def _kept_labels(self, replica: str | None) -> list[str]:
+        if self._record is None:
+            return []
+        return [label for label in self._record.labels() if _means(replica, label)]
+
+    def _labels_in_status(self, replica: str | None) -> list[str]:
+        return [end.replica for previous in (True, False) for end in self._ends(replica, previous=previous)]
+
+    def _ends(self, replica: str | None, *, previous: bool) -> list[Verdict]:
+        """The end whose last lines the status keeps: of an attempt that was followed by another, or the job's."""
+        status = self._job.status
+        end = (status.last_restart and status.last_restart.cause) if previous else status.failure
+        return [end] if end and end.last_lines and end.replica and _means(replica, end.replica) else []
+
+
+def _means(replica: str | None, label: str) -> bool:
+    return replica is None or label == replica or label.partition("/")[0] == replica
+
+
+def _last_words(verdict: Verdict) -> list[Line]:
+    label = verdict.replica
+    time = verdict.time or datetime.fromtimestamp(0, UTC)
+    attempt = f" of attempt {verdict.attempt}" if verdict.attempt else ""
+    head = f"[tfjob: the log{attempt} is gone; these last lines were kept in the job's status]"
+    return [Line(time, label, head, notice=True), *(Line(time, label, text) for text in verdict.last_lines)]

@@ -1,0 +1,46 @@
+"""What the pods of a job use, where the cluster serves metrics.k8s.io."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from tfjob.api import quantity
+from tfjob.api.objects import ObjectMeta
+from tfjob.api.types import TFJob
+from tfjob.jobs.backend import Usage
+from tfjob.kube.access.errors import Forbidden, NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import POD_METRICS
+from tfjob.kube.jobs.containers import selector
+
+
+class ContainerMetrics(Struct):
+    """One container."""
+
+    usage: dict[str, str] = {}
+
+
+class PodMetrics(Struct):
+    """One pod, as the metrics server last measured it."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    containers: list[ContainerMetrics] = []
+
+    def total(self) -> Usage:
+        """Of all its containers."""
+        cpu, memory = (
+            [quantity.parse(one.usage[name]) for one in self.containers if name in one.usage]
+            for name in ("cpu", "memory")
+        )
+        return Usage(float(sum(cpu)) if cpu else None, int(sum(memory)) if memory else None)
+
+
+async def usage_by_pod(client: Client, job: TFJob) -> Mapping[str, Usage] | None:
+    """By the name of the pod; None when the cluster does not serve it, or not to us."""
+    try:
+        found = await client.list(POD_METRICS, job.metadata.namespace, label_selector=selector(job), type=PodMetrics)
+    except (NotFound, Forbidden):
+        return None
+    return {pod.metadata.name: pod.total() for pod in found.items}

@@ -1,0 +1,127 @@
+"""The TensorBoards of jobs of a cluster, each at a port of this machine.
+
+Each runs where the volumes of its job are, so none of them could show the curves of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from tfjob.api.names import tensorboard_name
+from tfjob.api.objects import Pod
+from tfjob.api.types import TFJob
+from tfjob.jobs.backend import Board
+from tfjob.kube.access.errors import KubeError
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
+from tfjob.kube.jobs.port_forward import HOST, PortForward
+from tfjob.plan.build.tensorboard import PORT, labels
+
+PATIENCE_SECONDS = 120.0
+"""How long its pod may take to be ready: an image has to be pulled."""
+LOOK_SECONDS = 3.0
+"""How long a TensorBoard that is ready may take to find its first event file."""
+STEP_SECONDS = 0.5
+
+
+class NotReady(KubeError):
+    """There is no pod that could answer."""
+
+
+async def show(
+    client: Client, jobs: Mapping[str, TFJob], port: int | None, ready: Callable[[Sequence[Board]], None]
+) -> None:
+    """Forwards a port of this machine to the TensorBoard of each job until cancelled.
+
+    Only one of them can have a port that is asked for. Raises NotReady if one has no pod in time.
+    """
+    if port and len(jobs) > 1:
+        hint = "Leave --port out, or show one job at a time."
+        raise KubeError(f"port {port} can lead to one TensorBoard, and each of these jobs has its own", hint)
+    async with AsyncExitStack() as forwards:
+        boards = [await _forward(client, name, job, port, forwards) for name, job in jobs.items()]
+        ready(boards)
+        await asyncio.get_running_loop().create_future()
+
+
+async def _forward(client: Client, name: str, job: TFJob, port: int | None, forwards: AsyncExitStack) -> Board:
+    """Listens for one job until the stack ends."""
+    assert job.spec.tensor_board is not None
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (why := _why_not_ready(job, await _pods(client, job))) and time.monotonic() < deadline:
+        await asyncio.sleep(STEP_SECONDS)
+    if why:
+        raise NotReady(
+            why, f"Look at it: kubectl -n {job.metadata.namespace} describe deployment {tensorboard_name(job)}"
+        )
+
+    async def find_pod() -> str:
+        for pod in await _pods(client, job):
+            if _is_ready(pod):
+                return pod.metadata.name
+        raise NotReady(f"TensorBoard {tensorboard_name(job)} has no pod that is ready")
+
+    forward = PortForward(client, job.metadata.namespace, find_pod, PORT)
+    server = await _listen(forward, port)
+    forwards.callback(server.close)  # without waiting: a page that is open asks again and again
+    url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"
+    return Board(name, url, job.spec.tensor_board.log_dir, await _is_empty(url))
+
+
+async def _listen(forward: PortForward, port: int | None) -> asyncio.Server:
+    """At the port that is wanted; without a wish at the usual one or, if that is taken, at any."""
+    try:
+        return await forward.listen(PORT if port is None else port)
+    except OSError as error:
+        if port is None:
+            return await forward.listen(0)
+        why = error.strerror or str(error)
+        raise KubeError(f"port {port} cannot be used: {why}", "Choose another one, or leave --port out.") from None
+
+
+async def _pods(client: Client, job: TFJob) -> list[Pod]:
+    selector = ",".join(f"{name}={value}" for name, value in labels(job).items())
+    return (await client.list(PODS, job.metadata.namespace, label_selector=selector, type=Pod)).items
+
+
+def _why_not_ready(job: TFJob, pods: list[Pod]) -> str:
+    """What a TensorBoard waits for; empty if it is ready."""
+    if any(map(_is_ready, pods)):
+        return ""
+    name = tensorboard_name(job)
+    for pod in pods:
+        for status in pod.status.container_statuses:
+            if waiting := status.state.waiting:
+                return f"TensorBoard {name} is not ready: {': '.join(filter(None, (waiting.reason, waiting.message)))}"
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                return f"TensorBoard {name} is not ready: {condition.message or condition.reason}"
+    return f"TensorBoard {name} {'is not ready' if pods else 'has no pod'}"
+
+
+def _is_ready(pod: Pod) -> bool:
+    ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+    return ready and pod.metadata.deletion_timestamp is None
+
+
+async def _is_empty(url: str) -> bool:
+    """Whether TensorBoard has found no event file, which may take it a moment."""
+    import aiohttp
+
+    deadline = time.monotonic() + LOOK_SECONDS
+    async with aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(f"{url}data/runs") as answer:
+                    if msgspec.json.decode(await answer.read()):
+                        return False
+            except (aiohttp.ClientError, msgspec.DecodeError):
+                return False  # it does not tell; the browser will
+            if time.monotonic() > deadline:
+                return True
+            await asyncio.sleep(STEP_SECONDS)

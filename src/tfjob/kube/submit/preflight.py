@@ -1,0 +1,165 @@
+"""What a cluster would say to a job, asked without making anything: the server's own checks, references, quotas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from tfjob.api.defaults import with_defaults
+from tfjob.api.pod_references import CLAIM, CONFIG_MAP, SECRET, Reference, references
+from tfjob.api.problems import Path, Problem, path_parts, path_text
+from tfjob.api.types import API_VERSION, TFJob
+from tfjob.api.versions.registry import to_version
+from tfjob.kube.access.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
+from tfjob.kube.submit.quota import shortages
+from tfjob.kube.submit.submission import apply, as_kept, create
+from tfjob.plan.build.parameter_server import config_map, has_default_server
+from tfjob.plan.build.pods import Settings, pod, template_of
+from tfjob.plan.facts.tasks import Task, replicas_of
+
+RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS, CLAIM: CLAIMS}
+CANNOT = " cannot "
+"""In the sentence with which RBAC refuses, unlike in those of admission."""
+
+
+@dataclass
+class Preflight:
+    """Asks about one job; `brought` are the objects of its manifest, which need not exist yet."""
+
+    client: Client
+    job: TFJob
+    brought: Iterable[Mapping[str, Any]] = ()
+
+    async def problems(self) -> list[Problem]:
+        """Everything that is wrong, with paths of the hub."""
+        server = await self._server()
+        if any(not problem.warning for problem in server):
+            return server
+        parts = await asyncio.gather(self._missing(), self._quotas(), self._pods())
+        return [*server, *(problem for part in parts for problem in part)]
+
+    @property
+    def _namespace(self) -> str:
+        return self.job.metadata.namespace
+
+    async def _server(self) -> list[Problem]:
+        """The schema, the webhooks and the rights, as the API server applies them."""
+        manifest, _ = to_version(self.job, API_VERSION)
+        try:
+            await create(self.client, await as_kept(self.client, manifest), dry_run=True)
+        except AlreadyExists:
+            return [Problem("metadata.name", "a job of that name exists on the cluster", warning=True)]
+        except ApiError as error:
+            return refusals(error)
+        return []
+
+    async def _missing(self) -> list[Problem]:
+        """References to what does not exist."""
+        wanted: list[Reference] = []
+        for kind in self.job.spec.tf_replica_specs:
+            spec = template_of(self.job, kind).get("spec") or {}
+            base: Path = ("spec", "tfReplicaSpecs", kind, "template", "spec")
+            wanted += [one._replace(path=(*base, *one.path)) for one in references(spec)]
+        documents = {(one["kind"], one["metadata"]["name"]): one for one in self.brought}
+        if has_default_server(self.job):
+            own = config_map(self.job)  # which the operator will make
+            documents[own.kind, own.metadata.name] = {"data": own.data}
+        names = {(one.kind, one.name) for one in wanted} - documents.keys()
+        looked = await asyncio.gather(*(self._look(kind, name) for kind, name in sorted(names)))
+        known = {**documents, **dict(zip(sorted(names), looked, strict=True))}
+        problems = [problem for one in wanted if (problem := _fault(one, known[one.kind, one.name])) is not None]
+        hidden = sorted({kind for (kind, _), value in known.items() if value is _HIDDEN})
+        unknown = "so it is not known whether those that the job needs exist"
+        return [
+            *problems,
+            *(Problem("", f"you may not read a {kind} there, {unknown}", warning=True) for kind in hidden),
+        ]
+
+    async def _look(self, kind: str, name: str) -> Mapping[str, Any] | None:
+        try:
+            return await self.client.get(RESOURCES[kind], self._namespace, name)
+        except NotFound:
+            return None
+        except Forbidden:
+            return _HIDDEN
+
+    async def _quotas(self) -> list[Problem]:
+        try:
+            quotas = await self.client.list(RESOURCE_QUOTAS, self._namespace)
+        except Forbidden:
+            return []
+        found = shortages(with_defaults(self.job), quotas.items)
+        return [
+            Problem("spec.tfReplicaSpecs", str(one), "" if one.never else "the job will wait", warning=not one.never)
+            for one in found
+        ]
+
+    async def _pods(self) -> list[Problem]:
+        """What admission says to a pod of each type: security standards, policies, classes and accounts."""
+        job = with_defaults(self.job)
+        kinds = [kind for kind in job.spec.tf_replica_specs if replicas_of(job, kind)]
+        found = await asyncio.gather(*(self._pod(job, kind) for kind in kinds))
+        return [problem for part in found for problem in part]
+
+    async def _pod(self, job: TFJob, kind: str) -> list[Problem]:
+        child = pod(job, Task(kind, 0), 1, Settings())
+        body = replace(child, metadata=replace(child.metadata, owner_references=[]))
+        try:
+            await self.client.create(PODS, self._namespace, body, {"dryRun": "All"})
+        except AlreadyExists:
+            return []
+        except ApiError as error:
+            if isinstance(error, Forbidden) and (CANNOT in error.message or "exceeded quota" in error.message):
+                return []  # our own rights are not the operator's; quotas are summed up elsewhere
+            at = f"spec.tfReplicaSpecs.{kind}.template"
+            return [replace(one, path=f"{at}.{one.path}" if one.path else at) for one in refusals(error)]
+        return []
+
+
+_HIDDEN: Mapping[str, Any] = {}
+"""Stands for an object that we may not read."""
+
+
+async def object_problems(client: Client, document: dict[str, Any], namespace: str) -> list[Problem]:
+    """What the API server would say to an object beside a job."""
+    try:
+        await apply(client, document, namespace, dry_run=True)
+    except ApiError as error:
+        return refusals(error)
+    return []
+
+
+def refusals(error: ApiError) -> list[Problem]:
+    """An answer that says no as problems, each at its field."""
+    causes = [cause for cause in error.details.causes or () if cause.field]
+    if not causes:
+        return [Problem("", error.message)]
+    return [Problem(_path(cause.field), cause.message) for cause in causes]
+
+
+def _path(told: str) -> str:
+    """A field as the API server writes it: `spec.containers[0].image`, or `<nil>`."""
+    try:
+        return path_text(path_parts(told)) if told != "<nil>" else ""
+    except ValueError:
+        return told
+
+
+def _fault(one: Reference, found: Mapping[str, Any] | None) -> Problem | None:
+    if found is None:
+        hint = f"create it, or add it to the manifest's file as a document of its own, kind: {one.kind}"
+        return Problem(path_text(one.path), f"there is no {one.kind} {one.name} on the cluster", hint)
+    if found is _HIDDEN or one.kind == CLAIM:
+        return None
+    keys = {*(found.get("data") or {}), *(found.get("stringData") or {}), *(found.get("binaryData") or {})}
+    missing = [key for key in one.keys if key not in keys]
+    if not missing:
+        return None
+    known = f"it has {', '.join(sorted(keys))}" if keys else "it is empty"
+    return Problem(path_text(one.path), f"{one.kind} {one.name} has no key {missing[0]}", known)

@@ -1,0 +1,156 @@
+"""A manifest on its way to an API server: its objects, then its jobs; all of them or none."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfjob.api.dialect import TENSORFLOW
+from tfjob.api.types import API_VERSION, ORIGIN, TFJob
+from tfjob.api.versions.registry import to_version
+from tfjob.api.versions.round_trip import converted
+from tfjob.kube.access.errors import ApiError, KubeError, NotFound
+from tfjob.kube.cache.decode import JOB_DECODERS
+from tfjob.kube.client.client import FIELD_MANAGER, Client
+from tfjob.kube.client.resources import CLAIMS, CONFIG_MAPS, JOB_KINDS, SECRETS, SERVICES
+from tfjob.kube.jobs import jobs
+from tfjob.kube.jobs.job_states import state_of
+
+BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS, SERVICES)}
+"""The kinds that may stand beside a job."""
+
+
+class NameInUse(KubeError):
+    """A job of that name exists."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Jobs as their manifest has them, each with its namespace, and the objects that it brings along."""
+
+    jobs: Sequence[TFJob]
+    objects: Sequence[dict[str, Any]]
+
+    @property
+    def manifests(self) -> list[dict[str, Any]]:
+        """The jobs as the API server takes them."""
+        return [to_version(job, API_VERSION)[0] for job in self.jobs]
+
+    @property
+    def namespace(self) -> str:
+        """Where objects go that name no namespace: to the first job."""
+        return self.jobs[0].metadata.namespace
+
+
+class Interrupted(Exception):
+    """Somebody did not want to wait any longer; by then all jobs had been made, or none."""
+
+    def __init__(self, made: Sequence[TFJob] = ()) -> None:
+        super().__init__(", ".join(job.metadata.name for job in made))
+        self.made = made
+
+
+async def submit(client: Client, submission: Submission, options: Callable[[str], str]) -> list[TFJob]:
+    """Creates everything; raises before anything is created if a name is taken or the API server refuses a job.
+
+    Where it is cancelled it raises Interrupted; what was begun by then is brought to its end first.
+    """
+    try:
+        manifests = await _checked(client, submission, options)
+    except asyncio.CancelledError:
+        raise Interrupted from None
+    creating = asyncio.create_task(_create_all(client, submission, manifests))
+    try:
+        return await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        # Half of it would be worse than all of it, and only an answer tells what there is.
+        raise Interrupted(await creating) from None
+
+
+async def _checked(client: Client, submission: Submission, options: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The manifests as the cluster would take them."""
+    for job in submission.jobs:
+        await refuse_if_in_use(client, job, options)
+    manifests = [await as_kept(client, manifest) for manifest in submission.manifests]
+    for manifest in manifests:
+        await create(client, manifest, dry_run=True)
+    return manifests
+
+
+async def _create_all(client: Client, submission: Submission, manifests: list[dict[str, Any]]) -> list[TFJob]:
+    for document in submission.objects:
+        await apply(client, document, submission.namespace)
+    made: list[TFJob] = []
+    try:
+        for manifest in manifests:
+            made.append(await create(client, manifest))  # noqa: PERF401 (what was made before a refusal counts)
+    except KubeError:
+        for job in made:
+            await client.delete(jobs.resource_of(job), job.metadata.namespace, job.metadata.name, uid=job.metadata.uid)
+        raise
+    return made
+
+
+async def refuse_if_in_use(client: Client, job: TFJob, options: Callable[[str], str]) -> None:
+    """Raises NameInUse when there is a job of that name, finished or not: on a cluster others may want to see it."""
+    name = job.metadata.name
+    found = await jobs.get(client, job.metadata.namespace, name)
+    if found is None:
+        return
+    since = found.metadata.creation_timestamp
+    raise NameInUse(
+        f"job {name} exists and is {state_of(found)}" + (f" (since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""),
+        f"Choose another name with --name, or remove it: tfjob delete {name}{options(job.metadata.namespace)}",
+    )
+
+
+async def as_kept(client: Client, manifest: dict[str, Any]) -> dict[str, Any]:
+    """A v1 manifest as the cluster keeps such a job: a TfJob of tensorflow.org as that, where there are any."""
+    kept = as_kept_with_tf_jobs(manifest)
+    return kept if kept is manifest or await jobs.has_tf_jobs(client) else manifest
+
+
+def as_kept_with_tf_jobs(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A v1 manifest as a cluster that has TfJobs of tensorflow.org keeps such a job."""
+    written_for = (manifest["metadata"].get("annotations") or {}).get(ORIGIN)
+    return converted(manifest, TENSORFLOW) if written_for == TENSORFLOW else manifest
+
+
+async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> TFJob:
+    """Creates a job; with `dry_run` the API server only says what it would say."""
+    namespace = manifest["metadata"]["namespace"]
+    params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
+    kind = manifest["kind"]
+    try:
+        return jobs.readable(JOB_DECODERS[kind](await client.create(JOB_KINDS[kind], namespace, manifest, params)))
+    except NotFound as error:
+        if error.details.kind == "namespaces":
+            raise KubeError(
+                f"there is no namespace {namespace}", f"Make it: kubectl create namespace {namespace}"
+            ) from None
+        raise jobs.NoTFJobs(client) from None
+
+
+async def apply(client: Client, document: dict[str, Any], namespace: str, *, dry_run: bool = False) -> None:
+    """Makes a ConfigMap, Secret, claim or Service what the manifest says, whether it exists or not."""
+    metadata = document["metadata"]
+    resource, name = BESIDE[document["kind"]], metadata["name"]
+    where = metadata.get("namespace") or namespace
+    params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
+    try:
+        await client.patch(resource, where, name, applied(document), kind="apply", params=params)
+    except ApiError as error:
+        error.message = f"{document['kind']} {name}: {error.message}"
+        raise
+
+
+def applied(document: dict[str, Any]) -> dict[str, Any]:
+    """The document as an apply sends it: `stringData` encoded, for nobody could ever take it away again otherwise."""
+    if document["kind"] != "Secret" or not document.get("stringData"):
+        return document
+    plain = {key: base64.b64encode(str(text).encode()).decode() for key, text in document["stringData"].items()}
+    kept = {key: value for key, value in document.items() if key != "stringData"}
+    return {**kept, "data": {**(document.get("data") or {}), **plain}}

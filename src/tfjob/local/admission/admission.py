@@ -1,0 +1,351 @@
+"""What this machine refuses of a job, or does in another way than a cluster, before anything starts.
+
+Three rules decide about a field:
+- what grants or changes something that we cannot give is refused by name (GPUs, host namespaces, another user, hooks,
+  cloud volumes), because the program would run in a world other than the one it was written for;
+- what chooses a machine or guards a crowd of them has no meaning where there is one: it is accepted with a warning;
+- what only takes rights away or watches from outside (dropped capabilities, probes) is accepted with a warning too.
+  A probe never changes what a training computes; without one a replica that hangs is not restarted, and that is what
+  the warning says. Refusing probes would make sound manifests unusable here without making one run more true.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfjob.api.objects import ObjectMeta, Pod
+from tfjob.api.parameter_server import server_container, serves_by_default
+from tfjob.api.problems import Problem, path_text
+from tfjob.api.types import TFJob
+from tfjob.local.admission import resources, shadows
+from tfjob.local.inputs import images
+from tfjob.local.inputs.downward import Node
+from tfjob.local.inputs.references import References
+from tfjob.local.run import tensorboard
+from tfjob.local.state import addresses
+from tfjob.local.state.config import Config
+from tfjob.local.state.errors import Refusal
+from tfjob.local.volumes import claims, volumes
+from tfjob.plan.build.job_storage import VOLUME
+from tfjob.plan.build.pods import template_of
+
+At = tuple[str | int, ...]
+
+OUTSIDE_SERVICES = ("LoadBalancer", "NodePort", "ExternalName")
+
+REFUSED_IN_POD = {
+    "hostNetwork": "a replica here has an address of its own and cannot have the host's",
+    "hostPID": "a replica here cannot see the host's processes",
+    "hostIPC": "a replica here cannot share the host's IPC namespace",
+    "hostAliases": "names cannot be added to a replica's hosts file here",
+    "dnsConfig": "a replica here resolves names as this machine does",
+    "subdomain": "a replica here has the names of its service and no others",
+    "setHostnameAsFQDN": "a replica's host name here is its pod's name",
+    "activeDeadlineSeconds": "a deadline of one pod is not kept here",
+    "schedulingGates": "nobody here would open the gate",
+    "resourceClaims": "devices cannot be claimed here",
+}
+HINTS = {"activeDeadlineSeconds": "use spec.runPolicy.activeDeadlineSeconds, which is kept"}
+
+MEANINGLESS_IN_POD = (
+    "nodeSelector",
+    "nodeName",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "schedulerName",
+    "priorityClassName",
+    "priority",
+    "preemptionPolicy",
+    "runtimeClassName",
+    "overhead",
+    "imagePullSecrets",
+    "readinessGates",
+)
+
+REMOVE = "remove it to run here"
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+NOT_ENFORCED = (
+    "capabilities.drop",
+    "seccompProfile",
+    "appArmorProfile",
+    "seLinuxOptions",
+    "readOnlyRootFilesystem",
+    "fsGroup",
+    "supplementalGroups",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """What a job is judged against; `volumes` is the command line's mapping, `level` may still be undecided ("").
+
+    With `cpu` nobody gets any of the `gpus`.
+    """
+
+    config: Config
+    project: Path
+    node: Node
+    python: Path | None = None
+    cpu: bool = False
+    gpus: Sequence[str] = ()
+    volumes: Mapping[str, Path] = field(default_factory=dict)
+    level: str = ""
+    uid: int = field(default_factory=os.getuid)
+    gid: int = field(default_factory=os.getgid)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+def problems(job: TFJob, host: Host) -> list[Problem]:
+    """Everything about a job, with its defaults, that this machine refuses (errors) or does otherwise (warnings)."""
+    found = [*_job_problems(job, host)]
+    for name, replica in job.spec.tf_replica_specs.items():
+        if replica.replicas == 0:
+            continue
+        if serves_by_default(job, name, replica):
+            found += _default_server_problems(name, host)
+        if replica.template is not None:
+            at: At = ("spec", "tfReplicaSpecs", name, "template", "spec")
+            # A container that stands for the default server gets its command when the pod is made.
+            is_written = server_container(replica.template) is not None
+            template = template_of(job, name) if is_written else replica.template
+            found += _pod_problems(template.get("spec") or {}, at, host)
+    return [*found, *resources.of_job(job, host)]
+
+
+def object_problems(document: Mapping[str, Any]) -> list[Problem]:
+    """The same for a document beside the job; paths are relative to that document."""
+    if document.get("kind") == "Service":
+        kind = (document.get("spec") or {}).get("type") or "ClusterIP"
+        return [*_outside_service(kind, ("spec", "type"))]
+    if document.get("kind") == "PersistentVolumeClaim":
+        return [*_refusals(lambda: claims.check(document), ("spec",))]
+    return []
+
+
+def unknown_volumes(jobs: Sequence[TFJob], mapping: Mapping[str, Path]) -> list[Problem]:
+    """The `--volume` names that no job has: a misspelt one would otherwise leave its volume as it is."""
+    known = {VOLUME, *(volume.get("name", "") for job in jobs for volume in _all_volumes(job))}
+    return [
+        Problem("", f"--volume {name}: no volume of the manifest has that name", f"there are {_words(known)}")
+        for name in mapping
+        if name not in known
+    ]
+
+
+def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
+    policy = job.spec.run_policy
+    if policy.managed_by not in (None, "", "kubeflow.org/training-operator"):
+        yield _refused(
+            ("spec", "runPolicy", "managedBy"), f"{policy.managed_by} does not manage jobs here", "remove it"
+        )
+    if policy.scheduling_policy is not None:
+        yield _warning(("spec", "runPolicy", "schedulingPolicy"), "has no meaning on one machine")
+    board = job.spec.tensor_board
+    if board is not None:
+        try:
+            tensorboard.interpreter(host.python, host.project)
+        except Refusal as refusal:
+            yield _warning(("spec", "tensorBoard"), f"none is started: {refusal.message}", _as_hint(refusal.hint))
+        if board.service_type in OUTSIDE_SERVICES:
+            at: At = ("spec", "tensorBoard", "serviceType")
+            yield _warning(at, f"{board.service_type} needs a cluster: here TensorBoard answers to this machine alone")
+        yield from _volume_problems(board.volumes, ("spec", "tensorBoard", "volumes"), host)
+
+
+def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
+    """The default parameter server is a TensorFlow server, so the interpreter must have TensorFlow."""
+    at: At = ("spec", "tfReplicaSpecs", name)
+    try:
+        python = images.chosen_interpreter(host.python, host.project)
+    except Refusal as refusal:
+        yield _refused(at, refusal.message, refusal.hint)
+        return
+    if not images.has_module(python, "tensorflow"):
+        hint = f"install it: {python} -m pip install 'tfjob[tensorflow]', or choose another with --python"
+        yield _refused(at, f"the default parameter server needs TensorFlow, and {python} has none", hint)
+
+
+def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
+    for name, reason in REFUSED_IN_POD.items():
+        if pod.get(name):
+            yield _refused((*at, name), reason, HINTS.get(name, REMOVE))
+    ignored = [name for name in MEANINGLESS_IN_POD if pod.get(name)]
+    if ignored:
+        yield _warning((*at, ignored[0]), f"on one machine {_words(ignored)} {_have(ignored)} no meaning")
+    if (pod.get("os") or {}).get("name", "linux") != "linux":
+        yield _refused((*at, "os"), "only Linux containers have a stand-in here")
+    if (pod.get("serviceAccountName") or "default") != "default":
+        yield _warning((*at, "serviceAccountName"), "there is no API server here, so no token is mounted")
+    if pod.get("resources"):
+        yield _warning((*at, "resources"), "limits of a whole pod are not enforced here", "set those of its containers")
+    yield from _security_problems(pod.get("securityContext") or {}, (*at, "securityContext"), host)
+    yield from _volume_problems(pod.get("volumes") or [], (*at, "volumes"), host)
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(pod.get(group) or []):
+            yield from _container_problems(container, (*at, group, index), host)
+            yield from _mount_problems(container, pod.get("volumes") or [], (*at, group, index), host)
+
+
+def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
+    yield from _refusals(
+        lambda: images.resolve(container, host.config, python=host.python, project=host.project), (*at, "image")
+    )
+    yield from resources.of_container(container.get("resources") or {}, (*at, "resources"), host)
+    yield from _security_problems(container.get("securityContext") or {}, (*at, "securityContext"), host)
+    yield from _port_problems(container.get("ports") or [], (*at, "ports"), host)
+    yield from _probe_problems(container, at)
+    for hook in ("postStart", "preStop"):
+        if (container.get("lifecycle") or {}).get(hook):
+            yield _refused((*at, "lifecycle", hook), "hooks are not run here", "do it in the command itself")
+    for name in ("volumeDevices", "restartPolicyRules"):
+        if container.get(name):
+            yield _refused((*at, name), "is not possible here", REMOVE)
+    for name in ("stdin", "tty"):
+        if container.get(name):
+            yield _warning((*at, name), "a replica here has no terminal and an empty standard input")
+
+
+def _mount_problems(
+    container: Mapping[str, Any], known: Sequence[Mapping[str, Any]], at: At, host: Host
+) -> Iterator[Problem]:
+    mounts = container.get("volumeMounts") or []
+    for index, mount in enumerate(mounts):
+        if (mount.get("mountPropagation") or "None") != "None":
+            yield _refused((*at, "volumeMounts", index, "mountPropagation"), "mounts do not propagate here")
+        if os.path.normpath(mount.get("mountPath") or "") in ("/", "//"):
+            yield _refused(
+                (*at, "volumeMounts", index, "mountPath"), "a volume cannot replace the root", "name a folder"
+            )
+            return
+    if host.level == "full":  # elsewhere nothing is mounted: paths are rewritten
+        yield from _hidden_interpreter(container, known, at, host)
+
+
+def _hidden_interpreter(
+    container: Mapping[str, Any], known: Sequence[Mapping[str, Any]], at: At, host: Host
+) -> Iterator[Problem]:
+    try:
+        runtime = images.resolve(container, host.config, python=host.python, project=host.project)
+    except Refusal:
+        return  # said already
+    covers = shadows.covers(container, known, {**host.config.volumes, **host.volumes}, runtime.folders)
+    shadow = shadows.find(covers, runtime.python)
+    if shadow is None:
+        return
+    is_volume = shadow.cover < len(container.get("volumeMounts") or [])
+    where: At = (*at, "volumeMounts", shadow.cover, "mountPath") if is_volume else (*at, "image")
+    target = covers[shadow.cover].target
+    if shadows.needs_python(images.argv(container, runtime, {}), runtime.python):
+        hint = f"mount it at another path, or choose a Python outside of {target} with --python"
+        yield _refused(where, shadow.sentence(covers, runtime.python), hint)
+    else:
+        yield _warning(where, shadow.sentence(covers, runtime.python), "a program that starts Python will not find it")
+
+
+def _probe_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    probes = [name for name in PROBES if container.get(name)]
+    if "startupProbe" in probes and "initContainers" in at and container.get("restartPolicy") == "Always":
+        yield _refused((*at, "startupProbe"), "probes are not run here, and the next container waits for this one")
+    elif probes:
+        yield _warning((*at, probes[0]), "probes are not run here: a replica that hangs is not restarted")
+
+
+def _security_problems(context: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
+    for name, present in (("runAsUser", host.uid), ("runAsGroup", host.gid)):
+        if context.get(name) is not None and context[name] != present:
+            yield _refused((*at, name), f"replicas here run as you, {name[5:].lower()} {present}", REMOVE)
+    if context.get("runAsNonRoot") and host.uid == 0:
+        yield _refused((*at, "runAsNonRoot"), "replicas here run as you, and you are root", "run as an ordinary user")
+    if context.get("privileged"):
+        yield _refused((*at, "privileged"), "a replica here has your rights and no others", REMOVE)
+    added = (context.get("capabilities") or {}).get("add")
+    if added and host.uid != 0:
+        yield _refused((*at, "capabilities", "add"), f"an ordinary user has no capabilities to give ({_words(added)})")
+    for name in ("sysctls", "procMount"):
+        if context.get(name) not in (None, [], "Default"):
+            yield _refused((*at, name), "cannot be set for a replica here", REMOVE)
+    loose = [name for name in NOT_ENFORCED if _inner(context, name)]
+    if loose:
+        yield _warning((*at, *loose[0].split(".")), f"{_words(loose)} {_have(loose)} no effect here")
+
+
+def _port_problems(ports: Sequence[Mapping[str, Any]], at: At, host: Host) -> Iterator[Problem]:
+    for index, port in enumerate(ports):
+        if port.get("hostPort"):
+            yield _refused((*at, index, "hostPort"), "a replica here listens at its own address only", "remove it")
+        number = port.get("containerPort")
+        if host.level in ("full", "addresses") and isinstance(number, int) and port.get("protocol", "TCP") == "TCP":
+            taken = addresses.port_problem("127.77.255.254", [number])
+            if taken:
+                # Not refused: a replica whose port is taken gets another one, and its peers are told.
+                yield _warning((*at, index, "containerPort"), taken[0], _as_hint(taken[1]))
+
+
+def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) -> Iterator[Problem]:
+    context = volumes.Context(
+        pod=Pod(metadata=ObjectMeta(name="check", namespace="default")),
+        folder=Path("/"),
+        references=References(lambda name: None, lambda name: None),
+        node=host.node,
+        claims=claims.Claims(Path("/")),
+        mapping={**host.config.volumes, **host.volumes},
+    )
+    for index, volume in enumerate(wanted):
+        if volume.get("name"):
+            yield from _refusals(lambda volume=volume: volumes.check(volume, context), (*at, index))  # type: ignore[misc]
+        empty = volume.get("emptyDir") or {}
+        if empty.get("sizeLimit") and empty.get("medium") != "Memory":
+            yield _warning((*at, index, "emptyDir", "sizeLimit"), "limits of disk space are not enforced here")
+
+
+def _outside_service(kind: str, at: At) -> Iterator[Problem]:
+    if kind in OUTSIDE_SERVICES:
+        yield _refused(at, f"{kind} needs a cluster with a network of its own", "write ClusterIP, or leave it out")
+
+
+def _refusals(attempt: Callable[[], object], at: At) -> Iterator[Problem]:
+    try:
+        attempt()
+    except Refusal as refusal:
+        yield _refused(at, refusal.message, _as_hint(refusal.hint))
+
+
+def _refused(at: At, message: str, hint: str = "") -> Problem:
+    return Problem(path_text(at), message, hint)
+
+
+def _warning(at: At, message: str, hint: str = "") -> Problem:
+    return Problem(path_text(at), message, hint, warning=True)
+
+
+def _as_hint(sentence: str) -> str:
+    """A sentence as the second half of another one."""
+    first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
+    return first + sentence[1:].removesuffix(".")
+
+
+def _all_volumes(job: TFJob) -> Iterator[Mapping[str, Any]]:
+    for replica in job.spec.tf_replica_specs.values():
+        yield from ((replica.template or {}).get("spec") or {}).get("volumes") or []
+    if job.spec.tensor_board is not None:
+        yield from job.spec.tensor_board.volumes
+
+
+def _inner(value: Mapping[str, Any], path: str) -> Any:
+    for part in path.split("."):
+        value = (value or {}).get(part)  # type: ignore[assignment]
+    return value
+
+
+def _words(names: Iterable[str]) -> str:
+    *most, last = sorted(names) or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _have(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"

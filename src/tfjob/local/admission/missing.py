@@ -1,0 +1,67 @@
+"""The ConfigMaps and Secrets that a job cannot do without and that nothing on this machine brings.
+
+On a cluster somebody may create one later, so a pod waits for it. Here nobody can: they come from the manifest, or
+from one that was run before. So a job is refused before it starts rather than left to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from tfjob.api.pod_references import CLAIM, CONFIG_MAP, Reference, references
+from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.types import TFJob
+from tfjob.local.inputs.references import References
+
+
+def problems(job: TFJob, known: References, mapped: Collection[str] = ()) -> list[Problem]:
+    """Every reference of a job, with its defaults, to what is not `known`; `mapped` volumes are folders instead."""
+    found: list[Problem] = []
+    for kind, replica in job.spec.tf_replica_specs.items():
+        if replica.replicas == 0 or replica.template is None:
+            continue
+        pod = replica.template.get("spec") or {}
+        at: Path = ("spec", "tfReplicaSpecs", kind, "template", "spec")
+        for one in references(pod):
+            if one.kind != CLAIM and not _is_mapped(one, pod, mapped):
+                found += _faults(one, pod, known, at)
+    return found
+
+
+def _faults(one: Reference, pod: Mapping[str, Any], known: References, at: Path) -> Iterator[Problem]:
+    document = known.config_map(one.name) if one.kind == CONFIG_MAP else known.secret(one.name)
+    if document is None:
+        hint = f"add it to the manifest's file as a document of its own, kind: {one.kind}, or mark it optional: true"
+        yield Problem(path_text((*at, *one.path)), f"there is no {one.kind} {one.name}", hint)
+        return
+    held = _keys(one, document)
+    has = f"it has {', '.join(sorted(held))}" if held else "it is empty"
+    for key in one.keys:
+        if key not in held:
+            where = path_text((*at, *_key_path(one, key, pod)))
+            yield Problem(where, f"{one.kind} {one.name} has no key {key}", f"{has}; add the key, or correct its name")
+
+
+def _keys(one: Reference, document: Mapping[str, Any]) -> set[str]:
+    """As files everything in the object counts, as variables only what is text."""
+    fields = ["data"] if one.kind == CONFIG_MAP else ["data", "stringData"]
+    if one.kind == CONFIG_MAP and one.path[0] == "volumes":
+        fields.append("binaryData")
+    return {key for name in fields for key in document.get(name) or ()}
+
+
+def _key_path(one: Reference, key: str, pod: Mapping[str, Any]) -> Path:
+    """Where a reference names one of its keys: beside the object's name, or among its items."""
+    around = one.path[:-1]
+    if one.path[0] != "volumes":
+        return (*around, "key")
+    source: Any = pod
+    for part in around:
+        source = source[part]
+    index = next(index for index, item in enumerate(source["items"]) if item.get("key") == key)
+    return (*around, "items", index, "key")
+
+
+def _is_mapped(one: Reference, pod: Mapping[str, Any], mapped: Collection[str]) -> bool:
+    return one.path[0] == "volumes" and pod["volumes"][one.path[1]].get("name") in mapped

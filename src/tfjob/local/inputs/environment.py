@@ -1,0 +1,170 @@
+"""The environment of a container: a short list from the host, then what the manifest says.
+
+From the host come only: PATH (the chosen Python's folder first), HOME, LANG, LC_ALL, TZ, TMPDIR, the proxy variables
+in either case, and the variables of CUDA_ and NVIDIA_. HOSTNAME is the pod's. PYTHONUNBUFFERED=1 keeps logs in step.
+Then the image entry's env, then `envFrom`, then `env`, each over the one before. As on a cluster, `$(VAR)` sees what
+the manifest declared before it and nothing of the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tfjob.api.pod_references import CONFIG_MAP, SECRET
+from tfjob.local.inputs import downward
+from tfjob.local.inputs.references import MissingReference, References
+from tfjob.local.state.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tfjob.api.objects import Pod
+
+FROM_HOST = ("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+PROXY = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
+PREFIXES_FROM_HOST = ("CUDA_", "NVIDIA_")
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variables of one container: `base` from host and image, `declared` by the manifest over them.
+
+    `secret` names the declared variables whose value holds something of a Secret and must not be shown.
+    """
+
+    base: Mapping[str, str]
+    declared: Mapping[str, str]
+    secret: frozenset[str] = frozenset()
+
+    def variables(self) -> dict[str, str]:
+        """What the process gets."""
+        return {**self.base, **self.declared}
+
+    def shown(self) -> dict[str, str]:
+        """What a person may see."""
+        return {name: "(secret)" if name in self.secret else value for name, value in self.variables().items()}
+
+
+def resolve(
+    container: Mapping[str, Any],
+    pod: Pod,
+    *,
+    references: References,
+    node: downward.Node,
+    environ: Mapping[str, str],
+    path_prefix: Sequence[Path] = (),
+    image: Mapping[str, str] | None = None,
+) -> Environment:
+    """The environment of `container`, one of `pod`; `environ` is the host's, `image` the image entry's env."""
+    base = {**from_host(environ, path_prefix), "HOSTNAME": hostname(pod), **(image or {})}
+    declared, secret = _declared(container, pod, references, node)
+    return Environment(base, declared, frozenset(secret))
+
+
+def from_host(environ: Mapping[str, str], path_prefix: Sequence[Path] = ()) -> dict[str, str]:
+    """The variables that every container gets from this machine."""
+    names = (*FROM_HOST, *PROXY, *(name.upper() for name in PROXY))
+    taken = {name: environ[name] for name in names if name in environ}
+    taken |= {name: value for name, value in environ.items() if name.startswith(PREFIXES_FROM_HOST)}
+    path = [*map(str, path_prefix), environ.get("PATH") or DEFAULT_PATH]
+    return {"PATH": ":".join(path), "PYTHONUNBUFFERED": "1", **taken}
+
+
+def hostname(pod: Pod) -> str:
+    """The name that a pod's processes see as their machine's."""
+    return (pod.spec.get("hostname") or pod.metadata.name)[:63].rstrip("-.")
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """`text` with `$(VAR)` replaced where VAR is known and left as it is where not; `$$` stands for one `$`."""
+
+    def replacement(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return "$"
+        return variables.get(match[1], match[0])
+
+    return _REFERENCE.sub(replacement, text)
+
+
+def _declared(
+    container: Mapping[str, Any], pod: Pod, references: References, node: downward.Node
+) -> tuple[dict[str, str], set[str]]:
+    values: dict[str, str] = {}
+    secret: set[str] = set()
+    for source in container.get("envFrom") or []:
+        kind = CONFIG_MAP if source.get("configMapRef") is not None else SECRET
+        reference = source.get("configMapRef" if kind == CONFIG_MAP else "secretRef") or {}
+        held = references.find(kind, reference, binary=False) or {}
+        for key, content in held.items():
+            name = (source.get("prefix") or "") + key
+            if "=" not in name and "\0" not in name:
+                values[name] = _as_text(content, kind, reference.get("name", ""), key)
+                secret.add(name) if kind == SECRET else secret.discard(name)
+    for variable in container.get("env") or []:
+        name, text = variable["name"], str(variable.get("value") or "")
+        origin = variable.get("valueFrom") or {}
+        if text or not origin:
+            hidden = any(match[1] in secret for match in _REFERENCE.finditer(text))
+            value: str | None = expand(text, values)
+        else:
+            hidden = "secretKeyRef" in origin
+            value = _from_source(origin, container, pod, references, node)
+        if value is not None:
+            values[name] = value
+            secret.add(name) if hidden else secret.discard(name)
+    return values, secret
+
+
+def _from_source(
+    origin: Mapping[str, Any],
+    container: Mapping[str, Any],
+    pod: Pod,
+    references: References,
+    node: downward.Node,
+) -> str | None:
+    if "fieldRef" in origin:
+        path = (origin["fieldRef"] or {}).get("fieldPath") or ""
+        if path in ("metadata.labels", "metadata.annotations"):
+            raise Refusal(f'fieldRef "{path}" cannot be one variable', f"Name one key: {path}['KEY'].")
+        value = downward.field_value(path, pod, node)
+        if "\0" in value:
+            raise Refusal(f'fieldRef "{path}" holds the character NUL and cannot be an environment variable')
+        return value
+    if "resourceFieldRef" in origin:
+        reference = origin["resourceFieldRef"] or {}
+        return downward.resource_value(reference, downward.container_named(reference, pod, container), node)
+    for source, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
+        if source in origin:
+            return _key_of(origin[source] or {}, kind, references)
+    raise Refusal(f"valueFrom.{next(iter(origin))} is not supported")
+
+
+def _key_of(reference: Mapping[str, Any], kind: str, references: References) -> str | None:
+    held = references.find(kind, reference, binary=False)
+    if held is None:
+        return None
+    name, key = reference.get("name") or "", reference.get("key") or ""
+    if key not in held:
+        if reference.get("optional"):
+            return None
+        raise MissingReference(kind, name, key)
+    return _as_text(held[key], kind, name, key)
+
+
+def _as_text(value: bytes, kind: str, name: str, key: str) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise Refusal(
+            f'"{key}" of {kind} "{name}" is binary and cannot be an environment variable',
+            "Mount it as a file instead.",
+        )
+    return text

@@ -1,0 +1,184 @@
+"""What an image name means on this machine: an interpreter, a working folder and a command.
+
+An image is looked up in the configuration: by its full name, by its name without tag and digest, then among the
+patterns in the order of the files. A container that says its own command needs no entry and runs in the chosen
+environment: the `--python` of the command line, else the nearest `.venv` upward from the manifest, else the
+interpreter that runs this tool.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfjob.local.inputs import environment
+from tfjob.local.state.config import PROJECT_FILE, Config, ConfigError, ImageEntry, upward
+from tfjob.local.state.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TAG_OR_DIGEST = re.compile(r"(?::[\w][\w.-]*)?(?:@[\w:+.-]+)?$", re.ASCII)
+_PYTHON_NAMES = ("python", "python3")
+
+
+class ImageError(Refusal):
+    """An image or an interpreter that means nothing on this machine."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What stands in for a container's image.
+
+    `command` and `args` are the image's ENTRYPOINT and CMD as far as the configuration states them; `links` are the
+    names of Python that must be led to `python` because its own folder has none, or another one, of that name.
+    `folders` are paths of the image, and what is seen there here.
+    """
+
+    python: Path
+    path_prefix: list[Path]
+    workdir: Path
+    command: list[str] | None = None
+    args: list[str] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    links: tuple[str, ...] = ()
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+    def place(self, path: Path) -> Path:
+        """Where a path of the container lies on this machine, as far as the image's folders decide."""
+        above = [inside for inside in self.folders if path.is_relative_to(inside)]
+        if not above:
+            return path
+        deepest = max(above, key=len)
+        return self.folders[deepest] / path.relative_to(deepest)
+
+
+def resolve(container: Mapping[str, Any], config: Config, *, python: Path | None, project: Path) -> Runtime:
+    """The runtime of a container; `python` is the command line's choice, `project` the manifest's folder."""
+    image = container.get("image") or ""
+    entry = find_entry(image, config)
+    if not container.get("command") and (entry is None or not (entry.command or entry.args)):
+        raise ImageError(
+            f'container "{container.get("name", "")}" has no command, and nothing says what image "{image}" runs here',
+            "Give the container a command, or add to "
+            f'{entry.file if entry else PROJECT_FILE}:\n[images."{entry.name if entry else image}"]\n'
+            'command = ["python", "main.py"]',
+        )
+    interpreter = interpreter_of(entry, python=python, project=project)
+    workdir = container.get("workingDir") or (entry and entry.workdir) or project
+    return Runtime(
+        python=interpreter,
+        path_prefix=[interpreter.parent],
+        workdir=Path(workdir),
+        command=list(entry.command) if entry and entry.command else None,
+        args=list(entry.args) if entry and entry.args else None,
+        env=entry.env if entry else {},
+        links=tuple(name for name in _PYTHON_NAMES if not _same_file(interpreter.parent / name, interpreter)),
+        folders=_existing_folders(entry) if entry else {},
+    )
+
+
+def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str, str]) -> list[str]:
+    """The words that are executed, by Kubernetes' rule for command, args, ENTRYPOINT and CMD.
+
+    `$(VAR)` is expanded in the manifest's words and never in the image's.
+    """
+    command = [environment.expand(word, variables) for word in container.get("command") or []]
+    args = [environment.expand(word, variables) for word in container.get("args") or []]
+    if command:
+        return command + args
+    return (runtime.command or []) + (args or runtime.args or [])
+
+
+def write_links(runtime: Runtime, folder: Path) -> Path | None:
+    """Make `folder` with the links that the runtime needs, to stand first on PATH; None when it needs none."""
+    if not runtime.links:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in runtime.links:
+        link = folder / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(runtime.python)
+    return folder
+
+
+def find_entry(image: str, config: Config) -> ImageEntry | None:
+    """The entry for an image name, or None."""
+    bare = _TAG_OR_DIGEST.sub("", image, count=1)
+    for name in (image, bare):
+        if name in config.images:
+            return config.images[name]
+    for pattern, entry in config.images.items():
+        if any(fnmatch.fnmatchcase(name, pattern) for name in (image, bare)):
+            return entry
+    return None
+
+
+def interpreter_of(entry: ImageEntry | None, *, python: Path | None, project: Path) -> Path:
+    """The absolute path of the interpreter: the image entry's own, else the chosen environment's."""
+    if entry is not None and entry.python:
+        found = shutil.which(entry.python)
+        return _existing(Path(found or entry.python), entry, "python")
+    if entry is not None and entry.virtualenv is not None:
+        return _existing(entry.virtualenv / "bin" / "python", entry, "virtualenv")
+    return chosen_interpreter(python, project)
+
+
+def chosen_interpreter(python: Path | None, project: Path) -> Path:
+    """`--python` (an interpreter, its name, or a virtualenv's folder), else the project's `.venv`, else our own."""
+    if python is not None:
+        found = python / "bin" / "python" if python.is_dir() else Path(shutil.which(python) or python)
+        if not _executable(found):
+            raise ImageError(f"--python {python}: no interpreter there", "Name one, or a virtualenv's folder.")
+        return found.absolute()
+    for folder in upward(project):
+        venv = folder / ".venv"
+        if (venv / "pyvenv.cfg").is_file():
+            found = venv / "bin" / "python"
+            if not _executable(found):
+                raise ImageError(
+                    f"the virtualenv {venv} has lost its interpreter", "Make it anew, or choose one with --python."
+                )
+            return found
+    return Path(sys.executable)
+
+
+def has_module(python: Path, name: str) -> bool:
+    """Whether an interpreter has a module; it is looked for and not imported."""
+    program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
+    done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def _existing(path: Path, entry: ImageEntry, setting: str) -> Path:
+    if not _executable(path):
+        raise ConfigError(
+            entry.file, f"there is no interpreter at {path}", "Correct the path, or make it.", key=entry.key(setting)
+        )
+    return path.absolute()
+
+
+def _existing_folders(entry: ImageEntry) -> Mapping[str, Path]:
+    for inside, here in entry.folders.items():
+        if not here.is_dir():
+            key = f'{entry.key("folders")}."{inside}"'
+            raise ConfigError(entry.file, f"there is no folder {here}", "Correct the path, or make it.", key=key)
+    return entry.folders
+
+
+def _executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False

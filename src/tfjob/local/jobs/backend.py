@@ -1,0 +1,275 @@
+"""This machine's jobs as the commands see them: the store, the logs on disk, and who drives a run."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from heapq import merge
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tfjob.api.objects import Pod
+from tfjob.api.types import TFJob
+from tfjob.jobs.backend import Board, Event, Line, LogQuery, Record, Replica
+from tfjob.local.run.driver_lock import ensure_driven, is_driven, is_interrupted, is_settled, start_background
+from tfjob.local.state import runs
+from tfjob.local.state.home import Home, boot_id
+from tfjob.local.state.store import Run, Store
+from tfjob.plan.facts.conditions import SUSPENDED, is_finished
+from tfjob.plan.facts.tasks import desired, task_of
+from tfjob.plan.policy.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed
+
+DEFAULT_NAMESPACE = "default"
+STEP_SECONDS = 0.1
+LOG_CHARACTERS = 100_000
+LOOK_SECONDS = 0.5
+"""How often a follower looks for new attempts, and whether somebody drives the job."""
+
+
+class LocalConsole:
+    """The jobs of one state folder."""
+
+    options = ""
+    shared = False
+
+    def __init__(self, home: Home, store: Store, namespace: str = "") -> None:
+        """Without a namespace names are looked for in `default`, and `@latest` is the newest of all."""
+        self.home = home
+        self.store = store
+        self.namespace = namespace or DEFAULT_NAMESPACE
+        self._anywhere = not namespace
+
+    def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
+        """The runs whose name means them, or all."""
+        namespace = None if all_namespaces else self.namespace
+        with self.store.snapshot():
+            found = runs.listed(self.store, namespace, everything=everything)
+            unsettled = [run for run in found if not is_settled(self.store, run.job.metadata.uid)]
+        for run in unsettled:
+            self._keep_going(run)
+        if unsettled:
+            found = runs.listed(self.store, namespace, everything=everything)
+        return [record(run) for run in found]
+
+    def find(self, name: str) -> Record:
+        """The run that `name` means, after seeing to it that it is driven if it should be."""
+        run = runs.find(self.store, name, self.namespace, latest_of_all=self._anywhere)
+        self._keep_going(run)
+        return record(runs.find(self.store, run.id, run.key.namespace))
+
+    def again(self, record_: Record) -> Record | None:
+        """The same run as it is now, driven if it should be."""
+        run = self.store.run(record_.uid)
+        if run is not None:
+            self._keep_going(run)
+            run = self.store.run(record_.uid)
+        return None if run is None else record(run)
+
+    def pause(self, record_: Record, seconds: float) -> None:
+        """Looks at a file are cheap: a short sleep."""
+        time.sleep(min(seconds, STEP_SECONDS))
+
+    def replicas(self, record_: Record) -> list[Replica]:
+        """Every replica, as its pod or what is left of it tells."""
+        from tfjob.local.jobs.replica_states import replicas
+
+        return replicas(self.store, self._run(record_))
+
+    def events(self, record_: Record) -> list[Event]:
+        """What its drivers told."""
+        return [event for _, event in self.store.events(record_.uid)]
+
+    def storage(self, record_: Record) -> str:
+        """A folder of this machine."""
+        from tfjob.local.pod.machine import machine_of
+        from tfjob.local.state.errors import Refusal
+        from tfjob.local.volumes.job_storage import folder_of
+
+        try:
+            machine = machine_of(self.home, self.store, self._run(record_))
+        except (OSError, msgspec.DecodeError, Refusal):
+            return ""  # somebody removed the record by hand, or broke the configuration since
+        return str(folder_of(record_.job, machine.claims, {**machine.config.volumes, **machine.volumes}) or "")
+
+    def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
+        """Of those containers that ever started."""
+        from tfjob.local.logs import replica_logs
+
+        return [source.replica for source in replica_logs.sources_of(self._run(record_), replica)]
+
+    def logs(self, record_: Record, query: LogQuery) -> Iterator[Line]:
+        """What lies on disk, now or while it grows."""
+        from tfjob.local.logs import replica_logs
+        from tfjob.local.logs.reader import read
+
+        run = self._run(record_)
+        if query.follow:
+            return self._followed(run, query)
+        if not query.previous:
+            return read(replica_logs.sources_of(run, query.replica), tail=query.tail, since=query.since)
+        earlier = replica_logs.earlier_sources(run, query.replica)
+        both = (
+            read(
+                [one.source for one in earlier if one.in_place is way], tail=query.tail, since=query.since, previous=way
+            )
+            for way in (True, False)
+        )
+        return merge(*both, key=lambda line: line.time)
+
+    def documents(self, record_: Record) -> dict[str, Any]:
+        """The stored job and pods, and what its folder says of its start and its drivers."""
+        folder = self._run(record_).folder
+        found: dict[str, Any] = {
+            "job.yaml": msgspec.to_builtins(record_.job, str_keys=True),
+            "pods.yaml": msgspec.to_builtins(self.store.children(Pod, record_.uid), str_keys=True),
+        }
+        for name in ("options.json", "provenance.json"):
+            with suppress(OSError, msgspec.DecodeError):
+                found[name.replace("json", "yaml")] = msgspec.json.decode((folder / name).read_bytes())
+        with suppress(OSError):
+            found["controller.log"] = (folder / "controller.log").read_text(errors="replace")[-LOG_CHARACTERS:]
+        return found
+
+    def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
+        """Edits the stored job and sees to it that somebody carries it out."""
+        self.store.update_job(record_.uid, change)
+        return self.again(record_) or record_
+
+    def rest(self, record_: Record) -> None:
+        """Waits for the pods to end, driving the run if nobody does."""
+        self._drive_until_settled(record_.uid)
+
+    def resume(self, record_: Record) -> Record:
+        """Starts the run in the background."""
+        run = self._run(record_)
+        while is_driven(run):  # what it was doing before must have come to rest
+            time.sleep(STEP_SECONDS)
+        self.store.set_attached(record_.uid, attached=False, boot=boot_id())
+        self.store.update_job(record_.uid, resumed)
+        start_background(self.home, run)
+        return self.again(record_) or record_
+
+    def delete(self, record_: Record) -> None:
+        """Ends the run if it lives, then removes its record and its logs."""
+        from tfjob.local.run.run_removal import remove
+
+        run = self._run(record_)
+        if run.current and not is_settled(self.store, record_.uid):
+            self.store.update_job(record_.uid, _doomed)
+            self._drive_until_settled(record_.uid)
+        while is_driven(run):
+            time.sleep(STEP_SECONDS)
+        remove(self.store, run)
+
+    def running(self, record_: Record) -> dict[str, list[str]]:
+        """By replica, the names of its containers."""
+        return {
+            task.name: [container["name"] for container in pod.spec["containers"]]
+            for pod in self.store.children(Pod, record_.uid)
+            if (task := task_of(pod)) and pod.status.phase == "Running"
+        }
+
+    def execute(self, record_: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
+        """Enters the container."""
+        from tfjob.local.run.pod_folder import pod_folder
+        from tfjob.local.sandbox.exec import exec_in
+
+        run = self._run(record_)
+        pods = {task.name: pod for pod in self.store.children(Pod, record_.uid) if (task := task_of(pod))}
+        return exec_in(pod_folder(run.folder, pods[replica]), container, list(command), tty=tty)
+
+    def tensorboard(
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    ) -> None:
+        """Starts one of its own for all, also beside the one that a run's driver has: a driver's ends with the run."""
+        from tfjob.local.pod.machine import machine_of
+        from tfjob.local.run import tensorboard
+        from tfjob.plan.build.pods import Settings
+        from tfjob.plan.build.tensorboard import deployment
+
+        names = [record_.name for record_ in records]
+        views: dict[str, tensorboard.View] = {}
+        for record_ in records:
+            run = self._run(record_)
+            machine = machine_of(self.home, self.store, run)
+            # Two runs of one job are told apart by their ids.
+            name = record_.name if names.count(record_.name) == 1 else record_.id
+            views[name] = tensorboard.view(deployment(run.job, Settings()), machine, run.folder / "tensorboard")
+        tensorboard.show(views, port, ready)
+
+    def _run(self, record_: Record) -> Run:
+        run = self.store.run(record_.uid)
+        # Somebody may remove it while we look; then this name is as good as any other that is gone.
+        return run or runs.find(self.store, record_.id, record_.job.metadata.namespace)
+
+    def _keep_going(self, run: Run) -> None:
+        """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
+        if self.store.writable:
+            with suppress(OSError, sqlite3.Error):
+                ensure_driven(self.home, self.store, run)
+
+    def _drive_until_settled(self, uid: str) -> None:
+        while not is_settled(self.store, uid):
+            present = self.store.run(uid)
+            if present is not None:
+                ensure_driven(self.home, self.store, present)
+            time.sleep(STEP_SECONDS)
+
+    def _followed(self, run: Run, query: LogQuery) -> Iterator[Line]:
+        from tfjob.local.logs import replica_logs
+        from tfjob.local.logs.reader import POLL, Follower
+
+        uid = run.job.metadata.uid
+        sources = replica_logs.sources_of(run, query.replica)
+        with Follower(sources, tail=query.tail, since=query.since) as follower:
+            next_look = 0.0
+            while True:
+                over = is_settled(self.store, uid)
+                if over or time.monotonic() >= next_look:
+                    next_look = time.monotonic() + LOOK_SECONDS
+                    for source in replica_logs.sources_of(run, query.replica):
+                        follower.add(source)
+                    present = self.store.run(uid)
+                    if present is not None:
+                        self._keep_going(present)
+                yield from follower.poll()
+                if over:
+                    break
+                time.sleep(POLL)
+            yield from follower.finish()
+
+
+def record(run: Run) -> Record:
+    """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
+    job = run.job
+    state, reason = job.status.state or "Pending", job.status.reason
+    if is_interrupted(run):
+        state, reason = SUSPENDED, INTERRUPTED
+    elif run.job.spec.run_policy.suspend and not is_finished(run.job.status):
+        state, reason = SUSPENDED, run.job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
+    elif state == SUSPENDED and not run.job.spec.run_policy.suspend:
+        state, reason = "Pending", RESUMING  # whoever waits for its end must not take the rest before for it
+    if (state, reason) == (SUSPENDED, INTERRUPTED):
+        # Its replicas ended with it, and nobody was left to write that down.
+        job = replace(job, status=replace(job.status, ready=f"0/{len(desired(job))}"))
+    return Record(
+        job=job,
+        id=run.id,
+        state=state,
+        reason=reason,
+        created=run.created,
+        current=run.current,
+        attached=run.attached,
+        folder=str(run.folder),
+        options="" if run.key.namespace == DEFAULT_NAMESPACE else f" -n {run.key.namespace}",
+    )
+
+
+def _doomed(job: TFJob) -> TFJob:
+    when = datetime.now(UTC).replace(microsecond=0)
+    return replace(job, metadata=replace(job.metadata, deletion_timestamp=when))

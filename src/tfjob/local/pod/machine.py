@@ -1,0 +1,109 @@
+"""What this machine gives a run: the level and the limits that are possible, and what its options come to now."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from tfjob.api.objects import ConfigMap
+from tfjob.controller.cluster import Key
+from tfjob.local.inputs import environment
+from tfjob.local.inputs.downward import Node
+from tfjob.local.inputs.references import References
+from tfjob.local.pod.assembly import Machine
+from tfjob.local.sandbox import probe
+from tfjob.local.sandbox.pod_spec import Level
+from tfjob.local.state import config
+from tfjob.local.state.errors import Refusal
+from tfjob.local.state.home import Home
+from tfjob.local.state.options import Limits, Options
+from tfjob.local.state.secrets import Secrets
+from tfjob.local.state.store import Run, Store
+from tfjob.local.volumes.claims import Claims
+
+LEVELS: tuple[Level, ...] = ("ports", "addresses", "full")
+"""From the least separation to the most."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A level and a way to hold limits, with the reason for anything less than the best."""
+
+    level: Level
+    limits: Limits
+    notes: list[str]
+
+
+def choose(wanted_level: str, wanted_limits: str) -> Choice:
+    """What this machine offers of what was asked for; `auto` means the best it can do, more than that is refused."""
+    found = probe.probe()
+    best = probe.level(found)
+    notes = []
+    level = best if wanted_level == "auto" else cast("Level", wanted_level)
+    if wanted_level == "auto" and best != "full":
+        notes.append(f"level {best}: {probe.shortfall(found)}; see `tfjob doctor`")
+    if LEVELS.index(level) > LEVELS.index(best):
+        raise Refusal(
+            f"level {level} is not possible here: {probe.shortfall(found)}",
+            f"Use --level {best} or less; `tfjob doctor` says how to get more.",
+        )
+    limits = wanted_limits
+    if limits == "auto":
+        limits = "cgroup" if found.memory_cgroup.ok else "poll"
+    if limits == "cgroup" and not found.memory_cgroup.ok:
+        raise Refusal(f"limits by cgroup are not possible here: {found.memory_cgroup.problem}", "Set limits to auto.")
+    return Choice(level, cast("Limits", limits), notes)
+
+
+def machine_of(home: Home, store: Store, run: Run) -> Machine:
+    """The machine as one run sees it."""
+    kept = kept_references(home, store, run.job.metadata.namespace)
+
+    def config_map(name: str) -> Mapping[str, Any] | None:
+        own = (one for one in store.children(ConfigMap, run.job.metadata.uid) if one.metadata.name == name)
+        return next(({"data": one.data} for one in own), None) or kept.config_map(name)
+
+    return machine_with(home, Options.load(run.folder), References(config_map, kept.secret))
+
+
+def kept_references(home: Home, store: Store, namespace: str) -> References:
+    """The ConfigMaps and Secrets that manifests have left in a namespace."""
+    secrets = Secrets(home.secrets)
+    return References(
+        config_map=lambda name: store.object("ConfigMap", Key(namespace, name)),
+        secret=lambda name: secrets.get(Key(namespace, name)),
+    )
+
+
+def machine_with(home: Home, options: Options, references: References) -> Machine:
+    """The machine for a run with these options."""
+    project = Path(options.project)
+    return Machine(
+        config=config.load(project, os.environ),
+        level=options.level,
+        limits=options.limits,
+        project=project,
+        python=Path(options.python) if options.python else None,
+        cpu=options.cpu,
+        warm=options.warm,
+        volumes={name: Path(folder) for name, folder in options.volumes.items()},
+        claims=Claims(home.claims),
+        references=references,
+        node=node(),
+        environ=options.environ,
+    )
+
+
+def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """What replicas get of the caller's environment; kept with the run, so that a restart finds the same."""
+    return {**environment.from_host(environ), "PATH": environ.get("PATH", environment.DEFAULT_PATH)}
+
+
+def node() -> Node:
+    """This machine as a node."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Node(name=socket.gethostname(), cpus=os.cpu_count() or 1, memory=memory)

@@ -1,0 +1,32 @@
+"""The folder of a pod: where it is, whether anything ran in it, and what to remove when its processes are over."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tfjob.api.objects import Pod
+from tfjob.local.sandbox import cgroups, rootfs, supervisor
+
+
+def pod_folder(run_folder: Path, pod: Pod) -> Path:
+    """Where one pod lives: its name and enough of its uid to tell attempts apart."""
+    return run_folder / "pods" / f"{pod.metadata.name}.{pod.metadata.uid[:8]}"
+
+
+def was_launched(folder: Path) -> bool:
+    """Whether a supervisor ever took charge of the pod."""
+    return (folder / "supervisor.json").exists() or supervisor.alive(folder)
+
+
+def sweep(pod: Pod) -> None:
+    """Ends and removes what a killed supervisor could not: processes that escaped it, control groups."""
+    supervisor.sweep(pod.metadata.uid)
+    cgroups.sweep(pod.metadata.uid)
+
+
+def clean(folder: Path) -> None:
+    """Removes what a pod needed only while it ran; its spec, status and logs stay."""
+    rootfs.remove_rootfs(folder)
+    for name in ("volumes", "bin"):
+        shutil.rmtree(folder / name, ignore_errors=True)

@@ -1,0 +1,169 @@
+"""A submission: a job with everything that it brings along, and how it becomes a run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfjob.api.types import TFJob
+from tfjob.controller.cluster import Key
+from tfjob.local.inputs.images import chosen_interpreter
+from tfjob.local.pod.network import Network
+from tfjob.local.run.driver_lock import is_driven, is_interrupted, take_right
+from tfjob.local.run.run_removal import end_leftovers, remove
+from tfjob.local.state import config
+from tfjob.local.state.errors import Refusal
+from tfjob.local.state.home import Home, boot_id, write_whole
+from tfjob.local.state.options import Options
+from tfjob.local.state.provenance import PROVENANCE_FILE, Provenance, provenance
+from tfjob.local.state.runs import is_expired
+from tfjob.local.state.secrets import Secrets
+from tfjob.local.state.store import Run, Store
+from tfjob.local.volumes.claims import Claims
+from tfjob.local.volumes.job_storage import filled_claim
+from tfjob.plan.build.job_storage import VOLUME
+from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.policy.suspension import INTERRUPTED, STOPPED, SUSPEND_REASON
+
+
+class NameInUse(Refusal):
+    """A job of that name has not ended."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that was stored just now, with the right to drive it."""
+
+    run: Run
+    lock: int
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job with everything that it brings along."""
+
+    job: TFJob
+    objects: Sequence[dict[str, Any]]
+    manifest: bytes
+    options: Options
+
+
+def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
+    """Stores a job and its objects; the name must be free, or its last run over."""
+    job = submission.job
+    key = Key(job.metadata.namespace, job.metadata.name)
+    refuse_if_in_use(store, key)
+    if last := store.current(key):
+        end_leftovers(store, last)
+        store.retire(last.job.metadata.uid)
+    keep_objects(home, store, submission.objects, job.metadata.namespace)
+    origin = _origin(submission.options)
+    made: list[Path] = []
+    locks: list[int] = []
+
+    def make_folder(number: int) -> Path:
+        # Before the row is there for others to see: a run without a driver would look cut off, and one without this
+        # record, should we be killed now, could not be driven by anybody.
+        folder = home.run_folder(key.namespace, key.name, number)
+        folder.mkdir(mode=0o700, parents=True)
+        made.append(folder)
+        lock = take_right(folder)
+        if lock is not None:
+            locks.append(lock)
+        write_whole(folder / "manifest.yaml", submission.manifest)
+        write_whole(folder / PROVENANCE_FILE, msgspec.json.format(msgspec.json.encode(origin)))
+        submission.options.save(folder)
+        return folder
+
+    try:
+        run = store.add_run(
+            job, attached=attached, boot=boot_id(), folder=make_folder, above=_highest_number(home, key)
+        )
+    except BaseException:
+        for lock in locks:
+            os.close(lock)
+        for folder in made:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    try:
+        write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.job)))
+        _reserve_addresses(store, run, submission.options)
+        _tell_of_files(home, store, run, submission.options)
+    except BaseException:
+        remove(store, run)
+        raise
+    return Started(run, locks[0])
+
+
+def _origin(options: Options) -> Provenance:
+    project = Path(options.project)
+    python = Path(options.python) if options.python else None
+    return provenance(project, chosen_interpreter(python, project))
+
+
+def _highest_number(home: Home, key: Key) -> int:
+    """The highest number among the folders of a name: they may outlive the database."""
+    folders = home.run_folder(key.namespace, key.name, 0).parent.glob(f"{key.name}.*")
+    numbers = (folder.name.removeprefix(f"{key.name}.") for folder in folders)
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
+    network = Network(store, run, options.level)
+    network.reserve()
+    for note in network.notes:
+        store.add_event(run.job.metadata.uid, "PortTaken", note, warning=True, now=datetime.now(UTC))
+
+
+def _tell_of_files(home: Home, store: Store, run: Run, options: Options) -> None:
+    """Two projects whose jobs have one name share its storage, and a training goes on from what it finds there.
+
+    Who leads the volume to a folder of his choice knows what is in it.
+    """
+    if VOLUME in {**config.load(Path(options.project), os.environ).volumes, **options.volumes}:
+        return
+    claim = filled_claim(run.job, Claims(home.claims))
+    if claim is not None:
+        elsewhere = "" if claim.namespace == "default" else f" -n {claim.namespace}"
+        message = (
+            f"its storage holds files already ({claim.folder}); to begin without them:"
+            f" tfjob volume delete {claim.name}{elsewhere}"
+        )
+        store.add_event(run.job.metadata.uid, "StorageFilled", message, warning=False, now=datetime.now(UTC))
+
+
+def refuse_if_in_use(store: Store, key: Key) -> None:
+    """Raises NameInUse unless the job of that name is over, or was cut off while it was attached."""
+    run = store.current(key)
+    if run is None or is_finished(run.job.status) or is_expired(run):
+        return
+    reason = run.job.metadata.annotations.get(SUSPEND_REASON)
+    if not is_driven(run) and (is_interrupted(run) or reason in (STOPPED, INTERRUPTED)):
+        return
+    state = run.job.status.state or "Pending"
+    raise NameInUse(
+        f"job {key.name} exists and is {state} (since {run.created:%Y-%m-%d %H:%M:%S} UTC)",
+        f"Choose another name with --name, or end it: tfjob delete {key.name}",
+    )
+
+
+def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], namespace: str) -> None:
+    """Stores the ConfigMaps, Secrets and claims of a manifest, each where its kind belongs."""
+    now = datetime.now(UTC)
+    for document in objects:
+        metadata = document["metadata"]
+        key = Key(metadata.get("namespace") or namespace, metadata["name"])
+        match document["kind"]:
+            case "Secret":
+                Secrets(home.secrets).put(key, document)
+            case "PersistentVolumeClaim":
+                Claims(home.claims).declare(document, key.namespace, now)
+            case kind:
+                store.put_object(kind, key, document)

@@ -1,0 +1,400 @@
+"""The process that supervises one pod: it starts, watches, restarts and ends the pod's containers.
+
+It belongs to init, not to whoever launched it, and is PID 1 of the pod's pid namespace, so that nothing of the pod
+can outlive it. It has one thread and one poll loop; what it knows is in its pod directory, where the kubelet reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from . import container, pod_files, processes, syscalls
+from .bind_rewrite import BindRewriter
+from .container_log import timestamp
+from .lifecycle import phase
+from .memory_volumes import MemoryVolumes
+from .supervised_container import Member
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from .pod_spec import ContainerSpec, PodSpec, PodStatusFile, Secrets
+
+_SHM = "/dev/shm"  # noqa: S108 -- not ours to write: we cover it
+_TICK = 0.25  # seconds between looks at the memory, and at the lifeline where nobody tells of its end
+_LONG_TICK = 2.0  # the same where the kernel tells
+_MOMENT = 0.05  # a file's end is told just before its lock is free
+_KILL_PATIENCE = 2.0  # an init that does not answer for so long is killed itself
+
+
+def main() -> None:
+    """Become the supervisor of the pod directory in argv[1]."""
+    become_supervisor(sys.argv[1])
+
+
+def become_supervisor(pod_dir: str, *, forked: bool = False) -> NoReturn:
+    """Supervise a pod to its end; the secrets come by stdin, "ready" goes to stdout.
+
+    `forked` says that this process comes from a fork server: programs that may start warm do, each in a fork of it,
+    out of which this function raises container.Become.
+    """
+    pod_dir = os.path.realpath(pod_dir)
+    with open(0, "rb", closefd=False) as pipe:
+        if not (told := pipe.read()):
+            os._exit(1)  # the launcher died before it said what the pod needs; another one starts it
+    secrets, spec = json.loads(told), pod_files.read_json(f"{pod_dir}/spec.json")
+    try:
+        if not spec or spec.get("schema") != 1:
+            raise ValueError(f"{pod_dir}/spec.json is not a pod of schema 1")
+        if spec["level"] == "full":
+            if os.geteuid() != 0:
+                syscalls.enter_user_namespace()
+            syscalls.unshare(syscalls.NEWPID)
+    except (OSError, ValueError) as error:
+        _answer(f"error {getattr(error, 'strerror', None) or error}")
+        os._exit(1)
+    if os.fork() == 0:  # now an orphan, and PID 1 of the new pid namespace if there is one
+        try:
+            _supervise(pod_dir, spec, secrets, forked)
+        except container.Become:
+            raise
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+    os._exit(0)
+
+
+def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets, forked: bool) -> NoReturn:
+    lock = pod_files.take_lock_unless_launched(pod_dir)
+    if lock is None:
+        _answer("ready")
+        os._exit(0)
+    identity = _identity(int(os.readlink("/proc/self")) if spec["level"] == "full" else os.getpid())
+    try:
+        pod = PodProcess(pod_dir, spec, secrets, forked=forked)
+        pod.prepare()
+        pod_files.write_json(f"{pod_dir}/supervisor.json", identity)  # from now on we may be told to stop
+    except OSError as error:
+        _answer(f"error {error.strerror or error}")
+        raise
+    _answer("ready")
+    pod.run()
+    os._exit(0)
+
+
+def _identity(host_pid: int) -> dict[str, object]:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot_id = file.read().strip()
+    except FileNotFoundError:
+        boot_id = ""
+    return {
+        "pid": host_pid,
+        "startTime": processes.start_time(host_pid),
+        "bootId": boot_id,
+        "at": timestamp(time.time()),
+    }
+
+
+def _answer(text: str) -> None:
+    """Tell the launcher, and let it go."""
+    try:
+        os.write(1, text.encode())
+    except OSError:
+        pass  # it did not wait
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+class PodProcess:
+    """The pod's whole life; `prepare`, then `run` until it is over."""
+
+    def __init__(self, pod_dir: str, spec: PodSpec, secrets: Secrets, *, forked: bool = False) -> None:
+        self.pod_dir = pod_dir
+        self.forked = forked
+        self.spec = spec
+        self.full = spec["level"] == "full"
+        self.host_proc: int | None = None
+        self._warnings: list[str] = []
+        self._secrets = secrets
+        self._started = time.time()
+        self._volumes = MemoryVolumes(spec["tmpfs"], secrets["files"], mounted=self.full)
+        self._init = [Member(self, c, "init") for c in spec["initContainers"]]
+        self._apps = [Member(self, c, "app") for c in spec["containers"]]
+        self._binds = BindRewriter(spec["ip"]) if spec["ip"] and spec["level"] != "ports" else None
+        reserve = 32768 + 16384 * (len(self._init) + len(self._apps))
+        self._status = pod_files.StatusFile(pod_dir, reserve)
+        self._dirty = True
+        self._poll = select.poll()
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._reason = ""
+        self._message = ""
+        self._stopping = False  # somebody asked for the end
+        self._deadline: float | None = None  # when SIGTERM has had its chance
+        self._forced = False
+        self._stopped = False  # something ran when its end was asked for
+        self._term = False  # SIGTERM has come and waits to be heard
+        self._next_tick = 0.0
+        self._lifeline_tick = _TICK
+
+    # The start
+
+    def prepare(self) -> None:
+        """Namespaces, signals, and the volumes in memory."""
+        if self.full:
+            self.host_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            syscalls.unshare(syscalls.NEWNS)
+            syscalls.make_private()
+            flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+            syscalls.mount("proc", "/proc", "proc", flags | syscalls.MS_NOEXEC)
+            if os.path.isdir(_SHM):
+                # The pod's own, as on a cluster; nothing stays behind in the host's.
+                syscalls.mount("tmpfs", _SHM, "tmpfs", flags, "mode=1777")
+        elif sys.platform == "linux":
+            syscalls.become_subreaper()
+        if sys.platform == "linux":
+            syscalls.set_process_name("tfjob-pod")
+        self._volumes.make()
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self.watch(reader, lambda _: self._on_signal(reader))
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for ignored in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(ignored, signal.SIG_IGN)
+        self._watch_lifeline()
+        self._write_status()
+
+    def _watch_lifeline(self) -> None:
+        if not self.spec["lifeline"] or sys.platform != "linux":
+            return
+        try:
+            changes = syscalls.inotify()
+            syscalls.inotify_watch(changes, os.path.dirname(self.spec["lifeline"]))
+        except OSError:
+            return  # the limits of this user
+        self._lifeline_tick = _LONG_TICK
+        self.watch(changes, lambda _: self._on_change(changes))
+
+    def _on_change(self, changes: int) -> None:
+        os.read(changes, 65536)
+        self._next_tick = min(self._next_tick, time.monotonic() + _MOMENT)
+
+    def environment(self, container: str) -> dict[str, str]:
+        """The complete environment of a container."""
+        return self._secrets["env"].get(container, {})
+
+    def words(self, container: ContainerSpec) -> list[str]:
+        """The command of a container with what it names of a Secret."""
+        return self._secrets.get("argv", {}).get(container["name"], container["argv"])
+
+    # The loop
+
+    def watch(self, fd: int, handler: Callable[[int], None]) -> None:
+        """Call `handler` with the poll events of `fd`."""
+        self._handlers[fd] = handler
+        self._poll.register(fd, select.POLLIN)
+
+    def unwatch(self, fd: int) -> None:
+        """Stop watching `fd`."""
+        if self._handlers.pop(fd, None):
+            self._poll.unregister(fd)
+
+    def warn(self, text: str) -> None:
+        """Say in the status that something is less than asked for."""
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def changed(self) -> None:
+        """The status differs from what the file says."""
+        self._dirty = True
+
+    def run(self) -> None:
+        """Until every container is over for good and the last status is written."""
+        while not self._advance():
+            self._write_status()
+            for fd, events in self._poll.poll(self._patience() * 1000):
+                handler = self._handlers.get(fd)
+                if handler:
+                    handler(events)
+            self._tick()
+        self._finish()
+
+    def _patience(self) -> float:
+        """Seconds until something is due without any event."""
+        now = time.monotonic()
+        due = [30.0]
+        if self._dirty or self.spec["lifeline"] or any(member.polls_memory for member in self._members):
+            due.append(self._next_tick - now)
+        if self._deadline is not None:
+            due.append(self._deadline - now)
+        due.extend(wait for member in self._members if (wait := member.due_in(now)) is not None)
+        return max(0.0, min(due))
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if self._term:
+            self._term = False
+            self._stop(self._requested_grace())
+        for member in self._members:
+            member.tick(now)
+        if now >= self._next_tick:
+            polls = self._dirty or any(member.polls_memory for member in self._members)
+            self._next_tick = now + (_TICK if polls else self._lifeline_tick)
+            if self.spec["lifeline"] and not self._stopping and not pod_files.is_locked(self.spec["lifeline"]):
+                self._reason = "ControllerGone"
+                self._message = "the tool that ran this pod is gone"
+                self._stop(self.spec["grace"])
+            for member in self._members:
+                member.check_memory()
+        if self._deadline is not None and now >= self._deadline:
+            self._kill_all(now)
+
+    @property
+    def _members(self) -> list[Member]:
+        return [*self._init, *self._apps]
+
+    @property
+    def _sidecars(self) -> list[Member]:
+        return [member for member in self._init if member.is_sidecar]
+
+    def _advance(self) -> bool:
+        """Start what may start now, end what must end; True when the pod is over."""
+        mains = [member for member in self._members if not member.is_sidecar]
+        failed_init = any(member.is_over and not member.succeeded for member in self._init if not member.is_sidecar)
+        if self._stopping or failed_init or all(member.is_over for member in self._apps):
+            if any(member.is_running for member in mains):
+                return False
+            return self._end_sidecars()
+        for member in self._init:
+            member.start_if_due()
+            if not member.lets_next_start:
+                return False
+        for member in self._apps:
+            member.start_if_due()
+        return False
+
+    def _end_sidecars(self) -> bool:
+        """End them one after another, the last first, as the kubelet does; True when none is left."""
+        running = [member for member in self._sidecars if member.is_running]
+        for member in self._sidecars:
+            member.never_restart()
+        if not running:
+            return True
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self.spec["grace"]
+        running[-1].terminate()
+        return False
+
+    # The end
+
+    def _on_term(self, *_: object) -> None:
+        self._term = True
+
+    def _on_signal(self, reader: int) -> None:
+        try:
+            os.read(reader, 4096)
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for member in self._members:
+                member.reaped(pid, status)
+
+    def _requested_grace(self) -> float:
+        """The pod's own grace, or the one that a call of `stop` left for us."""
+        request = pod_files.read_json(f"{self.pod_dir}/stop.json") or {}
+        grace = request.get("grace")
+        return self.spec["grace"] if grace is None else float(grace)
+
+    def _stop(self, grace: float) -> None:
+        """SIGTERM to all, SIGKILL after `grace`; a second call can only shorten it."""
+        deadline = time.monotonic() + grace
+        self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+        self._stopping = True
+        self._stopped |= any(member.is_running for member in self._apps)
+        for member in self._members:
+            member.never_restart()
+            if not member.is_sidecar:
+                member.terminate()
+
+    def _kill_all(self, now: float) -> None:
+        self._deadline = now + _KILL_PATIENCE
+        for member in self._members:
+            if member.is_running:
+                self._forced = True
+                member.kill()
+
+    def _finish(self) -> None:
+        if not self.full:
+            processes.sweep(self.spec["uid"])
+            for problem in self._volumes.remove():
+                self.warn(problem)
+        self._status.write_last(self.status(done=True))
+
+    # The status
+
+    def _write_status(self) -> None:
+        if self._dirty:
+            self._dirty = not self._status.write(self.status(done=False))
+
+    def status(self, *, done: bool) -> PodStatusFile:
+        """What status.json says now."""
+        members = self._members
+        mains = [member.status() for member in self._init if not member.is_sidecar]
+        apps = [member.status() for member in self._apps]
+        return {
+            "phase": phase(mains, apps, done=done),
+            "reason": self._reason,
+            "message": self._message,
+            "startTime": timestamp(self._started),
+            "containerStatuses": apps,
+            "initContainerStatuses": [member.status() for member in self._init],
+            "done": done,
+            "forced": self._forced,
+            "stopped": self._stopped,
+            "logLost": sum(member.log_lost for member in members),
+            "peakMemory": {member.name: member.peak_memory for member in members},
+            "cpuSeconds": sum(member.cpu_seconds for member in members),
+            "pids": {member.name: member.workload_pid for member in members if member.workload_pid},
+            "binds": self._binds.summary() if self._binds else {"ports": [], "failed": []},
+            "warnings": self._warnings,
+            "cold": {member.name: member.cold_because for member in members if member.cold_because},
+            "forkFailed": next((member.fork_failed for member in members if member.fork_failed), ""),
+        }
+
+    def listen_to(self, listener: int) -> None:
+        """Answer the bind and connect calls of a container until its last process ends."""
+
+        def on_event(events: int) -> None:
+            if self._binds and events & select.POLLIN:
+                self._dirty |= self._binds.answer(listener)
+            else:
+                self.unwatch(listener)
+                os.close(listener)
+
+        self.watch(listener, on_event)
+
+    @property
+    def rewrites_binds(self) -> bool:
+        """Whether the containers get the bind filter."""
+        return self._binds is not None

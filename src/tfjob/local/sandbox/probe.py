@@ -1,0 +1,298 @@
+"""What this machine lets a pod have, tried in throw-away processes: a setting may say yes where the kernel says no."""
+
+from __future__ import annotations
+
+import array
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from . import bind_rewrite, cgroups, supervisor, syscalls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .pod_spec import Level
+
+_TIMEOUT = 5.0
+_PROBE_IP = "127.77.255.254"
+
+
+class Capability:
+    """One thing that a pod may need: there, or the reason why not and what to do about it."""
+
+    def __init__(self, title: str, problem: str = "", fix: str = "") -> None:
+        self.title = title
+        self.ok = not problem
+        self.problem = problem
+        self.fix = fix
+
+
+class Capabilities:
+    """What this machine allows this user."""
+
+    def __init__(self, found: dict[str, Capability]) -> None:
+        self.mount_namespace = found["mount_namespace"]
+        self.pid_namespace = found["pid_namespace"]
+        self.seccomp_notify = found["seccomp_notify"]
+        self.loopback = found["loopback"]
+        self.memory_cgroup = found["memory_cgroup"]
+        self.cpu_cgroup = found["cpu_cgroup"]
+
+    def all(self) -> list[Capability]:
+        """In the order in which `doctor` shows them."""
+        return list(vars(self).values())
+
+
+class Probing:
+    """The probe at work, in a process of its own (about 0.1 s), so that a command can do something else meanwhile."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.probe", "print_problems")]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
+
+    def problems(self) -> dict[str, list[Any]]:
+        """What it found; raises what goes wrong with a process."""
+        try:
+            output, _ = self._process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            raise
+        if self._process.returncode:
+            raise subprocess.CalledProcessError(self._process.returncode, self._process.args)
+        found: dict[str, list[Any]] = json.loads(output)
+        return found
+
+
+_begun: list[Probing] = []
+
+
+def begin() -> None:
+    """Start the probe ahead of the next call of `probe`."""
+    try:
+        _begun.append(Probing())
+    except OSError:
+        pass  # `probe` tries again, and says what is wrong
+
+
+def probe() -> Capabilities:
+    """Try everything, in a process of its own."""
+    try:
+        problems = (_begun.pop() if _begun else Probing()).problems()
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        problems = {name: [0, f"the probe failed: {error}"] for name in _PROBES}
+    return Capabilities(
+        {
+            name: Capability(title, problems[name][1], _fix(name, problems[name][0]) if problems[name][1] else "")
+            for name, (title, _) in _PROBES.items()
+        }
+    )
+
+
+def level(found: Capabilities) -> Level:
+    """The best level that these capabilities allow."""
+    if not (found.seccomp_notify.ok and found.loopback.ok):
+        return "ports"
+    return "full" if found.mount_namespace.ok and found.pid_namespace.ok else "addresses"
+
+
+def shortfall(found: Capabilities) -> str:
+    """Why the level is not the full one, in one clause; empty when it is."""
+    needed = (found.mount_namespace, found.pid_namespace, found.seccomp_notify, found.loopback)
+    return "; ".join(f"no {one.title}: {one.problem}" for one in needed if not one.ok)
+
+
+# In the probing process
+
+
+def print_problems() -> None:
+    """Print, as JSON, the errno and the text of each capability's problem."""
+    json.dump({name: _attempt(trial) for name, (_, trial) in _PROBES.items()}, sys.stdout)
+
+
+def _attempt(trial: Callable[[], None]) -> tuple[int, str]:
+    """Run a trial in a child that may lose anything: (errno, text), (0, "") when it works."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        number, text = 0, ""
+        try:
+            trial()
+        except OSError as error:
+            number, text = error.errno or 0, error.strerror or str(error)
+        except BaseException as error:
+            text = repr(error)
+        os.write(writer, json.dumps([number, text]).encode())
+        os._exit(0)
+    os.close(writer)
+    answered, _, _ = select.select([reader], [], [], _TIMEOUT)
+    answer = os.read(reader, 65536) if answered else b'[0, "no answer"]'
+    os.close(reader)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    number, text = json.loads(answer or b'[0, "the trial died"]')
+    return number, text
+
+
+def _enter(flags: int) -> None:
+    if os.geteuid() == 0:
+        syscalls.unshare(flags)
+    else:
+        syscalls.enter_user_namespace(flags)
+
+
+def _try_mount_namespace() -> None:
+    _linux_only()
+    _enter(syscalls.NEWNS | syscalls.NEWUTS | syscalls.NEWIPC)
+    syscalls.make_private()
+    folder = tempfile.mkdtemp(prefix="tfjob-probe-")
+    cleaner = os.open(os.path.dirname(folder), os.O_RDONLY)
+    try:
+        syscalls.mount("tmpfs", folder, "tmpfs", 0, "size=64k")
+        os.mkdir(f"{folder}/usr")
+        syscalls.bind("/usr", f"{folder}/usr")
+        syscalls.make_read_only(f"{folder}/usr")
+        syscalls.set_hostname("probe")
+        syscalls.pivot_root(folder)
+    finally:
+        os.rmdir(os.path.basename(folder), dir_fd=cleaner)
+
+
+def _try_pid_namespace() -> None:
+    """As a pod does it: a namespace for the pod, one in it for the container, each with its own /proc."""
+    _linux_only()
+    _enter(syscalls.NEWPID | syscalls.NEWNS)
+    syscalls.make_private()
+    _in_child(os.fork, _mount_proc_twice)
+
+
+def _mount_proc_twice() -> None:
+    _mount_proc()
+    _in_child(syscalls.fork_in_new_pid_namespace, _mount_proc)
+
+
+def _mount_proc() -> None:
+    syscalls.unshare(syscalls.NEWNS)
+    syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+
+
+def _in_child(fork: Callable[[], int], action: Callable[[], object]) -> None:
+    child = fork()
+    if child == 0:
+        try:
+            action()
+            os._exit(0)
+        except OSError as error:
+            os._exit(error.errno or 255)
+    number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if number:
+        raise OSError(number, f"mount a fresh /proc: {os.strerror(abs(number))}")
+
+
+def _try_seccomp_notify() -> None:
+    """A child binds the wildcard and must find itself on the pod's address."""
+    _linux_only()
+    ours, theirs = socket.socketpair()
+    with socket.socket() as finder:
+        finder.bind((_PROBE_IP, 0))
+        port = finder.getsockname()[1]
+    child = os.fork()
+    if child == 0:
+        try:
+            listener = bind_rewrite.install_filter()
+            theirs.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
+            server = socket.socket()
+            server.bind(("0.0.0.0", port))  # noqa: S104 -- the very thing that is rewritten
+            os._exit(0 if server.getsockname()[0] == _PROBE_IP else errno.EADDRNOTAVAIL)
+        except OSError as error:
+            os._exit(error.errno or 255)
+    theirs.close()
+    _, ancillary, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(4))
+    if ancillary:
+        bind_rewrite.BindRewriter(_PROBE_IP).answer(array.array("i", ancillary[0][2])[0])
+    number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if number:
+        raise OSError(abs(number), f"bind(0.0.0.0) was not rewritten: {os.strerror(abs(number))}")
+
+
+def _try_loopback() -> None:
+    with socket.socket() as one:
+        one.bind((_PROBE_IP, 0))
+
+
+def _try_memory_cgroup() -> None:
+    _try_cgroup(64 << 20, 0)
+
+
+def _try_cpu_cgroup() -> None:
+    _try_cgroup(0, 1.0)
+
+
+def _try_cgroup(memory: int, cpu: float) -> None:
+    group = cgroups.create(cgroups.group_name("probe", str(os.getpid()), 0), memory, cpu)
+    group.remove()
+    if group.problems:
+        raise OSError(errno.EACCES, group.problems[0])
+
+
+def _linux_only() -> None:
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, "this needs Linux")
+
+
+_PROBES: dict[str, tuple[str, Callable[[], None]]] = {
+    "mount_namespace": ("mount namespace", _try_mount_namespace),
+    "pid_namespace": ("pid namespace with its own /proc", _try_pid_namespace),
+    "seccomp_notify": ("bind rewriting by seccomp", _try_seccomp_notify),
+    "loopback": ("address of its own in 127.0.0.0/8", _try_loopback),
+    "memory_cgroup": ("memory limit by control group", _try_memory_cgroup),
+    "cpu_cgroup": ("cpu limit by control group", _try_cpu_cgroup),
+}
+
+
+# What to do about it
+
+
+def _fix(name: str, number: int) -> str:
+    if sys.platform != "linux":
+        return "nothing: pods share 127.0.0.1 and get ports of their own; all else works"
+    if name in ("mount_namespace", "pid_namespace"):
+        return _namespace_fix(number)
+    if name == "seccomp_notify":
+        return "needs Linux 5.6 and, inside a container, --security-opt seccomp=unconfined"
+    if name == "loopback":
+        return "sudo ip link set lo up"
+    return "run as root; otherwise memory limits are held by polling (every 0.25 s) and cpu limits are not held"
+
+
+def _namespace_fix(number: int) -> str:
+    if number == errno.ENOSYS:
+        return "needs Linux 5.12 or newer"
+    if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    if _setting("kernel/unprivileged_userns_clone") == "0":
+        return "sudo sysctl kernel.unprivileged_userns_clone=1"
+    if number == errno.ENOSPC or _setting("user/max_user_namespaces") == "0":
+        return "sudo sysctl user.max_user_namespaces=10000"
+    return (
+        "inside a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+        "--security-opt systempaths=unconfined, or with --privileged"
+    )
+
+
+def _setting(name: str) -> str:
+    """A kernel setting; it only chooses the advice, never what we believe to be possible."""
+    try:
+        with open(f"/proc/sys/{name}") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,301 @@
+"""The configuration of this machine: `tfjob.toml` of the project and the user's own `config.toml`.
+
+    [images."registry.example.com/team/train*"]     # a name, or a pattern with * ? [ ]
+    virtualenv = ".venv"                             # or: python = "/usr/bin/python3.12"
+    workdir = "src"
+    command = ["python", "-m", "train"]              # what the image's ENTRYPOINT is
+    args = ["--epochs", "3"]                         # what the image's CMD is
+    env = { TF_CPP_MIN_LOG_LEVEL = "1" }
+    folders = { "/opt/train" = "src" }               # what the image has there, here
+
+    [volumes]
+    datasets = "/mnt/datasets"                       # any volume of a manifest, by its name
+
+    [local]
+    level = "auto"                                   # auto, full, addresses, ports
+    limits = "auto"                                  # auto, cgroup, poll, off
+    log_max_bytes = "10Mi"
+    log_files = 5
+    gpu = false                                      # true: every replica sees all GPUs
+    warm = false                                     # never fork replicas from a process that has TensorFlow
+    warm_idle = 600                                  # seconds for which that process waits for the next run
+
+The project's file is the nearest `tfjob.toml` upward from the manifest. Both files may say the same things; the
+project's word wins, key by key (an image entry counts as one key). Relative paths start at the file's own folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import stat
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfjob.api import quantity
+from tfjob.local.state.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+PROJECT_FILE = "tfjob.toml"
+LEVELS = ("auto", "full", "addresses", "ports")
+LIMITS = ("auto", "cgroup", "poll", "off")
+
+
+class ConfigError(Refusal):
+    """A configuration file that cannot be used: which file, which key, why, and what to write instead."""
+
+    def __init__(self, path: Path, message: str, hint: str = "", *, key: str = "") -> None:
+        super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
+        self.path = path
+        self.key = key
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageEntry:
+    """What one image name means here; `python` is a path, or a bare name to be found on PATH."""
+
+    name: str
+    file: Path
+    python: str = ""
+    virtualenv: Path | None = None
+    workdir: Path | None = None
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+    def key(self, setting: str) -> str:
+        """The path of one setting in the file, for messages."""
+        return f'images."{self.name}".{setting}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that the files say; a default where they say nothing."""
+
+    images: Mapping[str, ImageEntry] = field(default_factory=dict)
+    volumes: Mapping[str, Path] = field(default_factory=dict)
+    level: str = "auto"
+    limits: str = "auto"
+    log_max_bytes: int = 10 * 1024 * 1024
+    log_files: int = 5
+    gpu: bool = False
+    warm: bool | None = None
+    warm_idle: int = 600
+    files: tuple[Path, ...] = ()
+
+
+def load(start: Path, environ: Mapping[str, str]) -> Config:
+    """The configuration for a manifest in the folder `start`: the user's file with the project's above it."""
+    config = Config()
+    for file in (user_file(environ), project_file(start)):
+        if file is not None and file.is_file():
+            config = overlay(config, file)
+    return config
+
+
+def overlay(config: Config, file: Path) -> Config:
+    """`config` with everything that `file` says in its place."""
+    file = file.absolute()
+    document = _read(file)
+    _only_known(document, _TABLES, file, "")
+    said: dict[str, Any] = {}
+    images = {name: _image(name, entry, file) for name, entry in _table(document, "images", file, "images").items()}
+    volumes = {
+        name: _path(folder, file, f"volumes.{name}")
+        for name, folder in _table(document, "volumes", file, "volumes").items()
+    }
+    local = _table(document, "local", file, "local")
+    _only_known(local, _LOCAL, file, "local")
+    for key, value in local.items():
+        said[key] = _LOCAL[key](value, file, f"local.{key}")
+    # The file that is read later stands first: patterns are tried in this order.
+    return replace(
+        config,
+        images=images | {name: entry for name, entry in config.images.items() if name not in images},
+        volumes={**config.volumes, **volumes},
+        files=(file, *config.files),
+        **said,
+    )
+
+
+def user_file(environ: Mapping[str, str]) -> Path | None:
+    """Where the user's own configuration is looked for."""
+    if base := environ.get("XDG_CONFIG_HOME"):
+        return Path(base) / "tfjob" / "config.toml"
+    if home := environ.get("HOME"):
+        return Path(home) / ".config" / "tfjob" / "config.toml"
+    return None
+
+
+def project_file(start: Path) -> Path | None:
+    """The nearest `tfjob.toml` upward from `start`."""
+    return next((folder / PROJECT_FILE for folder in upward(start) if (folder / PROJECT_FILE).is_file()), None)
+
+
+def upward(start: Path) -> Iterator[Path]:
+    """`start` and the folders above it that belong to the same project.
+
+    The search ends at the root of a git repository. It never enters a folder above `start` that everyone may write
+    to, such as /tmp: what lies there decides which programs run.
+    """
+    start = start.absolute()
+    for folder in (start, *start.parents):
+        if folder != start and _everyone_writes(folder):
+            return
+        yield folder
+        if (folder / ".git").exists():
+            return
+
+
+def _everyone_writes(folder: Path) -> bool:
+    try:
+        return bool(folder.stat().st_mode & stat.S_IWOTH)
+    except OSError:
+        return False
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(file, f"not valid TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(file, "not a UTF-8 text file") from None
+    except OSError as error:
+        raise ConfigError(file, f"cannot be read: {error.strerror}") from None
+
+
+def _image(name: str, entry: object, file: Path) -> ImageEntry:
+    key = f'images."{name}"'
+    if not isinstance(entry, dict):
+        raise ConfigError(file, "must be a table", f'Write [images."{name}"] above its settings.', key=key)
+    _only_known(entry, _IMAGE, file, key)
+    settings = {setting: _IMAGE[setting](value, file, f"{key}.{setting}") for setting, value in entry.items()}
+    if "python" in settings and "virtualenv" in settings:
+        raise ConfigError(file, "python and virtualenv exclude each other", "Keep one of the two.", key=key)
+    return ImageEntry(name=name, file=file, **settings)
+
+
+def _only_known(table: Mapping[str, Any], known: Mapping[str, Any], file: Path, key: str) -> None:
+    for name in table:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]}?" if close else f"Known here: {', '.join(known)}."
+            raise ConfigError(file, "unknown key", hint, key=f"{key}.{name}" if key else name)
+
+
+def _table(document: Mapping[str, Any], name: str, file: Path, key: str) -> dict[str, Any]:
+    value = document.get(name, {})
+    if not isinstance(value, dict):
+        raise ConfigError(file, "must be a table", f"Write [{name}] on a line of its own.", key=key)
+    return value
+
+
+def _text(value: object, file: Path, key: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(file, "must be a text in quotes", key=key)
+    return value
+
+
+def _path(value: object, file: Path, key: str) -> Path:
+    return file.parent / Path(_text(value, file, key)).expanduser()
+
+
+def _python(value: object, file: Path, key: str) -> str:
+    text = _text(value, file, key)
+    return str(_path(text, file, key)) if "/" in text or text.startswith("~") else text
+
+
+def _words(value: object, file: Path, key: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise ConfigError(
+            file, "must be a list of texts", f'Write {key.rsplit(".", 1)[-1]} = ["python", "main.py"].', key=key
+        )
+    return tuple(value)
+
+
+def _variables(value: object, file: Path, key: str) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError(file, "must be a table of texts", 'Write env = { NAME = "value" }.', key=key)
+    for name, text in value.items():
+        if not isinstance(text, str):
+            raise ConfigError(file, "must be a text in quotes", key=f"{key}.{name}")
+    return dict(value)
+
+
+def _folders(value: object, file: Path, key: str) -> dict[str, Path]:
+    if not isinstance(value, dict):
+        raise ConfigError(file, "must be a table of folders", 'Write folders = { "/opt/train" = "src" }.', key=key)
+    found = {}
+    for inside, here in value.items():
+        target = posixpath.normpath(inside)
+        if not target.startswith("/") or target.strip("/") == "":
+            raise ConfigError(file, "must be an absolute path of the image, below /", key=f'{key}."{inside}"')
+        found[target] = _path(here, file, f'{key}."{inside}"')
+    return found
+
+
+def _one_of(*choices: str) -> Callable[[object, Path, str], str]:
+    def check(value: object, file: Path, key: str) -> str:
+        if value not in choices:
+            raise ConfigError(file, f"{value!r} is not one of {', '.join(choices)}", key=key)
+        return str(value)
+
+    return check
+
+
+def _size(value: object, file: Path, key: str) -> int:
+    try:
+        size = quantity.whole(value) if isinstance(value, (str, int)) else 0
+    except ValueError:
+        size = 0
+    if size < 4096:
+        raise ConfigError(file, 'must be a number of bytes, at least 4096, such as 10485760 or "10Mi"', key=key)
+    return size
+
+
+# A single file could not be rotated under a reader without losing what it has not seen.
+def _count(value: object, file: Path, key: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 2:
+        raise ConfigError(file, "must be a whole number from 2", key=key)
+    return value
+
+
+def _seconds(value: object, file: Path, key: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ConfigError(file, "must be a whole number of seconds, 0 or more", key=key)
+    return value
+
+
+def _flag(value: object, file: Path, key: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(file, "must be true or false", key=key)
+    return value
+
+
+_Check = dict[str, "Callable[[object, Path, str], Any]"]
+
+_TABLES = dict.fromkeys(("images", "volumes", "local"))
+_IMAGE: _Check = {
+    "python": _python,
+    "virtualenv": _path,
+    "workdir": _path,
+    "command": _words,
+    "args": _words,
+    "env": _variables,
+    "folders": _folders,
+}
+_LOCAL: _Check = {
+    "level": _one_of(*LEVELS),
+    "limits": _one_of(*LIMITS),
+    "log_max_bytes": _size,
+    "log_files": _count,
+    "gpu": _flag,
+    "warm": _flag,
+    "warm_idle": _seconds,
+}

@@ -1,0 +1,34 @@
+"""The options of a run: what its command line said, kept beside it for every process that drives it later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from tfjob.local.sandbox.pod_spec import Level
+
+Limits = Literal["cgroup", "poll", "off"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line said; `level` and `limits` are resolved before the run starts and stay for its life."""
+
+    project: str
+    level: Level
+    limits: Limits
+    python: str = ""
+    cpu: bool = False
+    warm: bool | None = None
+    volumes: dict[str, str] = {}
+    environ: dict[str, str] = {}
+
+    def save(self, folder: Path) -> None:
+        """Keeps the options with the run, so that a background process finds them."""
+        (folder / "options.json").write_bytes(msgspec.json.encode(self))
+
+    @classmethod
+    def load(cls, folder: Path) -> Options:
+        """The options of a run."""
+        return msgspec.json.decode((folder / "options.json").read_bytes(), type=cls)

@@ -1,0 +1,207 @@
+"""PersistentVolumeClaims: folders under STATE/claims/NAMESPACE/NAME that belong to no job and outlive them all.
+
+Beside each folder lies `.NAME.json` with what is known about the claim; a claim's name never starts with a dot.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tfjob.api import quantity
+from tfjob.local.state.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NAMESPACE = re.compile(_LABEL)
+_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+READ_ONLY_MANY = "ReadOnlyMany"
+
+
+class ClaimError(Refusal):
+    """A claim that cannot be made, found or deleted."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What is kept about a claim: `size` as it was asked for, `declared` when a document asked for it."""
+
+    created: datetime
+    declared: bool = False
+    access_modes: list[str] = []
+    size: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim and its folder."""
+
+    namespace: str
+    name: str
+    folder: Path
+    record: Record
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every pod may only read it."""
+        return set(self.record.access_modes) == {READ_ONLY_MANY}
+
+
+class Claims:
+    """All claims below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def folder(self, namespace: str, name: str) -> Path:
+        """Where a claim's files are, whether it exists or not."""
+        if not _NAMESPACE.fullmatch(namespace):
+            raise ClaimError(f'"{namespace}" is not a namespace', "Use lower-case letters, digits and dashes.")
+        if not _NAME.fullmatch(name) or len(name) > 240:
+            raise ClaimError(f'"{name}" is not a name for a claim', "Use lower-case letters, digits, dashes and dots.")
+        return self._root / namespace / name
+
+    def find(self, namespace: str, name: str) -> Claim | None:
+        """The claim of that name, or None."""
+        folder = self.folder(namespace, name)
+        if not folder.is_dir():
+            return None
+        return Claim(namespace, name, folder, _read(folder))
+
+    def ensure(self, namespace: str, name: str, now: datetime) -> tuple[Claim, bool]:
+        """The claim of that name, and whether it was made just now."""
+        if found := self.find(namespace, name):
+            return found, False
+        return self._write(namespace, name, Record(created=now)), True
+
+    def declare(self, document: Mapping[str, Any], namespace: str, now: datetime) -> Claim:
+        """Make or update the claim that a PersistentVolumeClaim document asks for; its files stay as they are."""
+        meta, spec = document.get("metadata") or {}, document.get("spec") or {}
+        name, namespace = meta.get("name") or "", meta.get("namespace") or namespace
+        check(document)
+        known = self.find(namespace, name)
+        record = Record(
+            created=known.record.created if known else now,
+            declared=True,
+            access_modes=list(spec.get("accessModes") or []),
+            size=_size(name, spec),
+        )
+        return self._write(namespace, name, record)
+
+    def all(self) -> list[Claim]:
+        """Every claim, by namespace and name."""
+        found = []
+        for namespace in _names(self._root, _NAMESPACE):
+            for name in _names(self._root / namespace, _NAME):
+                folder = self._root / namespace / name
+                found.append(Claim(namespace, name, folder, _read(folder)))
+        return found
+
+    def delete(self, namespace: str, name: str, used_by: Sequence[str]) -> None:
+        """Delete a claim and its files; refused while pods use it or something is mounted in it."""
+        claim = self.find(namespace, name)
+        if claim is None:
+            raise ClaimError(f'there is no claim "{name}" in namespace "{namespace}"')
+        if used_by:
+            raise ClaimError(f'claim "{name}" is used by {", ".join(sorted(used_by))}', "Stop or delete the job first.")
+        if mounted := _mounted_within(claim.folder):
+            raise ClaimError(f"{mounted} is a mount of its own", f"Unmount it before deleting claim {name}.")
+        # A name that no claim can have, so that a deletion cut short leaves nothing that looks like a claim.
+        trash = claim.folder.with_name(f".deleted-{uuid.uuid4().hex}")
+        claim.folder.rename(trash)
+        _record_file(claim.folder).unlink(missing_ok=True)
+        shutil.rmtree(trash)
+
+    def discard(self, namespace: str, name: str) -> None:
+        """Remove a claim that holds nothing but folders; raises OSError as soon as there is a file."""
+        folder = self.folder(namespace, name)
+        for path, _, _ in os.walk(folder, topdown=False):
+            Path(path).rmdir()
+        _record_file(folder).unlink(missing_ok=True)
+
+    def _write(self, namespace: str, name: str, record: Record) -> Claim:
+        folder = self.folder(namespace, name)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = _record_file(folder)
+            draft = file.with_name(f"{file.name}.{os.getpid()}")
+            draft.write_bytes(msgspec.json.encode(record))
+            draft.replace(file)
+        except OSError as error:
+            raise ClaimError(f'claim "{name}" cannot be made in {folder}: {error.strerror}') from None
+        return Claim(namespace, name, folder, record)
+
+
+def size_on_disk(folder: Path) -> int:
+    """The bytes that a folder's files take on the disk."""
+    total = 0
+    for path, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            try:
+                total += (Path(path) / name).lstat().st_blocks * 512
+            except OSError:
+                continue  # a running job may delete its files meanwhile
+    return total
+
+
+def check(document: Mapping[str, Any]) -> None:
+    """Refuse what a PersistentVolumeClaim asks for and a folder cannot be."""
+    name, spec = (document.get("metadata") or {}).get("name") or "", document.get("spec") or {}
+    for mode in spec.get("accessModes") or []:
+        if mode not in ACCESS_MODES:
+            raise ClaimError(f'claim "{name}": unknown access mode {mode}', f"Known: {', '.join(ACCESS_MODES)}.")
+    if spec.get("volumeMode") == "Block":
+        raise ClaimError(f'claim "{name}": a claim is a folder here, volumeMode Block is not possible')
+    for field in ("dataSource", "dataSourceRef"):
+        if spec.get(field):
+            raise ClaimError(f'claim "{name}": {field} is not possible here', "Copy the files into the claim yourself.")
+
+
+def _size(name: str, spec: Mapping[str, Any]) -> str:
+    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if asked is None:
+        return ""
+    try:
+        quantity.parse(asked)
+    except ValueError as error:
+        raise ClaimError(f'claim "{name}": spec.resources.requests.storage: {error}') from None
+    return str(asked)
+
+
+def _record_file(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.json")
+
+
+def _read(folder: Path) -> Record:
+    """The claim's record; a folder without a readable one is a claim nevertheless."""
+    try:
+        return msgspec.json.decode(_record_file(folder).read_bytes(), type=Record)
+    except (OSError, msgspec.DecodeError):
+        return Record(created=datetime.fromtimestamp(folder.stat().st_mtime).astimezone())
+
+
+def _names(folder: Path, valid: re.Pattern[str]) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and valid.fullmatch(entry.name))
+    except FileNotFoundError:
+        return []
+
+
+def _mounted_within(folder: Path) -> Path | None:
+    """A mount point below `folder`: deleting through it would delete what is mounted."""
+    import psutil  # here alone, because most commands come by this module and none of them asks for mounts
+
+    real = folder.resolve()
+    points = (Path(partition.mountpoint) for partition in psutil.disk_partitions(all=True))
+    return next((point for point in points if real in point.parents), None)

@@ -1,0 +1,336 @@
+"""From a pod's volumes to folders, files and mounts.
+
+`resolve` decides and touches nothing; `prepare` makes the folders and writes the configMap files. A secret's contents
+are never written here: they go to the supervisor through a pipe. Each kind of volume is one small function; a kind
+that is not among them is refused by name unless the user maps the volume to a folder.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from tfjob.api import quantity
+from tfjob.local.inputs import environment
+from tfjob.local.state.errors import Refusal
+from tfjob.local.volumes.projection import File, project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from tfjob.api.objects import Pod
+    from tfjob.local.inputs.downward import Node
+    from tfjob.local.inputs.references import References
+    from tfjob.local.volumes.claims import Claim, Claims
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_PAGE = 4096
+
+
+class VolumeError(Refusal):
+    """A volume, or a mount of one, that this machine cannot honour."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One mount of one container: `sub_path` is a folder or file inside the volume's own `base`."""
+
+    volume: str
+    base: Path
+    sub_path: str
+    target: str
+    read_only: bool
+
+    @property
+    def source(self) -> Path:
+        """What is bound at the target."""
+        return self.base / self.sub_path if self.sub_path else self.base
+
+
+@dataclass(frozen=True)
+class Tmpfs:
+    """A volume in memory, private to the pod; size 0 is the kernel's default, `folders` must exist for subPaths."""
+
+    name: str
+    path: Path
+    size: int
+    secret: bool
+    folders: tuple[str, ...] = ()
+
+
+@dataclass
+class Volumes:
+    """What a pod's containers see, and what has to exist before they start."""
+
+    mounts: dict[str, list[Mount]] = field(default_factory=dict)
+    tmpfs: list[Tmpfs] = field(default_factory=list)
+    secret_files: dict[str, dict[str, File]] = field(default_factory=dict)
+    claims: list[str] = field(default_factory=list)
+    files: dict[Path, File] = field(default_factory=dict)
+    folders: dict[Path, int] = field(default_factory=dict)
+    empty_files: list[Path] = field(default_factory=list)
+
+    def rewrites(self, container: str) -> dict[str, str]:
+        """Mount path to folder, for the levels that cannot mount."""
+        return {mount.target: str(mount.source) for mount in self.mounts[container]}
+
+
+@dataclass(frozen=True)
+class Context:
+    """What volumes are resolved against: the pod, its folder, and this machine."""
+
+    pod: Pod
+    folder: Path
+    references: References
+    node: Node
+    claims: Claims
+    mapping: Mapping[str, Path] = field(default_factory=dict)
+
+
+def resolve(
+    context: Context,
+    variables: Mapping[str, Mapping[str, str]],
+    images: Mapping[str, Mapping[str, Path]] | None = None,
+) -> Volumes:
+    """The volumes of a pod; `variables` are each container's declared ones, for subPathExpr.
+
+    `images` are the folders that stand in for those of each container's image: a volume at the same path covers one.
+    """
+    made = Volumes()
+    sources = {volume["name"]: _source(volume, context, made) for volume in context.pod.spec.get("volumes") or []}
+    for container in (*_list(context.pod, "initContainers"), *_list(context.pod, "containers")):
+        name = container["name"]
+        if container.get("volumeDevices"):
+            raise VolumeError(f'container "{name}": volumeDevices are not possible here')
+        beneath = {
+            target: Mount("image", folder, "", target, read_only=False)
+            for target, folder in (images or {}).get(name, {}).items()
+        }
+        mounts = beneath | _mounts(container, sources, variables.get(name, {}))
+        # A mount inside another one's path must come after it.
+        made.mounts[name] = sorted(mounts.values(), key=lambda mount: mount.target.count("/"))
+    _add_memory_folders(made)
+    return made
+
+
+def prepare(volumes: Volumes, context: Context, now: datetime) -> list[Claim]:
+    """Make everything that `resolve` decided; the claims that nobody had declared and that were made now."""
+    fresh = []
+    for name in volumes.claims:
+        claim, made = context.claims.ensure(context.pod.metadata.namespace, name, now)
+        if made:
+            fresh.append(claim)
+    try:
+        for folder, mode in volumes.folders.items():
+            _make_folder(folder, mode)
+        for path in volumes.empty_files:
+            path.touch(0o644, exist_ok=True)
+        for path, file in volumes.files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            path.write_bytes(file.data)
+            path.chmod(file.mode)
+        in_memory = {tmpfs.path for tmpfs in volumes.tmpfs}
+        for mounts in volumes.mounts.values():
+            for mount in mounts:
+                if mount.sub_path and mount.base not in in_memory:
+                    _make_sub_path(mount)
+    except OSError as error:
+        raise VolumeError(f"{error.filename}: {error.strerror}") from None
+    return fresh
+
+
+@dataclass(frozen=True)
+class _Source:
+    base: Path
+    read_only: bool = False
+
+
+def _source(volume: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
+    name = volume["name"]
+    if not _NAME.fullmatch(name):
+        raise VolumeError(f'"{name}" is not a volume name', "Use lower-case letters, digits and dashes.")
+    kind = next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
+    details = volume.get(kind) or {}
+    if name in context.mapping:
+        folder = context.mapping[name]
+        if not folder.exists():
+            raise VolumeError(f'volume "{name}" is mapped to {folder}, which does not exist', "Make the folder first.")
+        return _Source(folder, bool(details.get("readOnly")))
+    if kind not in _KINDS:
+        raise VolumeError(
+            f'volume "{name}": {kind} cannot be mounted on this machine',
+            f"Say which folder stands in for it: --volume {name}=FOLDER, or in tfjob.toml:\n"
+            f'[volumes]\n{name} = "FOLDER"',
+        )
+    return _KINDS[kind](name, details, context, made)
+
+
+def _empty_dir(name: str, details: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
+    path = context.folder / "volumes" / name
+    if details.get("medium") in (None, ""):
+        made.folders[path] = 0o777
+    elif details["medium"] == "Memory":
+        made.tmpfs.append(Tmpfs(name, path, _bytes(name, details.get("sizeLimit")), secret=False))
+    else:
+        raise VolumeError(f'volume "{name}": emptyDir medium {details["medium"]} is not possible here')
+    return _Source(path)
+
+
+def _ephemeral(name: str, details: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
+    spec = (details.get("volumeClaimTemplate") or {}).get("spec") or {}
+    if spec.get("volumeMode") == "Block" or spec.get("dataSource") or spec.get("dataSourceRef"):
+        raise VolumeError(f'volume "{name}": an ephemeral volume is an empty folder here, nothing else')
+    return _empty_dir(name, {}, context, made)
+
+
+def _host_path(name: str, details: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
+    path, kind = Path(details.get("path") or ""), details.get("type") or ""
+    if not path.is_absolute():
+        raise VolumeError(f'volume "{name}": hostPath "{path}" must be absolute')
+    if kind not in _HOST_PATH_TYPES:
+        raise VolumeError(f'volume "{name}": unknown hostPath type {kind}', f"Known: {', '.join(_HOST_PATH_TYPES)}.")
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        # A container runtime would make an empty folder here for an unset type; a training job that reads
+        # nothing where its data should be helps nobody.
+        if kind == "DirectoryOrCreate":
+            made.folders[path] = 0o755
+        elif kind == "FileOrCreate":
+            made.empty_files.append(path)
+        else:
+            raise VolumeError(
+                f'volume "{name}": hostPath {path}: {error.strerror}',
+                f"Make it, set type: DirectoryOrCreate, or map it with --volume {name}=FOLDER.",
+            ) from None
+        return _Source(path)
+    if not _HOST_PATH_TYPES[kind](mode):
+        raise VolumeError(f'volume "{name}": hostPath {path} is not of type {kind}')
+    return _Source(path)
+
+
+def _claim(name: str, details: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
+    claim_name, namespace = details.get("claimName") or "", context.pod.metadata.namespace
+    folder = context.claims.folder(namespace, claim_name)
+    if claim_name not in made.claims:
+        made.claims.append(claim_name)
+    known = context.claims.find(namespace, claim_name)
+    return _Source(folder, bool(details.get("readOnly")) or (known is not None and known.read_only))
+
+
+def _projected(kind: str) -> Callable[[str, Mapping[str, Any], Context, Volumes], _Source]:
+    def source(name: str, details: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
+        path = context.folder / "volumes" / name
+        projection = project(kind, details, context.pod, context.references, context.node)
+        if projection.secret:
+            size = sum(-(-len(file.data) // _PAGE) + 1 for file in projection.files.values()) * _PAGE
+            made.tmpfs.append(Tmpfs(name, path, size + 64 * _PAGE, secret=True))
+            made.secret_files[name] = projection.files
+        else:
+            made.folders[path] = 0o755
+            made.files.update({path / inner: file for inner, file in projection.files.items()})
+        return _Source(path, read_only=True)
+
+    return source
+
+
+_KINDS: dict[str, Callable[[str, Mapping[str, Any], Context, Volumes], _Source]] = {
+    "emptyDir": _empty_dir,
+    "ephemeral": _ephemeral,
+    "hostPath": _host_path,
+    "persistentVolumeClaim": _claim,
+    "configMap": _projected("configMap"),
+    "secret": _projected("secret"),
+    "downwardAPI": _projected("downwardAPI"),
+    "projected": _projected("projected"),
+}
+
+_HOST_PATH_TYPES: dict[str, Callable[[int], bool]] = {
+    "": lambda mode: True,
+    "Directory": stat.S_ISDIR,
+    "DirectoryOrCreate": stat.S_ISDIR,
+    "File": stat.S_ISREG,
+    "FileOrCreate": stat.S_ISREG,
+    "Socket": stat.S_ISSOCK,
+    "CharDevice": stat.S_ISCHR,
+    "BlockDevice": stat.S_ISBLK,
+}
+
+
+def check(volume: Mapping[str, Any], context: Context) -> None:
+    """Refuse a volume that `resolve` would refuse, as far as that does not depend on a ConfigMap or Secret."""
+    kinds = {kind for kind, value in volume.items() if kind != "name" and value is not None}
+    if volume["name"] in context.mapping or not kinds & {"configMap", "secret", "downwardAPI", "projected"}:
+        _source(volume, context, Volumes())
+
+
+def _mounts(
+    container: Mapping[str, Any], sources: Mapping[str, _Source], variables: Mapping[str, str]
+) -> dict[str, Mount]:
+    mounts: dict[str, Mount] = {}
+    for wanted in container.get("volumeMounts") or []:
+        volume, where = wanted.get("name") or "", f'container "{container["name"]}"'
+        if volume not in sources:
+            raise VolumeError(f'{where}: volumeMounts names "{volume}", which is not in volumes')
+        if (wanted.get("mountPropagation") or "None") != "None":
+            raise VolumeError(f'{where}: mountPropagation of "{volume}" is not possible here')
+        target = posixpath.normpath("/" + (wanted.get("mountPath") or "")).replace("//", "/")
+        if target == "/":
+            raise VolumeError(f'{where}: "{volume}" cannot be mounted at /')
+        if target in mounts:
+            raise VolumeError(f"{where}: two volumes are mounted at {target}")
+        source = sources[volume]
+        read_only = source.read_only or bool(wanted.get("readOnly"))
+        mounts[target] = Mount(volume, source.base, _sub_path(wanted, variables, where), target, read_only)
+    return mounts
+
+
+def _sub_path(wanted: Mapping[str, Any], variables: Mapping[str, str], where: str) -> str:
+    path = wanted.get("subPath") or ""
+    if expression := wanted.get("subPathExpr"):
+        path = environment.expand(expression, variables)
+        if re.search(r"\$\([^)]*\)", path):
+            raise VolumeError(f'{where}: subPathExpr "{expression}" names a variable that env does not have')
+    parts = PurePosixPath(path).parts
+    if path.startswith("/") or ".." in parts:
+        raise VolumeError(f'{where}: subPath "{path}" leaves its volume', "Use a relative path without ..")
+    return "/".join(parts)
+
+
+def _make_sub_path(mount: Mount) -> None:
+    base, wanted = mount.base.resolve(), mount.source.resolve()
+    if wanted != base and base not in wanted.parents:
+        raise VolumeError(f'subPath "{mount.sub_path}" of volume "{mount.volume}" leaves the volume by a symbolic link')
+    if not wanted.exists():
+        wanted.mkdir(parents=True)
+
+
+def _make_folder(folder: Path, mode: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(mode)
+
+
+def _add_memory_folders(made: Volumes) -> None:
+    for index, tmpfs in enumerate(made.tmpfs):
+        if not tmpfs.secret:
+            used = {mount.sub_path for mounts in made.mounts.values() for mount in mounts if mount.base == tmpfs.path}
+            made.tmpfs[index] = Tmpfs(
+                tmpfs.name, tmpfs.path, tmpfs.size, secret=False, folders=tuple(sorted(used - {""}))
+            )
+
+
+def _bytes(name: str, size: str | float | None) -> int:
+    try:
+        return quantity.whole(size or 0)
+    except ValueError as error:
+        raise VolumeError(f'volume "{name}": sizeLimit: {error}') from None
+
+
+def _list(pod: Pod, key: str) -> list[dict[str, Any]]:
+    return pod.spec.get(key) or []

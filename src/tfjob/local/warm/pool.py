@@ -1,0 +1,323 @@
+"""The fork servers of this user from outside: start one, ask it for a supervisor, see which there are.
+
+One for each interpreter, set of variables that an import reads, and surroundings, in a folder of its own below the
+state folder. Whoever starts one takes its lock and hands it on, so that there are never two.
+"""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfjob.local.sandbox import pod_files, process_title, processes, supervisor
+from tfjob.local.sandbox.file_identity import version
+from tfjob.local.state.home import Home, write_whole
+from tfjob.local.warm import policy
+from tfjob.local.warm.surroundings import surroundings
+
+MOST = 4
+"""How many of a user may be up: each holds some 200 MB."""
+START_SECONDS = 60.0
+ANSWER_SECONDS = 5.0
+GREETING_SECONDS = 1.0
+LOOK_SECONDS = 0.001
+READY_SECONDS = 10.0
+OLDEST_PYTHON = (3, 11)
+
+
+class NotWarm(Exception):
+    """There is no fork to be had; the text goes on after "because"."""
+
+
+class State(msgspec.Struct, rename="camel"):
+    """What a fork server says about itself."""
+
+    pid: int = 0
+    python: str = ""
+    tensorflow: str = ""
+    forked: int = 0
+    users: int = 0
+    idle_since: float = 0.0
+    idle: float = 0.0
+    unfit: str = ""
+
+    @property
+    def ends_in(self) -> float:
+        """Seconds until one that nobody uses ends."""
+        return max(0.0, self.idle_since + self.idle - time.time())
+
+
+class ForkServer:
+    """One fork server as a driver uses it; `ready` until it is, then `launch`, in the end `close`."""
+
+    def __init__(self, home: Home, program: str, env: Mapping[str, str], idle: float) -> None:
+        self._program = program
+        self._env = dict(env)
+        self._idle = idle
+        self._folders = home.fork_servers
+        self.folder = self._folders / _key(program, env)
+        self._connection: socket.socket | None = None
+        self._born_with: socket.socket | None = None  # by which one that we started knows that we live
+        self._is_fit = False  # it has seen that nothing has changed since its import
+        self._started = False
+        self._deadline = 0.0  # when it must be up, once it was started or seen to start
+
+    def ready(self) -> bool:
+        """Whether it can be asked now; starts it if there is none. Raises NotWarm if there will be none."""
+        try:
+            if self._connection is None and not self._connect():
+                self._see_that_it_comes()
+                return False
+            return self._is_fit or self._hear_verdict()
+        except NotWarm:
+            self.close()
+            raise
+
+    def _see_that_it_comes(self) -> None:
+        try:
+            if not pod_files.is_locked(str(self.folder / "lock")):
+                if self._started:
+                    raise NotWarm(self._last_words())
+                self._start()
+        except OSError as error:
+            raise NotWarm(f"its fork server cannot be started: {error}") from None
+        self._be_patient()
+
+    def _be_patient(self) -> None:
+        self._deadline = self._deadline or time.monotonic() + START_SECONDS
+        if time.monotonic() > self._deadline:
+            raise NotWarm(f"its fork server was not ready in {START_SECONDS:g} s")
+
+    def launch(self, pod_dir: Path, secrets: bytes) -> None:
+        """As supervisor.launch, by a fork; raises NotWarm when nothing was started."""
+        assert self._connection is not None
+        hidden = os.memfd_create("secrets", os.MFD_CLOEXEC)
+        reader, writer = os.pipe()
+        errors = os.open(pod_dir / "supervisor.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(hidden, secrets)
+            os.lseek(hidden, 0, os.SEEK_SET)
+            fds = array.array("i", [hidden, writer, errors])
+            request = json.dumps({"launch": str(pod_dir)}).encode()
+            self._connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+            heard = self._hear()
+        except OSError as error:
+            heard = {"unfit": f"its fork server does not answer: {error}"}
+        finally:
+            for fd in (hidden, writer, errors):
+                os.close(fd)
+        if "pid" not in heard:
+            os.close(reader)
+            self.close()
+            raise NotWarm(heard.get("unfit") or "its fork server has ended")
+        pid: int = heard["pid"]
+        try:
+            answer = _read_all(reader, READY_SECONDS)
+        except TimeoutError:
+            _kill_session(pid)
+            raise NotWarm(f"its fork was not ready in {READY_SECONDS:g} s") from None
+        finally:
+            os.close(reader)
+        if answer != b"ready":
+            raise supervisor.LaunchError(
+                answer.decode(errors="replace").removeprefix("error ") or "it died at its start"
+            )
+
+    def close(self) -> None:
+        """Let it go in order: it stays for a while, for the next run."""
+        _part(self._connection)
+        _part(self._born_with)
+        self._connection = self._born_with = None
+        self._is_fit = False
+
+    def _connect(self) -> bool:
+        try:
+            folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.settimeout(GREETING_SECONDS)
+        self._connection = connection
+        try:
+            connection.connect(f"/proc/self/fd/{folder}/socket")  # a path of any depth fits
+            if "pid" in self._hear():
+                return True
+        except TimeoutError:
+            if pid := _state(self.folder).pid:  # it was up once: no more time will help
+                raise NotWarm(f"its fork server does not answer; `kill -9 {pid}` ends it") from None
+        except OSError:
+            pass
+        finally:
+            os.close(folder)
+        _part(connection)  # none there, or one that ends
+        self._connection = None
+        return False
+
+    def _hear_verdict(self) -> bool:
+        """Whether it has said that it may be asked; it looks at many files first, on a disk that may be slow."""
+        assert self._connection is not None
+        try:
+            heard = self._hear()
+        except TimeoutError:
+            self._connection.settimeout(LOOK_SECONDS)  # the next time nobody waits for what may take long
+            self._be_patient()
+            return False
+        except OSError:
+            heard = {}
+        if "fit" not in heard:
+            _part(self._connection)  # it has seen its files change, and ends
+            self._connection = None
+            if not self._started:
+                self._deadline = 0.0  # of its look: the next one has all the time for its import
+            return False
+        self._is_fit, self._started, self._deadline = True, False, 0.0  # should it end, another one may be started
+        _part(self._born_with)
+        self._born_with = None
+        self._connection.settimeout(ANSWER_SECONDS)
+        return True
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._connection is not None
+        answer: dict[str, Any] = json.loads(self._connection.recv(65536) or b"{}")
+        return answer
+
+    def _start(self) -> None:
+        _remove_left(self._folders, but=self.folder)
+        if len(running(self._folders)) >= MOST:
+            raise NotWarm(f"{MOST} fork servers are up already; `tfjob doctor` shows them")
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = pod_files.take_lock(str(self.folder))
+        if lock is None:
+            return  # another run starts it this very moment
+        pod_files.remove(str(self.folder / "state.json"))
+        write_whole(self.folder / "settings.json", json.dumps(self._settings()).encode())
+        spare, output = os.pipe()
+        self._born_with, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        inherited = [lock, spare, theirs.fileno()]
+        try:
+            started = subprocess.run(
+                [self._program, "-c", _text(), str(self.folder), *map(str, inherited), process_title.ROOM],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**self._env, processes.MARK: process_title.BLANK_MARK},
+                cwd="/",
+                start_new_session=True,
+                pass_fds=inherited,
+                timeout=START_SECONDS,
+                check=False,
+            )
+            self._started = True
+            if started.returncode:
+                raise NotWarm(os.read(spare, 4096).decode(errors="replace").strip().rpartition("\n")[2])
+        except subprocess.TimeoutExpired:
+            raise NotWarm(f"{self._program} did not start in {START_SECONDS:g} s") from None
+        finally:
+            theirs.close()
+            for fd in (lock, spare, output):
+                os.close(fd)
+
+    def _settings(self) -> dict[str, object]:
+        return {
+            "program": self._program,
+            "idle": self._idle,
+            "names": sorted(policy.READ_AT_IMPORT),
+            "prefixes": policy.READ_AT_IMPORT_PREFIXES,
+            "ignored": sorted(policy.SET_AFTER_THE_FORK | policy.HARMLESS_LATER),
+            "files": [f"{self._env.get('KERAS_HOME') or self._env.get('HOME', '') + '/.keras'}/keras.json"],
+        }
+
+    def _last_words(self) -> str:
+        if unfit := _state(self.folder).unfit:
+            return unfit
+        try:
+            lines = (self.folder / "log").read_text(errors="replace").split("\n")
+        except OSError:
+            lines = []
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return f"its fork server died at its start: {last}" if last else "its fork server died at its start"
+
+
+def running(folders: Path) -> list[State]:
+    """What the fork servers say that are up: those that hold their lock."""
+    found = sorted(folders.iterdir()) if folders.is_dir() else []
+    return [_state(folder) for folder in found if pod_files.is_locked(str(folder / "lock"))]
+
+
+def _part(connection: socket.socket | None) -> None:
+    """Say that a connection ends in order, and end it."""
+    if connection is not None:
+        try:
+            connection.send(b'{"bye": true}')
+        except OSError:
+            pass  # it has ended before us
+        connection.close()
+
+
+def _text() -> str:
+    """The program, which leaves sys.path alone: a fork's program will look there for its own modules."""
+    major, minor = OLDEST_PYTHON
+    return f"""import sys
+if sys.version_info < {OLDEST_PYTHON}: sys.exit("a fork server needs Python {major}.{minor}")
+sys.modules["tfjob"] = type(sys)("tfjob")
+sys.modules["tfjob"].__path__ = [{f"{supervisor.PACKAGE_PARENT}/tfjob"!r}]
+from tfjob.local.warm.fork_server import main
+main()"""
+
+
+def _key(program: str, env: Mapping[str, str]) -> str:
+    """The same for all replicas that can be forked from one process."""
+    venv = Path(program).parent.parent / "pyvenv.cfg"
+    interpreter = [program, os.path.realpath(program), *(version(path) for path in (program, str(venv), __file__))]
+    whole = json.dumps([interpreter, sorted(env.items()), surroundings()])
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def _state(folder: Path) -> State:
+    try:
+        return msgspec.json.decode((folder / "state.json").read_bytes(), type=State)
+    except (OSError, msgspec.DecodeError):
+        return State()
+
+
+def _remove_left(folders: Path, *, but: Path) -> None:
+    """Removes what ended fork servers left."""
+    for folder in folders.iterdir() if folders.is_dir() else ():
+        if folder != but and not pod_files.is_locked(str(folder / "lock")):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_all(reader: int, seconds: float) -> bytes:
+    os.set_blocking(reader, False)
+    deadline = time.monotonic() + seconds
+    data = b""
+    while time.monotonic() < deadline:
+        try:
+            more = os.read(reader, 4096)
+        except BlockingIOError:
+            time.sleep(0.002)
+            continue
+        if not more:
+            return data
+        data += more
+    raise TimeoutError
+
+
+def _kill_session(pid: int) -> None:
+    """End a fork that got stuck before it took charge, with what it started."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except OSError:
+        pass

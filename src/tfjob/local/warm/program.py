@@ -1,0 +1,196 @@
+"""How a forked process becomes `python script.py` or `python -m module`, with all that a fresh interpreter would have.
+
+The fork stands in its container already (namespaces, cgroup, filter, session, files, signals). If anything there is
+not as it was where TensorFlow was imported, it runs its command by exec instead: that is a cold start.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import os
+import signal
+import sys
+import time
+import types
+
+from tfjob.local.sandbox import container, process_title, processes, syscalls
+from tfjob.local.sandbox.file_identity import identity, version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+
+class Imported:
+    """What the import of TensorFlow saw and left, to be compared with what a fork sees; `born_with` was before it."""
+
+    def __init__(self, settings: dict[str, Any], born_with: dict[str, str]) -> None:
+        self.variables = {name: value for name, value in os.environ.items() if born_with.get(name) != value}
+        self.modules = {name.partition(".")[0] for name in sys.modules} - {"__main__", "tfjob"}
+        self._settings = settings
+        tensorflow = getattr(sys.modules["tensorflow"], "__file__", None) or ""
+        self._places = {path: identity(path) for path in (sys.executable, tensorflow, *sys.path)}
+        files = {str(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
+        self._versions = {path: version(path) for path in (*files, *sys.path, *settings["files"])}
+
+    def look(self) -> Iterator[str]:
+        """File by file, for a disk may be slow: what an import would find different by now; empty if nothing."""
+        for path, was in self._versions.items():
+            yield f"{path} has changed" if version(path) != was else ""
+
+    def elsewhere(self) -> str:
+        """What is another file in this container; empty if nothing."""
+        different = (path for path, was in self._places.items() if identity(path) != was)
+        return next((f"in its container {path} is something else" for path in different), "")
+
+    def reads(self, name: str) -> bool:
+        """Whether an import of TensorFlow may have read a variable, to more effect than how much it logs."""
+        settings = self._settings
+        if name in settings["ignored"]:
+            return False
+        return name in settings["names"] or name.startswith(tuple(settings["prefixes"]))
+
+
+def run(become: container.Become, imported: Imported) -> None:
+    """Run the program to its end in this process, as the interpreter's own main would; raises what it raises."""
+    plan = become.plan
+    assert plan.warm is not None
+    word, args = plan.argv[plan.warm["at"]], plan.argv[plan.warm["at"] + 1 :]
+    script, module = ("", word) if plan.warm["module"] else (word, "")
+    container.close_all_but(*become.keep_open())
+    if reason := _doubt(script, imported):
+        become.start_cold(reason)
+    _renew_interpreter(plan, script)
+    os.environ.update(imported.variables)  # the program's own import will not set them again
+    _watch_variables(become, imported)
+    body = _of_module(module) if module else _of_script(script)
+    sys.argv = ["-m" if module else script, *args]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tfjob"]:
+        del sys.modules[name]  # the program may have one of its own
+    become.alive()
+    _call(body)
+
+
+def _call(body: Callable[[], None]) -> None:
+    """Run the program; a traceback of it shows none of our frames."""
+    try:
+        body()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        own = error.__traceback__.tb_next if error.__traceback__ else None  # below this function
+        trace = own.tb_next if own else None  # and below the lambda
+        hook = sys.excepthook
+        sys.excepthook = lambda kind, value, _: hook(kind, value.with_traceback(trace), trace)
+        raise
+
+
+def _doubt(script: str, imported: Imported) -> str:
+    """Why this container is not the place for a fork; empty if it is."""
+    if script and not os.path.isfile(script):
+        return f"there is no file {script} in its container"
+    if reason := imported.elsewhere():
+        return reason
+    folder = os.path.dirname(os.path.realpath(script)) if script else os.getcwd()
+    try:
+        entries = os.listdir(folder)
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    suffixes = tuple(importlib.machinery.all_suffixes())
+    for entry in sorted(entries):
+        name = entry.partition(".")[0]
+        is_module = entry.endswith(suffixes) or os.path.exists(f"{folder}/{entry}/__init__.py")
+        if name in imported.modules and is_module:
+            return f"{folder}/{entry} stands before a module that TensorFlow imports"
+    return ""
+
+
+def _renew_interpreter(plan: container.Plan, script: str) -> None:
+    """Forget what this interpreter remembers of the place where it was started."""
+    os.environ.clear()
+    os.environ.update({**plan.env, processes.MARK: plan.uid})
+    time.tzset()
+    sys.orig_argv = list(plan.argv)
+    sys.path.insert(0, os.path.dirname(os.path.realpath(script)) if script else os.getcwd())
+    sys.path_importer_cache.clear()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _set("tempfile", "tempdir", None)
+    _set("platform", "_uname_cache", None)
+    _set("multiprocessing.process", "ORIGINAL_DIR", os.getcwd())
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()  # Python's own generator sees to itself
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    main.__annotations__ = {}
+    sys.modules["__main__"] = main
+    process_title.show_words(plan.argv)
+    process_title.show_variables(dict(os.environ))
+    syscalls.set_process_name(os.path.basename(plan.argv[0]))
+
+
+def _set(module: str, name: str, value: object) -> None:
+    if hasattr(sys.modules.get(module), name):
+        setattr(sys.modules[module], name, value)
+
+
+def _of_module(module: str) -> Callable[[], None]:
+    import runpy
+
+    return lambda: runpy._run_module_as_main(module)  # type: ignore[attr-defined]  # what `python -m` calls
+
+
+def _of_script(script: str) -> Callable[[], None]:
+    path = script if os.path.isabs(script) else f"{os.getcwd()}/{script}"
+    main = sys.modules["__main__"].__dict__
+    main.update(__file__=path, __cached__=None, __loader__=importlib.machinery.SourceFileLoader("__main__", path))
+    with open(path, "rb") as file:
+        source = file.read()
+    # An error in it is the program's own, and is shown as such.
+    return lambda: exec(compile(source, path, "exec", dont_inherit=True), main)  # noqa: S102 -- the product
+
+
+def _watch_variables(become: container.Become, imported: Imported) -> None:
+    """Start cold if the program sets a variable that TensorFlow has read, before it uses TensorFlow at all.
+
+    Such lines stand above `import tensorflow`, which comes too late here; later ones change nothing anywhere. Nor do
+    those of TensorFlow itself, which run after its import in a cold start too.
+    """
+    put, unset, process = os.putenv, os.unsetenv, os.getpid()
+    first = dict(become.plan.env)
+
+    def look(name: Any, value: Any) -> None:
+        if runtime_started():
+            os.putenv, os.unsetenv = put, unset
+        elif os.getpid() == process and imported.reads(os.fsdecode(name)):
+            new = None if value is None else os.fsdecode(value)
+            if new != first.get(os.fsdecode(name)) and not _set_by_tensorflow(sys._getframe(2)):
+                become.start_cold(f"it sets {os.fsdecode(name)}, which TensorFlow reads when it is imported")
+
+    def putenv(name: Any, value: Any, /) -> None:
+        look(name, value)
+        put(name, value)
+
+    def unsetenv(name: Any, /) -> None:
+        look(name, None)
+        unset(name)
+
+    os.putenv, os.unsetenv = putenv, unsetenv
+
+
+def _set_by_tensorflow(frame: types.FrameType | None) -> bool:
+    """Whether a line of TensorFlow has set a variable; `frame` called `os.putenv`, mostly by way of `os.environ`."""
+    while frame is not None and frame.f_globals.get("__name__") in ("os", "collections.abc"):
+        frame = frame.f_back
+    module = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return str(module).partition(".")[0] in ("tensorflow", "keras", "tf_keras")
+
+
+def runtime_started() -> bool:
+    """Whether TensorFlow is in use: from then on it has threads, and variables change nothing."""
+    context = sys.modules.get("tensorflow.python.eager.context")
+    return bool(getattr(getattr(context, "_context", None), "_initialized", False))

@@ -1,0 +1,166 @@
+"""Warm starts of one run: which of its pods are forked from a fork server, and why the others are not.
+
+Where nobody said anything about it, only programs that import TensorFlow are: the others would wait for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from tfjob.api.objects import Pod
+from tfjob.local.inputs import gpus
+from tfjob.local.pod.assembly import Assembled, Machine
+from tfjob.local.sandbox.pod_spec import ContainerSpec
+from tfjob.local.state.home import Home, write_whole
+from tfjob.local.warm import policy
+from tfjob.local.warm.policy import Cold, Program, Start, judge, read_at_import, refuse_setting
+from tfjob.local.warm.pool import ForkServer, NotWarm
+from tfjob.local.warm.source_scan import ProgramText, read_program
+
+HOW = "tfjob/start"
+"""Annotation of a pod: `warm`, or `cold: ` and the reason."""
+WARM, COLD = "warm", "cold: "
+TURNED_OFF = f"{COLD}{policy.TURNED_OFF}"
+EXPECTED = {TURNED_OFF, f"{COLD}{policy.NOT_SEEN}"}
+"""Cold starts about which nobody needs to be told."""
+
+
+class WarmStart:
+    """Starts the pods of a run, warm where that is sound."""
+
+    def __init__(self, home: Home, machine: Machine) -> None:
+        self._home = home
+        self._machine = machine
+        self._servers: dict[tuple[str, tuple[tuple[str, str], ...]], ForkServer] = {}
+        self._refused: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
+        self._distrust = ""
+
+    def launch(self, folder: Path, ready: Assembled) -> str | None:
+        """Starts a pod's supervisor by a fork, if it may: how the pod starts, as the annotation says it.
+
+        Nothing was started if that is cold, or None because its fork server is not up yet.
+        """
+        container = ready.spec["containers"][0]
+        start = self._facts(ready, container)
+        text = _text(start, container)
+        if not self.asked and not text.imports_tensorflow:
+            return f"{COLD}{policy.NOT_SEEN}"
+        try:
+            _refuse_hidden(start, ready.secrets.get("argv", {}).get(container["name"], start.argv))
+            server = self._server(start, container, text)
+            if server is None:
+                return None
+            write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
+            server.launch(folder, msgspec.json.encode(ready.secrets))
+        except NotWarm as error:
+            return f"{COLD}{error}"
+        return WARM
+
+    def distrust(self, reason: str) -> None:
+        """From now on every start of this run is cold."""
+        self._distrust = self._distrust or reason
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody wants warm starts, and is to be told where there are none."""
+        return self._machine.warm is True
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where its fork servers tell that they are up."""
+        return [server.folder for server in self._servers.values()]
+
+    def close(self) -> None:
+        """Lets go of the fork servers."""
+        for server in self._servers.values():
+            server.close()
+
+    def _server(self, start: Start, container: ContainerSpec, text: ProgramText) -> ForkServer | None:
+        """The fork server for a pod once it can be asked; notes in the pod's spec what its fork becomes."""
+        if self._distrust:
+            raise NotWarm(f"of another replica: {self._distrust}")
+        judged = refuse_setting(text.variables(start.env)) or judge(start)
+        if isinstance(judged, Cold):
+            raise NotWarm(judged.reason)
+        container["warm"] = {"at": judged.at, "module": judged.module}
+        key = (start.program, tuple(read_at_import({**start.env, **text.log_variables(start.env)}).items()))
+        if key in self._refused:
+            raise NotWarm(self._refused[key])
+        if key not in self._servers:
+            self._servers[key] = ForkServer(self._home, start.program, dict(key[1]), self._machine.config.warm_idle)
+        server = self._servers[key]
+        try:
+            return server if server.ready() else None
+        except NotWarm as error:
+            self._refused[key] = str(error)
+            raise
+
+    def _facts(self, ready: Assembled, container: ContainerSpec) -> Start:
+        env = ready.secrets["env"][container["name"]]
+        argv = container["argv"]  # as people may see it: the reason for a cold start names words of it
+        return Start(
+            argv=argv,
+            env=env,
+            program=_file(argv, container["cwd"], env),
+            containers=len(ready.spec["containers"]) + len(ready.spec["initContainers"]),
+            memory_limit=container["memory"] > 0 and container["limits"] != "off",
+            gpus=env.get(gpus.VISIBLE) not in ("", gpus.NONE) and self._gpus,
+            linux=sys.platform == "linux",
+        )
+
+    @cached_property
+    def _gpus(self) -> bool:
+        return bool(gpus.found(self._machine.environ))
+
+
+def how(pod: Pod) -> str:
+    """How a pod was started, for people; empty if it was not yet."""
+    return pod.metadata.annotations.get(HOW, "")
+
+
+def _refuse_hidden(start: Start, argv: list[str]) -> None:
+    """Raises NotWarm if what `argv` runs is not what people may see of it."""
+    named = policy.program(start)
+    if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
+        raise NotWarm("a Secret says what to run")
+
+
+def _text(start: Start, container: ContainerSpec) -> ProgramText:
+    """What the program says, where its text lies on this machine."""
+    named = policy.program(start)
+    if not isinstance(named, Program):
+        return ProgramText()
+    word = start.argv[named.at]
+    if not named.module:
+        return read_program(_on_host(word, container))
+    depth = word.count(".")  # of the module's file below the folder where modules are looked for
+    for name, above in ((".py", depth), ("/__main__.py", depth + 1)):
+        file = _on_host(word.replace(".", "/") + name, container)
+        if file.is_file():
+            return read_program(file, file.parents[min(above, len(file.parents) - 1)])
+    return ProgramText()
+
+
+def _on_host(path: str, container: ContainerSpec) -> Path:
+    """Where a path of the container lies."""
+    path = os.path.normpath(PurePosixPath(container["cwd"], path))
+    inner = PurePosixPath(path)
+    for mount in sorted(container["mounts"], key=lambda mount: len(mount["target"]), reverse=True):
+        if inner.is_relative_to(mount["target"]):
+            return Path(mount["source"], inner.relative_to(mount["target"]))
+    return Path(path)
+
+
+def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
+    """The file that a container's first word means, as exec would look for it on the host."""
+    word = argv[0] if argv else ""
+    if "/" in word:
+        path = Path(cwd) / word
+        return str(path) if os.access(path, os.X_OK) else ""
+    return shutil.which(word, path=env.get("PATH", os.defpath)) or ""

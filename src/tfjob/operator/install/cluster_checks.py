@@ -1,0 +1,210 @@
+"""What a cluster has of us, and what we may do there: asked of the API server, nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tfjob import __version__
+from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.api.crd.tfjob import RELEASE, crd_problem
+from tfjob.api.types import GROUP
+from tfjob.kube.access.errors import Forbidden, NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
+from tfjob.kube.client.version import OLDEST, ServerVersion, server_version, version_problem
+from tfjob.kube.jobs.jobs import has_tf_jobs, where
+from tfjob.operator.names import NAME, NAMESPACE, labels
+from tfjob.operator.options import LEASE_NAME
+
+FRESH = timedelta(seconds=60)
+"""A Lease that was renewed longer ago has nobody who holds it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: whether it is as it should be, and else what is wrong and what to do."""
+
+    title: str
+    ok: bool
+    problem: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of ours in the cluster: where, which image, how many of its pods are ready."""
+
+    namespace: str
+    image: str
+    ready: int
+    replicas: int
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Who is of which release; empty where it is not known."""
+
+    server: ServerVersion
+    crd: str
+    operators: list[Operator]
+
+    @property
+    def skew(self) -> str:
+        """What does not go together, in one sentence; empty if all does."""
+        if problem := version_problem(self.server):
+            return problem
+        if self.crd and self.crd != __version__:
+            return f"the CRD is of tfjob {self.crd}, and this is {__version__}"
+        return ""
+
+
+RIGHTS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "you may look at jobs": ((GROUP, "tfjobs", "get"), (GROUP, "tfjobs", "list"), ("", "pods", "list")),
+    "you may start, change and delete jobs": (
+        (GROUP, "tfjobs", "create"),
+        (GROUP, "tfjobs", "patch"),
+        (GROUP, "tfjobs", "delete"),
+    ),
+    "you may follow jobs": ((GROUP, "tfjobs", "watch"), ("", "pods", "watch")),
+    "you may read logs": (("", "pods/log", "get"),),
+    "you may read events": (("", "events", "list"),),
+    "you may run commands in replicas": (("", "pods/exec", "create"),),
+}
+"""What commands need, by group, resource and verb."""
+
+
+async def examine(client: Client, namespace: str) -> list[Finding]:
+    """Everything that must be right for commands to work in a namespace; raises when the API server cannot be asked."""
+    version = await server_version(client)
+    parts = await asyncio.gather(_crd(client), _operator(client), _rights(client, namespace))
+    return [
+        Finding(f"the API server {where(client)} answers: Kubernetes {version}", True),
+        _version(version),
+        *(finding for part in parts for finding in part),
+    ]
+
+
+async def versions(client: Client) -> Versions:
+    """Releases, as far as we may look."""
+    version, crd, operators = await asyncio.gather(server_version(client), _found_crd(client), deployments(client))
+    release = (crd or {}).get("metadata", {}).get("annotations", {}).get(RELEASE, "")
+    return Versions(version, release, operators)
+
+
+def _version(version: ServerVersion) -> Finding:
+    oldest = ".".join(map(str, OLDEST))
+    problem = version_problem(version) or ""
+    return Finding(f"its version is supported ({oldest} or later)", not problem, problem, "Upgrade the cluster.")
+
+
+async def _crd(client: Client) -> list[Finding]:
+    title = "it knows TFJobs as this tool does"
+    try:
+        found = await client.get(CRDS, "", CRD_NAME)
+    except NotFound:
+        if await has_tf_jobs(client):
+            return [Finding("it knows TfJobs of tensorflow.org", True)]
+        return [Finding(title, False, f"there is no CRD {CRD_NAME}", "Install the operator: tfjob operator install")]
+    except Forbidden:
+        return []  # users need no right to look at CRDs; the commands work without
+    problem, _, fix = (crd_problem(found) or "").partition("; ")
+    return [Finding(title, not problem, problem, fix)]
+
+
+async def _operator(client: Client) -> list[Finding]:
+    title = "an operator is running"
+    found = await deployments(client)
+    for operator in found:
+        if operator.ready:
+            return [Finding(f"{title}: {operator.image} in namespace {operator.namespace}", True)]
+    holder = await _lease_holder(client)
+    if holder:
+        return [Finding(f"{title}: {holder} holds the Lease", True)]
+    if found:
+        one = found[0]
+        look = f"kubectl describe pods -n {one.namespace} -l name={NAME}"
+        problem = f"none of its {one.replicas} pods in namespace {one.namespace} is ready"
+        return [Finding(title, False, problem, f"See why: {look}")]
+    problem = "there is no Deployment of it that you may see, and nobody holds its Lease"
+    return [Finding(title, False, problem, "Install it: tfjob operator install; or run it: tfjob operator run")]
+
+
+async def deployments(client: Client) -> list[Operator]:
+    """The operators of ours that we may see: everywhere, else where they usually are."""
+    selector = ",".join(f"{key}={value}" for key, value in labels().items())
+    for namespace in ("", NAMESPACE):
+        try:
+            found = await client.list(DEPLOYMENTS, namespace, label_selector=selector)
+        except Forbidden:
+            continue
+        return [_operator_of(deployment) for deployment in found.items]
+    return []
+
+
+def _operator_of(deployment: Mapping[str, Any]) -> Operator:
+    spec = deployment["spec"]
+    containers = spec["template"]["spec"].get("containers") or [{}]
+    return Operator(
+        namespace=deployment["metadata"]["namespace"],
+        image=containers[0].get("image", ""),
+        ready=(deployment.get("status") or {}).get("readyReplicas", 0),
+        replicas=spec.get("replicas", 1),
+    )
+
+
+async def _lease_holder(client: Client) -> str:
+    """Who leads now, for an operator that runs outside of the cluster."""
+    for namespace in ("", NAMESPACE):
+        try:
+            leases = await client.list(LEASES, namespace, field_selector=f"metadata.name={LEASE_NAME}")
+        except Forbidden:
+            continue
+        return next((holder for lease in leases.items if (holder := _holder(lease.get("spec") or {}))), "")
+    return ""
+
+
+def _holder(spec: Mapping[str, Any]) -> str:
+    renewed = spec.get("renewTime")
+    if not renewed or datetime.now(UTC) - datetime.fromisoformat(renewed) > FRESH:
+        return ""
+    return str(spec.get("holderIdentity") or "")
+
+
+async def _found_crd(client: Client) -> dict[str, Any] | None:
+    try:
+        return await client.get(CRDS, "", CRD_NAME)
+    except (Forbidden, NotFound):
+        return None
+
+
+async def _rights(client: Client, namespace: str) -> list[Finding]:
+    found = await asyncio.gather(*(_right(client, namespace, title, rights) for title, rights in RIGHTS.items()))
+    return list(found)
+
+
+async def _right(client: Client, namespace: str, title: str, rights: Iterable[tuple[str, str, str]]) -> Finding:
+    denied = [
+        f"{verb} {resource}"
+        for group, resource, verb in rights
+        if not await _may(client, namespace, group, resource, verb)
+    ]
+    fix = f"Ask for the ClusterRole edit in namespace {namespace}, which has it where the operator is installed."
+    return Finding(title, not denied, f"not {' or '.join(denied)} in namespace {namespace}" if denied else "", fix)
+
+
+async def _may(client: Client, namespace: str, group: str, resource: str, verb: str) -> bool:
+    name, _, subresource = resource.partition("/")
+    attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": subresource}
+    review = {
+        "apiVersion": ACCESS_REVIEWS.api_version,
+        "kind": ACCESS_REVIEWS.kind,
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = msgspec.json.decode(await client.create(ACCESS_REVIEWS, "", review))
+    return bool(answer.get("status", {}).get("allowed"))

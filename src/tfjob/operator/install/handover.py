@@ -1,0 +1,161 @@
+"""Taking TFJobs over from an operator that handles them: which ones do, and the steps that hand over.
+
+training-operator stays for its other kinds: it is told to leave TFJob out, and its webhook for TFJob goes, which
+would otherwise refuse every job once nobody answers it. Pods of running jobs are not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfjob.kube.client.resources import DEPLOYMENTS, VALIDATING_WEBHOOKS, Resource
+from tfjob.operator.names import NAME, labels
+
+Object = Mapping[str, Any]
+
+KIND = "TFJob"
+OTHER_KINDS = ("PyTorchJob", "XGBoostJob", "MPIJob", "MXJob", "PaddleJob", "JAXJob")
+FLAG = "enable-scheme"
+WEBHOOK_ENTRY = "validator.tfjob.training-operator.kubeflow.org"
+TRAINING_OPERATOR = {"training-operator"}
+TF_OPERATOR = {"tf-operator", "tf_operator"}
+"""The images of operators, without registry and tag; the second ones know TFJob alone."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change that hands over; `patch` None means that the object goes. `command` does the same with kubectl."""
+
+    said: str
+    resource: Resource
+    namespace: str
+    name: str
+    patch: tuple[Mapping[str, Any], ...] | None
+
+    @property
+    def command(self) -> str:
+        """What to paste into a shell."""
+        where = ["-n", self.namespace] if self.namespace else []
+        kind = self.resource.kind.lower()
+        if self.patch is None:
+            return shlex.join(["kubectl", *where, "delete", kind, self.name])
+        body = json.dumps(self.patch, separators=(",", ":"))
+        return shlex.join(["kubectl", *where, "patch", kind, self.name, "--type=json", f"-p={body}"])
+
+
+def steps(
+    deployments: Iterable[Object], webhooks: Iterable[Object], kinds: Collection[str], namespace: str
+) -> list[Step]:
+    """What it takes so that nobody else handles TFJobs; nothing if nobody does.
+
+    `kinds` are those that the cluster serves in kubeflow.org/v1, `namespace` is where we shall be installed.
+    """
+    found = [step for one in webhooks for step in _webhook_steps(one)]
+    return found + [step for one in deployments for step in _deployment_steps(one, kinds, namespace)]
+
+
+def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespace: bool) -> str:
+    """The namespace of another operator of ours that would handle the same jobs; empty if there is none."""
+    for one in deployments:
+        metadata = one["metadata"]
+        place: str = metadata.get("namespace", "")
+        if _is_of_ours(metadata) and place != namespace and not (one_namespace and _is_restricted(one)):
+            return place
+    return ""
+
+
+def _is_of_ours(metadata: Object) -> bool:
+    given = metadata.get("labels") or {}
+    return metadata["name"] == NAME and all(given.get(key) == value for key, value in labels().items())
+
+
+def _is_restricted(deployment: Object) -> bool:
+    """Whether an operator of ours looks after its own namespace alone."""
+    containers = deployment["spec"]["template"]["spec"].get("containers") or []
+    return any(word.startswith("--namespace") for container in containers for word in container.get("args") or [])
+
+
+def _webhook_steps(configuration: Object) -> Iterable[Step]:
+    for index, entry in enumerate(configuration.get("webhooks") or []):
+        if entry.get("name") == WEBHOOK_ENTRY:
+            name = configuration["metadata"]["name"]
+            patch = (
+                {"op": "test", "path": f"/webhooks/{index}/name", "value": WEBHOOK_ENTRY},
+                {"op": "remove", "path": f"/webhooks/{index}"},
+            )
+            yield Step(f"the webhook configuration {name} judges TFJobs", VALIDATING_WEBHOOKS, "", name, patch)
+
+
+def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace: str) -> Iterable[Step]:
+    metadata = deployment["metadata"]
+    if _is_of_ours(metadata):
+        return
+    place = (metadata.get("namespace", ""), metadata["name"])
+    said = f"the Deployment {place[1]} in namespace {place[0]} handles TFJobs"
+    index, image = _operator_container(deployment)
+    if place == (own_namespace, NAME):
+        yield Step(f"{said} under the name that we need", DEPLOYMENTS, *place, None)
+    elif index < 0 or deployment["spec"].get("replicas") == 0:
+        return
+    elif image in TF_OPERATOR:
+        yield Step(said, DEPLOYMENTS, *place, _to_zero())
+    else:
+        patch = _without_tfjob(deployment["spec"]["template"]["spec"]["containers"][index], index, kinds)
+        if patch is not None:
+            yield Step(said, DEPLOYMENTS, *place, patch)
+
+
+def _operator_container(deployment: Object) -> tuple[int, str]:
+    """Which container runs an operator that may handle TFJobs, and its image; -1 if none does."""
+    for index, container in enumerate(deployment["spec"]["template"]["spec"].get("containers") or []):
+        image = _base_name(container.get("image", ""))
+        if image in TRAINING_OPERATOR | TF_OPERATOR:
+            return index, image
+    return -1, ""
+
+
+def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tuple[Mapping[str, Any], ...] | None:
+    """The patch after which training-operator leaves TFJob out; None if it does so already."""
+    command, in_command = _parted(container.get("command") or [])
+    arguments, in_arguments = _parted(container.get("args") or [])
+    schemes = in_command + in_arguments
+    if schemes and KIND.lower() not in map(str.lower, schemes):
+        return None
+    wanted = [one for one in schemes if one.lower() != KIND.lower()]
+    if not schemes:
+        wanted = [kind for kind in OTHER_KINDS if kind in kinds]
+    if not wanted:
+        return _to_zero()
+    place = f"/spec/template/spec/containers/{index}"
+    flags = [f"--{FLAG}={kind}" for kind in wanted]
+    patch: list[Mapping[str, Any]] = [{"op": "add", "path": f"{place}/args", "value": [*arguments, *flags]}]
+    if in_command:
+        patch.insert(0, {"op": "add", "path": f"{place}/command", "value": command})
+    return tuple(patch)
+
+
+def _parted(words: list[str]) -> tuple[list[str], list[str]]:
+    """A command line without the flags that name kinds, and these kinds; `--flag=x` and `--flag x` are one thing."""
+    kept: list[str] = []
+    kinds: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in (f"--{FLAG}", f"-{FLAG}"):
+            kinds.append(value if equals else next(rest, ""))
+        else:
+            kept.append(word)
+    return kept, kinds
+
+
+def _to_zero() -> tuple[Mapping[str, Any], ...]:
+    return ({"op": "add", "path": "/spec/replicas", "value": 0},)
+
+
+def _base_name(image: str) -> str:
+    """`registry:5000/path/name:tag@digest` -> `name`."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]

@@ -1,0 +1,263 @@
+"""Putting the operator on a cluster, and taking it off again.
+
+    await Installation(client, settings, print).install()
+
+Applying is server-side: what others added to our objects stays. Only what carries our label is ever removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from tfjob.api.crd.tf_job_crd import NAME as TF_JOB_CRD_NAME
+from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.api.crd.tfjob import OWNER_LABEL
+from tfjob.kube.access.errors import Forbidden, KubeError, NotFound
+from tfjob.kube.client import resources
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import CRDS, DEPLOYMENTS, JOB_KINDS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
+from tfjob.kube.client.version import server_version, version_problem
+from tfjob.kube.jobs.jobs import has_tf_jobs
+from tfjob.operator.install import handover, rbac
+from tfjob.operator.install.handover import Step
+from tfjob.operator.install.manifests import Object, Settings, manifests, own_namespace
+from tfjob.operator.install.rollout import established, gone, rolled_out, until
+from tfjob.operator.names import MAKE_CRDS, NAME, NAMESPACE
+from tfjob.operator.options import LEASE_NAME
+
+KINDS = {
+    one.kind: one
+    for one in (
+        resources.CRDS,
+        resources.NAMESPACES,
+        resources.SERVICE_ACCOUNTS,
+        resources.CLUSTER_ROLES,
+        resources.CLUSTER_ROLE_BINDINGS,
+        resources.ROLES,
+        resources.ROLE_BINDINGS,
+        resources.SERVICES,
+        resources.DEPLOYMENTS,
+        resources.VALIDATING_WEBHOOKS,
+    )
+}
+"""What an installation consists of."""
+CRD_SECONDS, CHANGE_SECONDS = 30, 120
+
+
+class Refused(KubeError):
+    """The cluster is not as it must be; nothing was changed."""
+
+
+class Installation:
+    """One operator on one cluster; `say` is told each step."""
+
+    def __init__(self, client: Client, settings: Settings, say: Callable[[str], None]) -> None:
+        self.client = client
+        self.settings = settings
+        self.say = say
+
+    async def install(self, *, take_over: bool = False) -> None:
+        """Applies everything. Raises Refused if the cluster is too old, or another operator handles TFJobs."""
+        if problem := version_problem(await server_version(self.client)):
+            raise Refused(problem)
+        if self.settings.one_namespace:
+            await self._need_crd()
+        await self._hand_over(await self._others(), allowed=take_over)
+        await self._ensure_namespace()
+        if not self.settings.api_versions.older and not self.settings.one_namespace:
+            await self._serve_v1_alone()
+        for one in manifests(self.settings):
+            await self._apply(one)
+            if one["kind"] == "CustomResourceDefinition":
+                name = one["metadata"]["name"]
+                await until(established(self.client, name), f"the CRD {name} is not served", CRD_SECONDS)
+
+    async def wait_until_ready(self, seconds: float) -> None:
+        """Raises NotReady with the reason if the operator does not come up in time."""
+        self.say(f"waiting for the Deployment {NAME} in namespace {self.settings.namespace}")
+        ready = rolled_out(self.client, self.settings.namespace, NAME)
+        await until(ready, f"the Deployment {NAME} is not ready", seconds)
+
+    async def uninstall(self) -> None:
+        """Removes the operator; the CRD, the jobs, the rights of users and the namespace stay."""
+        kept = {_said(one) for one in self._last_to_go()}
+        for one in reversed(manifests(self.settings)):
+            if _said(one) not in kept:
+                await self._delete(one)
+        if not self.settings.one_namespace:
+            await self._serve_v1_alone()
+        await self._delete_lease()
+
+    async def purged(self) -> tuple[list[Object], list[str]]:
+        """What `purge` would delete: objects of ours, and the jobs that go with the CRD."""
+        found = [one for one in self._last_to_go() if await self._ours(one) is not None]
+        if not any(one["kind"] == "CustomResourceDefinition" for one in found):
+            return found, []
+        return found, [
+            f"{kind} {job['metadata']['namespace']}/{job['metadata']['name']}"
+            for kind, resource in JOB_KINDS.items()
+            for job in await self._every(resource)
+        ]
+
+    async def purge(self, objects: Iterable[Object]) -> None:
+        """Deletes what `purged` found."""
+        for one in objects:
+            await self._delete(one)
+
+    def _last_to_go(self) -> list[Object]:
+        """What jobs and their users need without an operator too. Nothing of it belongs to one namespace."""
+        if self.settings.one_namespace:
+            return []
+        crds = [{"kind": CRDS.kind, "metadata": {"name": name}} for name in (CRD_NAME, TF_JOB_CRD_NAME)]
+        users = rbac.for_users(self.settings.api_versions.groups)
+        return [*crds, *users, *([own_namespace()] if self.settings.namespace == NAMESPACE else [])]
+
+    async def _every(self, resource: Resource) -> list[Object]:
+        try:
+            return (await self.client.list(resource)).items
+        except NotFound:
+            return []
+
+    async def _serve_v1_alone(self) -> None:
+        """Takes the older versions out of the CRD, where nobody converts them: the jobs are stored as v1.
+
+        Applying it does not do that: the certificate in it is the operator's, and would be left without a webhook.
+        """
+        try:
+            found = await self.client.get(CRDS, "", CRD_NAME)
+        except NotFound:
+            return
+        key, value = OWNER_LABEL
+        ours = (found["metadata"].get("labels") or {}).get(key) == value
+        if not ours or (found["spec"].get("conversion") or {}).get("strategy") != "Webhook":
+            return
+        versions = [one for one in found["spec"]["versions"] if one["storage"]]
+        body = {"spec": {"versions": versions, "conversion": {"strategy": "None", "webhook": None}}}
+        await self.client.patch(CRDS, "", CRD_NAME, body)
+        self.say(f"left CustomResourceDefinition {CRD_NAME} with v1 alone")
+
+    async def _need_crd(self) -> None:
+        """Only an administrator of the cluster can make it, so it must be there."""
+        if "TFJob" not in await self._served_kinds() and not await has_tf_jobs(self.client):
+            raise Refused(
+                "the cluster does not know TFJob, and an operator of one namespace cannot make its CRD",
+                f"Ask an administrator to run: {MAKE_CRDS}",
+            )
+
+    async def _others(self) -> list[Step]:
+        """The steps that make other operators leave TFJobs to us."""
+        place, restricted = self.settings.namespace, self.settings.one_namespace
+        if not self.settings.api_versions.kubeflow:
+            return []  # TFJobs may stay with whoever handles them
+        try:
+            deployments = await self._deployments()
+            webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS)).items
+        except Forbidden:
+            self.say("note: no right to see whether another operator handles TFJobs")
+            return []
+        if other := handover.ours_elsewhere(deployments, place, one_namespace=restricted):
+            raise Refused(
+                f"the operator is installed in namespace {other} already, and two would handle the same jobs",
+                f"To upgrade it, install it there: --namespace {other}\n"
+                f"To move it, remove it there first: tfjob operator uninstall --namespace {other}",
+            )
+        if restricted:
+            deployments = [one for one in deployments if one["metadata"]["namespace"] == place]
+        return handover.steps(deployments, webhooks, await self._served_kinds(), self.settings.namespace)
+
+    async def _deployments(self) -> list[Object]:
+        """Those of the cluster; of one namespace where that is all that the user may see."""
+        try:
+            return (await self.client.list(DEPLOYMENTS)).items
+        except Forbidden:
+            if not self.settings.one_namespace:
+                raise
+            return (await self.client.list(DEPLOYMENTS, self.settings.namespace)).items
+
+    async def _hand_over(self, steps: list[Step], *, allowed: bool) -> None:
+        if steps and not allowed:
+            commands = "\n".join(f"  {step.command}" for step in steps)
+            raise Refused(
+                "; ".join(step.said for step in steps),
+                f"Two operators must not handle the same jobs. These commands hand over:\n{commands}\n"
+                "`tfjob operator install --take-over` runs them.",
+            )
+        for step in steps:
+            self.say(f"handing over: {step.command}")
+            if step.patch is None:
+                await self.client.delete(step.resource, step.namespace, step.name, propagation="Foreground")
+            else:
+                await self.client.patch(step.resource, step.namespace, step.name, step.patch, "json")
+        for step in steps:
+            # Our operator must not start beside the last pod of the other one.
+            place = (step.namespace, step.name)
+            if step.patch is None:
+                check = gone(self.client, step.resource, *place)
+                await until(check, f"the {step.resource.kind} {step.name} does not go", CHANGE_SECONDS)
+            elif step.resource == DEPLOYMENTS:
+                check = rolled_out(self.client, *place)
+                await until(check, f"the Deployment {step.name} does not change over", CHANGE_SECONDS)
+
+    async def _ensure_namespace(self) -> None:
+        """Makes a namespace that is missing; one that is there belongs to somebody else and stays as it is."""
+        name = self.settings.namespace
+        if name == NAMESPACE and not self.settings.one_namespace:
+            return
+        try:
+            await self.client.get(NAMESPACES, "", name)
+        except NotFound:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await self.client.create(NAMESPACES, "", body)
+            self.say(f"created Namespace {name}")
+        except Forbidden:
+            pass  # who may not look at it may still work in it
+
+    async def _apply(self, one: Object) -> None:
+        await self.client.patch(*_place(one), one, "apply", params={"force": "true"})
+        self.say(f"applied {_said(one)}")
+
+    async def _delete(self, one: Object) -> None:
+        found = await self._ours(one)
+        if found is not None:
+            await self.client.delete(*_place(one), uid=found["metadata"]["uid"], propagation="Background")
+            self.say(f"deleted {_said(one)}")
+
+    async def _delete_lease(self) -> None:
+        """The operator made it, without a label; its name in our namespace is enough."""
+        try:
+            await self.client.delete(LEASES, self.settings.namespace, LEASE_NAME)
+        except NotFound:
+            return
+        self.say(f"deleted Lease {LEASE_NAME}")
+
+    async def _ours(self, one: Object) -> Object | None:
+        """The object as it is on the cluster, if it is there and carries our label."""
+        try:
+            found = await self.client.get(*_place(one))
+        except NotFound:
+            return None
+        key, value = OWNER_LABEL
+        if (found["metadata"].get("labels") or {}).get(key) == value:
+            return found
+        self.say(f"left {_said(one)}: it is not of tfjob")
+        return None
+
+    async def _served_kinds(self) -> set[str]:
+        try:
+            answer = await self.client.request("GET", "/apis/kubeflow.org/v1")
+        except NotFound:
+            return set()
+        found = msgspec.json.decode(answer, type=dict[str, Any])
+        return {one["kind"] for one in found.get("resources", [])}
+
+
+def _place(one: Object) -> tuple[Resource, str, str]:
+    metadata = one["metadata"]
+    return KINDS[one["kind"]], metadata.get("namespace", ""), metadata["name"]
+
+
+def _said(one: Object) -> str:
+    return f"{one['kind']} {one['metadata']['name']}"

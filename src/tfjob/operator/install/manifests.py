@@ -1,0 +1,238 @@
+"""Everything that an installation consists of, as objects to print or to apply, in the order in which they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfjob import __version__
+from tfjob.api.crd.older import crd_with
+from tfjob.api.crd.tf_job_crd import tf_job_crd
+from tfjob.api.dialect import TENSORFLOW
+from tfjob.operator.api_versions import ApiVersions
+from tfjob.operator.install import rbac
+from tfjob.operator.names import (
+    CONVERSION_PATH,
+    HEALTH_PORT,
+    METRICS_PORT,
+    NAME,
+    NAMESPACE,
+    WEBHOOK,
+    WEBHOOK_PATH,
+    WEBHOOK_PORT,
+    labels,
+)
+
+Object = dict[str, Any]
+
+USER_ID = 65532
+"""Nobody in particular; the same in our image."""
+WEBHOOK_SECONDS = 3
+"""How long the API server waits for an answer before it goes on without."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an installation may choose; with `one_namespace` the operator sees no other namespace and has no webhook.
+
+    Versions of kubeflow.org beside v1 need the webhook, so there they are none.
+    """
+
+    image: str
+    namespace: str = NAMESPACE
+    one_namespace: bool = False
+    replicas: int = 1
+    pull_policy: str = "IfNotPresent"
+    pull_secret: str = ""
+    gang_scheduler: str = ""
+    tensorboard_image: str = ""
+    api_versions: ApiVersions = field(default_factory=ApiVersions)
+
+
+def manifests(settings: Settings) -> list[Object]:
+    """All objects of an installation."""
+    if settings.one_namespace:
+        return [
+            service_account(settings),
+            *rbac.for_namespace(settings.namespace, settings.api_versions),
+            service(settings),
+            deployment(settings),
+        ]
+    return [
+        *crds(settings.namespace, settings.api_versions),
+        *([own_namespace()] if settings.namespace == NAMESPACE else []),
+        service_account(settings),
+        *rbac.for_cluster(settings.namespace, settings.api_versions),
+        service(settings),
+        deployment(settings),
+        webhook(settings.namespace, settings.api_versions),
+    ]
+
+
+def crds(namespace: str, versions: ApiVersions, *, url: str = "") -> list[Object]:
+    """The CRDs; the operator in `namespace` converts the older versions. It adds its certificate itself."""
+    kubeflow = [crd_with(versions.older, _client_config(namespace, CONVERSION_PATH, url))] if versions.kubeflow else []
+    return [*kubeflow, *([tf_job_crd()] if versions.tensorflow else [])]
+
+
+def own_namespace() -> Object:
+    """The namespace of the operator alone, where nothing runs that needs more rights than it."""
+    restricted = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {**labels(), **restricted}},
+    }
+
+
+def service_account(settings: Settings) -> Object:
+    """Who the operator is for the API server."""
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(settings)}
+
+
+def service(settings: Settings) -> Object:
+    """Where metrics are read and the webhook is called."""
+    ports: list[Object] = [{"name": "metrics", "port": METRICS_PORT, "targetPort": METRICS_PORT}]
+    if not settings.one_namespace:
+        ports.append({"name": "webhook", "port": 443, "targetPort": WEBHOOK_PORT})
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(settings),
+        "spec": {"selector": {"name": NAME}, "ports": ports},
+    }
+
+
+def deployment(settings: Settings) -> Object:
+    """The operator itself; it fits the `restricted` pod security standard."""
+    pod: Object = {
+        "serviceAccountName": NAME,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(settings)],
+    }
+    if settings.pull_secret:
+        pod["imagePullSecrets"] = [{"name": settings.pull_secret}]
+    if settings.replicas > 1:
+        pod["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"name": NAME}},
+            }
+        ]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(settings),
+        "spec": {
+            "replicas": settings.replicas,
+            "selector": {"matchLabels": {"name": NAME}},
+            "template": {"metadata": {"labels": {"name": NAME, **labels()}}, "spec": pod},
+        },
+    }
+
+
+def webhook(namespace: str, versions: ApiVersions, *, url: str = "") -> Object:
+    """Judges jobs before they are stored, each in the version of its user, whose paths a refusal names.
+
+    While the operator is away, nothing is blocked: it judges them again. It adds its certificate itself.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": NAME, "labels": labels()},
+        "webhooks": [
+            {
+                "name": WEBHOOK,
+                "clientConfig": _client_config(namespace, WEBHOOK_PATH, url),
+                "rules": [
+                    *([_judged("kubeflow.org", *versions.kubeflow)] if versions.kubeflow else []),
+                    *([_judged(*TENSORFLOW.split("/"))] if versions.tensorflow else []),
+                ],
+                "failurePolicy": "Ignore",
+                "matchPolicy": "Equivalent",
+                "sideEffects": "None",
+                "timeoutSeconds": WEBHOOK_SECONDS,
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+
+
+def _judged(group: str, *versions: str) -> Object:
+    """The rule for the jobs of one group."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": list(versions),
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["tfjobs"],
+        "scope": "Namespaced",
+    }
+
+
+def _client_config(namespace: str, path: str, url: str) -> Object:
+    """How the API server reaches the operator; `url` takes the place of the Service where it cannot reach that."""
+    if url:
+        return {"url": url}
+    return {"service": {"name": NAME, "namespace": namespace, "path": path, "port": 443}}
+
+
+def arguments(settings: Settings) -> list[str]:
+    """The command line of the operator in its container."""
+    words = ["operator", "run", "--leader-elect"]
+    if settings.one_namespace:
+        words.append(f"--namespace={settings.namespace}")
+    else:
+        words.append(f"--webhook-bind-address=:{WEBHOOK_PORT}")
+    # Its rights are for these, and CRDs of another setting may still be there.
+    words.append(f"--api-groups={','.join(settings.api_versions.groups)}")
+    if settings.gang_scheduler:
+        words.append(f"--gang-scheduler-name={settings.gang_scheduler}")
+    words.append(f"--tensorboard-image={settings.tensorboard_image or beside(settings.image)}")
+    return words
+
+
+def beside(image: str) -> str:
+    """The image of TensorBoard in the registry of the operator's, with the same tag."""
+    folder, slash, name = image.partition("@")[0].rpartition("/")
+    return f"{folder}{slash}tf-job-tensorboard:{name.partition(':')[2] or __version__}"
+
+
+def _container(settings: Settings) -> Object:
+    ports = {"metrics": METRICS_PORT, "health": HEALTH_PORT}
+    if not settings.one_namespace:
+        ports["webhook"] = WEBHOOK_PORT
+    return {
+        "name": NAME,
+        "image": settings.image,
+        "imagePullPolicy": settings.pull_policy,
+        "args": arguments(settings),
+        "env": [{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
+        "ports": [{"name": name, "containerPort": number} for name, number in ports.items()],
+        "livenessProbe": _probe("/healthz", periodSeconds=10, failureThreshold=3),
+        "readinessProbe": _probe("/readyz", periodSeconds=5, failureThreshold=2),
+        "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _probe(path: str, **settings: int) -> Object:
+    return {"httpGet": {"path": path, "port": "health"}, "timeoutSeconds": 3, **settings}
+
+
+def _metadata(settings: Settings) -> Object:
+    return {"name": NAME, "namespace": settings.namespace, "labels": labels()}

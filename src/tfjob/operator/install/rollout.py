@@ -1,0 +1,97 @@
+"""Waiting until a cluster has done what it was asked for, with the reason when it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from tfjob.kube.access.errors import KubeError, NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import CRDS, DEPLOYMENTS, PODS, Resource
+
+Object = Mapping[str, Any]
+Check = Callable[[], Awaitable[str | None]]
+"""What is still missing; None when nothing is."""
+
+POLL_SECONDS = 0.5
+
+
+class NotReady(KubeError):
+    """What was waited for did not come."""
+
+
+async def until(check: Check, failure: str, seconds: float) -> None:
+    """Asks until nothing is missing; raises NotReady with the failure and what is missing when time is up."""
+    end = time.monotonic() + seconds
+    while (reason := await check()) is not None:
+        if time.monotonic() > end:
+            raise NotReady(f"{failure} after {seconds:g} s" + (f": {reason}" if reason else ""))
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def established(client: Client, crd: str) -> Check:
+    """Whether a CRD is served."""
+
+    async def check() -> str | None:
+        conditions = _conditions(await client.get(CRDS, "", crd))
+        if conditions.get("Established", {}).get("status") == "True":
+            return None
+        return "; ".join(one.get("message", "") for one in conditions.values() if one.get("status") == "False")
+
+    return check
+
+
+def gone(client: Client, resource: Resource, namespace: str, name: str) -> Check:
+    """Whether an object is no longer there."""
+
+    async def check() -> str | None:
+        try:
+            await client.get(resource, namespace, name)
+        except NotFound:
+            return None
+        return "it is still there"
+
+    return check
+
+
+def rolled_out(client: Client, namespace: str, name: str) -> Check:
+    """Whether every pod of a Deployment is of its present template and available, and none is left of another."""
+
+    async def check() -> str | None:
+        found = await client.get(DEPLOYMENTS, namespace, name)
+        status, wanted = found.get("status", {}), found["spec"].get("replicas", 1)
+        counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
+        seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
+        return None if seen and counts == [wanted] * 3 else await _why_not(client, namespace, found)
+
+    return check
+
+
+async def _why_not(client: Client, namespace: str, deployment: Object) -> str:
+    """What the pods of a Deployment wait for, and what its own conditions say."""
+    selector = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+    pods = (await client.list(PODS, namespace, label_selector=selector)).items
+    reasons = [reason for pod in pods for reason in _waits_for(pod)]
+    reasons += [
+        condition.get("message", "")
+        for kind, condition in _conditions(deployment).items()
+        if kind == "ReplicaFailure" or condition.get("status") != "True"
+    ]
+    return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def _waits_for(pod: Object) -> Iterable[str]:
+    scheduled = _conditions(pod).get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        yield scheduled.get("message", "")
+    for container in pod.get("status", {}).get("containerStatuses", []):
+        waiting = container.get("state", {}).get("waiting")
+        if waiting and waiting.get("reason") != "ContainerCreating":
+            yield f"{waiting.get('reason')}: {waiting.get('message', '')}"
+
+
+def _conditions(found: Object) -> dict[str, Object]:
+    # A new CRD has `conditions: null`.
+    return {one["type"]: one for one in found.get("status", {}).get("conditions") or []}

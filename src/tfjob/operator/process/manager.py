@@ -1,0 +1,330 @@
+"""The operator's process: reach the API server, follow it, lead, work; and end in order.
+
+The caches are filled before this process leads, so that a standby takes over at once. Whoever loses the lease exits:
+a process that stops half of itself is the one that writes too late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import urlsplit
+
+import msgspec
+import uvloop
+
+from tfjob import __version__
+from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.api.crd.tfjob import crd_problem
+from tfjob.api.types import KIND
+from tfjob.controller.controller import Controller
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError, NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import CRDS, JOB_KINDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
+from tfjob.kube.client.version import server_version, version_problem
+from tfjob.kube.cluster.cluster import KubeCluster
+from tfjob.kube.cluster.event_log import EventLog
+from tfjob.kube.cluster.lease import Lease, LeaseLost
+from tfjob.operator.listening import serving
+from tfjob.operator.names import MAKE_CRDS, host_names
+from tfjob.operator.options import LEASE_NAME, Options
+from tfjob.operator.process import probes
+from tfjob.operator.process.config import ControllerConfig
+from tfjob.operator.process.config_watch import ConfigMapWatch, Configuration, FileWatch
+from tfjob.operator.process.metrics import Metrics, Sampled
+from tfjob.operator.process.samples import samples
+from tfjob.plan.build.pod_groups import is_volcano
+
+if TYPE_CHECKING:
+    from tfjob.operator.webhook.server import Webhook
+
+logger = logging.getLogger("tfjob.operator")
+
+IDLE_LIMIT = 300.0
+"""Seconds after which a watch that neither hears nor tries anything makes this process sick."""
+LAG_SECONDS = 1.0
+CONNECTIONS = 32
+"""Each costs a quarter of a MiB, and more of them make an API server no faster."""
+STOPPING_SECONDS = 0.8
+"""How long passes that are under way may take when the process is asked to end."""
+
+
+class Operator:
+    """One process; `run` returns when it was asked to end, and raises LeaseLost when it may not go on."""
+
+    def __init__(
+        self, client: Client, lease_client: Client, access: Access, options: Options, kinds: Sequence[str] = (KIND,)
+    ) -> None:
+        self.client = client
+        self.options = options
+        self.metrics = Metrics(workers=options.workers, host=urlsplit(access.server).netloc)
+        self.event_log = EventLog(client)
+        self.cluster = KubeCluster(
+            client,
+            self.event_log,
+            namespace=options.namespace,
+            kinds=kinds,
+            pod_groups=pod_groups(options),
+            watch_nodes=not options.namespace,
+        )
+        self.controller = Controller(self.cluster, options.settings, clock=whole_seconds, observer=self.metrics)
+        self.queue = self.controller.queue
+        self.lease: Lease | None = None
+        if options.leader_elect:
+            lengths = options.durations
+            self.lease = Lease(
+                lease_client,
+                options.lease_namespace or access.namespace,
+                LEASE_NAME,
+                options.identity or _identity(),
+                duration=lengths.lease.total_seconds(),
+                renew_deadline=lengths.lease_renewal.total_seconds(),
+                retry=lengths.lease_retry.total_seconds(),
+            )
+        self.configuration = Configuration(self._configured, self.event_log.add)
+        self._configured(ControllerConfig(), "")
+        self.config_watch = self._watch_of_config(client, options, options.lease_namespace or access.namespace)
+        self.webhook: Webhook | None = None
+        if options.webhook.port:
+            from tfjob.operator.webhook.server import Webhook  # an operator without it saves 8 MiB
+
+            names = host_names(options.lease_namespace or access.namespace)
+            self.webhook = Webhook(client, options.webhook, [*names, *options.webhook.host_names])
+        self._stop = asyncio.Event()
+        client.observe = self.metrics.requested
+        self.metrics.registry.register(Sampled(lambda: samples(self)))
+
+    def _watch_of_config(self, client: Client, options: Options, namespace: str) -> ConfigMapWatch | FileWatch:
+        if options.config_file:
+            return FileWatch(Path(options.config_file), namespace, self.configuration)
+        return ConfigMapWatch(client, namespace, options.config_map, options.config_key, self.configuration)
+
+    def _configured(self, config: ControllerConfig, program: str) -> None:
+        """New pods are made by this configuration."""
+        self.controller.settings = settings = replace(
+            self.options.settings,
+            accelerators=config.accelerators,
+            tf_image=config.tf_image or self.options.tf_image,
+            server_program=program,
+        )
+        self.cluster.tf_image = settings.tf_image
+
+    def stop(self) -> None:
+        """Asks the process to end in order."""
+        self._stop.set()
+
+    def resumed(self, *_: object) -> None:
+        """Ends at once if the lease ran out in a pause: a request may stand between its fence and the network."""
+        if self.client.before_write is not None:
+            try:
+                self.client.before_write()
+            except LeaseLost as error:
+                _leave(error)
+
+    async def run(self) -> None:
+        """Works until asked to end."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(serving(probes.probes(self._healthy(), self._ready()), self.options.health))
+            await stack.enter_async_context(serving(probes.metrics(self.metrics.registry), self.options.metrics))
+            work = asyncio.create_task(self._work())
+            stopped = asyncio.create_task(self._stop.wait())
+            try:
+                await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stopped.cancel()
+                await self._end(work)
+        if work.done() and not work.cancelled():
+            _reraise(work)
+
+    async def _work(self) -> None:
+        """Follows the cluster, leads, and reconciles."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.cluster.follow())
+            tasks.create_task(self._watch_the_loop())
+            if self.webhook is not None:
+                tasks.create_task(self.webhook.run())
+            if self.lease is not None:
+                logger.info("waiting for the lease %s/%s", self.lease.namespace, self.lease.name)
+                await self.lease.acquire()
+                logger.info("lease acquired: %s/%s", self.lease.namespace, self.lease.name)
+                self.client.before_write = self.lease.check
+                tasks.create_task(self.lease.hold())
+            self.metrics.leading.set(1)
+            logger.info("controller starting")
+            await self.cluster.synced()
+            tasks.create_task(self.config_watch.run())
+            await self.config_watch.first()
+            jobs, pods = sum(map(len, self.cluster.jobs.values())), len(self.cluster.pods)
+            logger.info("caches synced: %d jobs, %d pods", jobs, pods)
+            # What was just read stays: the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            tasks.create_task(self.event_log.run())
+            tasks.create_task(self.controller.run(self.options.workers))
+            logger.info("workers started: %d", self.options.workers)
+
+    async def _end(self, work: asyncio.Task[None]) -> None:
+        """Lets passes under way come to their end, hands the lease over, and says the last news."""
+        begun = time.monotonic()
+        led = self.lease is None or self.lease.held
+        if not work.done():
+            await self.controller.drain(STOPPING_SECONDS)
+            work.cancel()
+            await asyncio.wait((work,), timeout=STOPPING_SECONDS)
+        if led and self.lease is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self.lease.release()
+        if led:
+            # Events harm nobody: they may be written when the next one leads.
+            self.client.before_write = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await self.event_log.flush()
+        logger.info("ended in %.1f s", time.monotonic() - begun)
+
+    async def _watch_the_loop(self) -> None:
+        """Measures how late the event loop runs."""
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(LAG_SECONDS)
+            self.metrics.loop_lag.set(max(0.0, time.monotonic() - before - LAG_SECONDS))
+
+    def _healthy(self) -> dict[str, probes.Check]:
+        """Alive is what can still make progress; whether the API server answers is its own health, not ours."""
+        return {"ping": lambda: "", "watches": self._stale_watch}
+
+    def _ready(self) -> dict[str, probes.Check]:
+        return {"caches": self._unsynced, **({"webhook": self.webhook.fault} if self.webhook else {})}
+
+    def _stale_watch(self) -> str:
+        stale = [one for one in self.cluster.reflectors if one.idle > IDLE_LIMIT]
+        return ", ".join(f"the watch of {one.resource.plural} is stuck for {one.idle:.0f} s" for one in stale)
+
+    def _unsynced(self) -> str:
+        missing = [one.resource.plural for one in self.cluster.reflectors if not one.synced.is_set()]
+        return f"not read yet: {', '.join(missing)}" if missing else ""
+
+
+async def operate(access: Access, options: Options) -> None:
+    """Runs an operator until SIGTERM or SIGINT."""
+    logger.info("tfjob operator %s at %s", __version__, access.server)
+    # The lease has connections of its own: a renewal must not wait behind the writes of a busy moment.
+    lengths = options.durations
+    async with Client(access, CONNECTIONS, lengths) as client, Client(access, 2, lengths) as lease_client:
+        kinds = await look_around(client, options)
+        operator = Operator(client, lease_client, access, options, kinds)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, operator.stop)
+        # Not by the loop, which may send what is ready before it hears of signals.
+        signal.signal(signal.SIGCONT, operator.resumed)
+        await operator.run()
+
+
+def whole_seconds() -> datetime:
+    """The time as every other status of a cluster has it."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def pod_groups(options: Options) -> Resource | None:
+    """The kind of PodGroup that the gang scheduler reads."""
+    if not options.gang_scheduler:
+        return None
+    return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS
+
+
+async def look_around(client: Client, options: Options) -> list[str]:
+    """The kinds of jobs that the cluster has.
+
+    Refuses one that is too old, or lacks what we write; says so when the definition of TFJobs is not ours.
+    """
+    version = await server_version(client)
+    if problem := version_problem(version):
+        raise ConfigError(problem, "Use a newer cluster.")
+    groups = pod_groups(options)
+    if groups is not None and not await _serves(client, groups):
+        raise ConfigError(
+            f"the cluster has no {groups.plural}.{groups.group}, which --gang-scheduler-name needs",
+            f"Install the scheduler {options.gang_scheduler} with its CRDs first.",
+        )
+    wanted = {kind: one for kind, one in JOB_KINDS.items() if not options.groups or one.group in options.groups}
+    kinds = [kind for kind, resource in wanted.items() if await _serves(client, resource)]
+    for kind, resource in wanted.items() if options.groups else ():
+        if kind not in kinds:
+            raise ConfigError(f"the cluster has no {resource.plural}.{resource.group}", f"Run: {MAKE_CRDS}")
+    if not kinds:
+        raise ConfigError(f"the cluster has no {CRD_NAME}", f"Run: {MAKE_CRDS}")
+    if KIND in kinds:
+        with suppress(Forbidden, NotFound):  # an operator of one namespace may not look
+            if problem := crd_problem(await client.get(CRDS, "", CRD_NAME)):
+                logger.warning("%s", problem)
+    return kinds
+
+
+async def _serves(client: Client, resource: Resource) -> bool:
+    try:
+        found = msgspec.json.decode(await client.request("GET", resource.root))
+    except NotFound:
+        return False
+    return any(one.get("name") == resource.plural for one in found.get("resources", ()))
+
+
+def main(access: Access, options: Options) -> int:
+    """The exit code of an operator process: 0 when asked to end, 1 when it may not go on.
+
+    Raises KubeError for what whoever started it can mend.
+    """
+    try:
+        uvloop.run(operate(access, options))
+    except LeaseLost as error:
+        _leave(error)
+    except KubeError:
+        raise
+    except Exception:
+        # Nobody can be asked to start it again in another way and see: the log is all that there is.
+        logger.exception("the operator ends")
+        raise
+    return 0
+
+
+def _leave(error: LeaseLost) -> NoReturn:
+    """At once: nothing that is still under way may reach the API server."""
+    with suppress(RuntimeError):  # a handler of signals may have come upon a line that is half written
+        logger.error("the lease is lost: %s", error)
+        logging.shutdown()
+    os._exit(1)
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def _reraise(work: asyncio.Task[None]) -> None:
+    """The reason why the work ended by itself."""
+    error = work.exception()
+    if isinstance(error, BaseExceptionGroup):
+        for known in (LeaseLost, KubeError):
+            if found := error.subgroup(known):
+                raise _first(found)
+    if error is not None:
+        raise error
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

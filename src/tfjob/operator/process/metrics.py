@@ -1,0 +1,162 @@
+"""What the operator counts, under the names that controller-runtime's and training-operator's dashboards read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tfjob.api.types import TFJobStatus
+from tfjob.controller.cluster import Key
+from tfjob.plan.facts.conditions import CREATED, FAILED, RESTARTING, SUCCEEDED, is_true
+
+CONTROLLER = "tfjob-controller"
+FRAMEWORK = "tensorflow"
+RESULTS = ("success", "requeue_after", "error")
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """Every counter of one operator process; it is the controller's observer and the client's."""
+
+    def __init__(self, *, workers: int = 1, host: str = "") -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._host = host
+        controller, queue = {"controller": CONTROLLER}, {"name": CONTROLLER, "controller": CONTROLLER}
+        results = Counter(
+            "controller_runtime_reconcile", "Passes by result", ["controller", "result"], registry=registry
+        )
+        self._results = {result: results.labels(CONTROLLER, result) for result in RESULTS}
+        self._errors = Counter(
+            "controller_runtime_reconcile_errors", "Passes that failed", list(controller), registry=registry
+        ).labels(**controller)
+        self._pass_seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Seconds a pass",
+            list(controller),
+            registry=registry,
+            buckets=SECONDS,
+        ).labels(**controller)
+        Gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "Jobs looked at at once, at most",
+            list(controller),
+            registry=registry,
+        ).labels(**controller).set(workers)
+
+        self._adds = Counter("workqueue_adds", "Wake-ups", list(queue), registry=registry).labels(**queue)
+        self._retries = Counter("workqueue_retries", "Passes asked for again", list(queue), registry=registry).labels(
+            **queue
+        )
+        self._depth = Gauge("workqueue_depth", "Jobs that wait", list(queue), registry=registry).labels(**queue)
+        self._waited = Histogram(
+            "workqueue_queue_duration_seconds",
+            "Seconds that a job waited",
+            list(queue),
+            registry=registry,
+            buckets=SECONDS,
+        ).labels(**queue)
+        self._worked = Histogram(
+            "workqueue_work_duration_seconds",
+            "Seconds that a job was worked on",
+            list(queue),
+            registry=registry,
+            buckets=SECONDS,
+        ).labels(**queue)
+
+        self._requests = Counter(
+            "rest_client_requests", "Requests to the API server", ["code", "host", "method"], registry=registry
+        )
+        self._answers: dict[tuple[str, int], Counter] = {}
+        """A counter for each kind of answer: to find one by its labels takes longer than to count."""
+        self.leading = Gauge(
+            "leader_election_master_status", "1 while this process leads", ["name"], registry=registry
+        ).labels("tf-operator")
+        self.loop_lag = Gauge("event_loop_lag_seconds", "How late the event loop runs", registry=registry)
+
+        labels = ["job_namespace", "framework"]
+        self._jobs = {
+            name: Counter(f"training_operator_jobs_{name}", f"Jobs {name}", labels, registry=registry)
+            for name in ("created", "deleted", "successful", "failed", "restarted")
+        }
+
+    # --- the controller's observer ------------------------------------------------------------------------------
+
+    def added(self, depth: int) -> None:
+        """A job was asked to be looked at."""
+        self._adds.inc()
+        self._depth.set(depth)
+
+    def taken(self, depth: int, waited: float) -> None:
+        """A worker took a job from the queue."""
+        self._depth.set(depth)
+        self._waited.observe(waited)
+
+    def retried(self) -> None:
+        """A pass failed and will be made again."""
+        self._retries.inc()
+
+    def finished(self, seconds: float) -> None:
+        """A worker is done with a job."""
+        self._worked.observe(seconds)
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """A pass ended."""
+        self._results[result].inc()
+        self._pass_seconds.observe(seconds)
+        if result == "error":
+            self._errors.inc()
+
+    def status_changed(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
+        """A status was written."""
+        for name, condition in (("created", CREATED), ("successful", SUCCEEDED), ("failed", FAILED)):
+            if is_true(after.conditions, condition) and not is_true(before.conditions, condition):
+                self._jobs[name].labels(key.namespace, FRAMEWORK).inc()
+        if after.restarts > before.restarts or (
+            is_true(after.conditions, RESTARTING) and not is_true(before.conditions, RESTARTING)
+        ):
+            self._jobs["restarted"].labels(key.namespace, FRAMEWORK).inc()
+
+    def job_deleted(self, key: Key) -> None:
+        """The time to live of a finished job was over."""
+        self._jobs["deleted"].labels(key.namespace, FRAMEWORK).inc()
+
+    # --- the client's observer ----------------------------------------------------------------------------------
+
+    def requested(self, method: str, code: int, seconds: float) -> None:
+        """The API server answered, or did not (code 0)."""
+        count = self._answers.get((method, code))
+        if count is None:
+            labels = (str(code) if code else "<error>", self._host, method)
+            count = self._answers[method, code] = self._requests.labels(*labels)
+        count.inc()
+
+
+class Sampled(Collector):
+    """Values that are asked for when somebody reads them."""
+
+    def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        """The values now."""
+        yield from self._families()
+
+
+def gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    """A family of present values."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for row, value in rows:
+        family.add_metric(row, value)
+    return family
+
+
+def counter(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    """A family of sums."""
+    family = CounterMetricFamily(name, text, labels=labels)
+    for row, value in rows:
+        family.add_metric(row, value)
+    return family

@@ -1,0 +1,154 @@
+"""Admission and conversion as a server: TLS with a certificate of its own, which it publishes and replaces in time.
+
+    webhook = Webhook(client, Address("", 9443), host_names(namespace))
+    await webhook.run()                      until cancelled
+
+Nothing here may end the operator: while the API server cannot reach or trust the webhook, jobs are not judged on
+admission and older versions are not served, and the operator goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from tfjob.kube.access.errors import KubeError
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.shallow import shallow
+from tfjob.operator.listening import serving
+from tfjob.operator.names import CONVERSION_PATH, WEBHOOK_PATH
+from tfjob.operator.options import Address
+from tfjob.operator.webhook import admission, certificates, conversion, trust
+from tfjob.operator.webhook.certificates import Certificate
+
+logger = logging.getLogger("tfjob.operator.webhook.server")
+
+BODY_LIMIT = 8 * 1024 * 1024
+"""An AdmissionReview holds an object twice, and etcd takes objects of 1.5 MiB; an API server converts one at a time."""
+SMALL_BODY = 64 * 1024
+"""A review of so many bytes is answered sooner than a thread is found for it."""
+LOOK_AGAIN = 30.0
+"""Seconds between two looks at whether our certificate is still trusted."""
+TRY_AGAIN = 5.0
+SPREADING = 5.0
+"""Seconds until every API server has heard of a new certificate, and it may be used."""
+
+Review = dict[str, Any]
+Answer = Callable[[Review], Review]
+_reviews = msgspec.json.Decoder(Review)
+
+
+def webhook_app() -> web.Application:
+    """Answers AdmissionReviews and ConversionReviews."""
+    app = web.Application(client_max_size=BODY_LIMIT)
+    app.router.add_post(WEBHOOK_PATH, _validate)
+    app.router.add_post(CONVERSION_PATH, _convert)
+    return app
+
+
+async def _validate(request: web.Request) -> web.Response:
+    # In a thread: an object may be large and odd, and the lease is renewed meanwhile.
+    return await _answered(request, admission.answer, partial(admission.answer, cut=True), in_thread=True)
+
+
+async def _convert(request: web.Request) -> web.Response:
+    in_thread = (request.content_length or BODY_LIMIT) > SMALL_BODY
+    return await _answered(request, conversion.answer, conversion.refusal, in_thread=in_thread)
+
+
+async def _answered(request: web.Request, answer: Answer, answer_to_cut: Answer, *, in_thread: bool) -> web.Response:
+    """The answer to a review, or to what is left of one that is nested too deeply."""
+    body = await request.read()
+    try:
+        try:
+            review = _reviews.decode(body)
+        except RecursionError:
+            review, answer = _reviews.decode(await asyncio.to_thread(shallow, body)), answer_to_cut
+    except msgspec.DecodeError as error:
+        return web.Response(status=400, text=f"no review: {error}\n")
+    found = await asyncio.to_thread(answer, review) if in_thread else answer(review)
+    return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+
+class Webhook:
+    """One process's server and its certificate."""
+
+    def __init__(
+        self,
+        client: Client,
+        address: Address,
+        names: Sequence[str],
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        look_again: float = LOOK_AGAIN,
+        spreading: float = SPREADING,
+    ) -> None:
+        self.client = client
+        self.address = address
+        self.names = names
+        self.clock = clock
+        self.look_again = look_again
+        self.spreading = spreading
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._asked = False
+        self._next: Certificate | None = None
+        self._complaints: list[str] = []
+
+    def fault(self) -> str:
+        """Why this process should not be asked yet; it is ready as soon as it tried to publish its certificate."""
+        return "" if self._asked else "the webhook's certificate is not published yet"
+
+    async def run(self) -> None:
+        """Serves until cancelled. Raises ConfigError when the port is taken."""
+        certificate = self._new()
+        certificates.load(self._context, certificate)
+        async with serving(webhook_app(), self.address, self._context):
+            logger.info("webhook serving on port %d", self.address.port)
+            await self._keep_trusted(certificate)
+
+    async def publish(self, *own: Certificate) -> bool:
+        """Sees to it that the API server trusts these certificates; whether it does now."""
+        bundle, complaints = [one.certificate for one in own], []
+        for place in trust.PLACES:
+            try:
+                await trust.publish(self.client, place, bundle, self.clock())
+            except KubeError as error:
+                complaints.append(f"{place.without}: the certificate is not published: {error.message}")
+        self._asked = True
+        for complaint in complaints:
+            # Once for each reason: it is tried again for as long as the process lives.
+            if complaint not in self._complaints:
+                logger.warning("%s", complaint)
+        self._complaints = complaints
+        return not complaints
+
+    async def _keep_trusted(self, certificate: Certificate) -> None:
+        while True:
+            published = await self.publish(certificate)
+            await asyncio.sleep(self.look_again if published else min(TRY_AGAIN, self.look_again))
+            if certificate.wears_out(self.clock()):
+                certificate = await self._replaced(certificate)
+
+    async def _replaced(self, old: Certificate) -> Certificate:
+        """The next certificate: trusted first and used then, so that no call meets one that is not known."""
+        # One for all tries: more of them would push the other replicas' out of the bundle.
+        new = self._next = self._next or self._new()
+        if await self.publish(old, new):
+            await asyncio.sleep(self.spreading)
+        elif self.clock() < old.expires:
+            return old
+        self._next = None
+        certificates.load(self._context, new)
+        logger.info("webhook certificate replaced; the new one is valid until %s", new.expires.isoformat())
+        return new
+
+    def _new(self) -> Certificate:
+        return certificates.make(self.names, self.clock())

@@ -1,0 +1,147 @@
+"""What a pod needs on a node to use its accelerators: drivers of the host, variables, the resource's present name.
+
+The operator's configuration says it for each resource name; whatever the training container asks for is looked up
+there when its pod is made. The job as it is stored stays as the user wrote it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfjob.plan.actions import News
+from tfjob.plan.build.volume_names import similar_names
+from tfjob.plan.facts.tf_config import main_template_container
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class HostVolume:
+    """A folder or file of the node, and where the training container sees it."""
+
+    name: str
+    host_path: str
+    mount_path: str
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """What whoever asks for one resource gets; `resource` is the name to request instead, if it has another today."""
+
+    volumes: Sequence[HostVolume] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    resource: str = ""
+
+
+def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Object, list[str]]:
+    """A pod's spec with what its training container needs, and in a sentence each what the user has in its place.
+
+    The given spec is not changed. Equipping the result once more changes nothing.
+    """
+    if not accelerators:
+        return spec, []
+    training = main_template_container({"spec": spec})
+    wanted = [name for name in _asked_for(training) if name in accelerators]
+    if not wanted:
+        return spec, []
+    equipment = _Equipment(spec, training)
+    for name in wanted:
+        equipment.add(name, accelerators[name])
+    return equipment.result(), equipment.kept
+
+
+def news(kind: str, template: Object, accelerators: Mapping[str, Accelerator]) -> Iterator[News]:
+    """What users should know of the pods of a replica type before they are made."""
+    for sentence in equipped(template.get("spec") or {}, accelerators)[1]:
+        yield News("AcceleratorOverridden", f"{kind}: {sentence}", warning=True)
+
+
+def _asked_for(container: Object) -> list[str]:
+    """The resource names of a container, each once; the amount does not count."""
+    resources = container.get("resources") or {}
+    return list(dict.fromkeys([*(resources.get("limits") or {}), *(resources.get("requests") or {})]))
+
+
+class _Equipment:
+    """One pod's spec while it is equipped."""
+
+    def __init__(self, spec: Object, training: Object) -> None:
+        self._spec = spec
+        self._training = training
+        self._volumes: list[Object] = list(spec.get("volumes") or ())
+        self._mounts: list[Object] = list(training.get("volumeMounts") or ())
+        self._variables: list[Object] = list(training.get("env") or ())
+        self._resources: Object = dict(training.get("resources") or {})
+        self.kept: list[str] = []
+
+    def add(self, name: str, accelerator: Accelerator) -> None:
+        for volume in accelerator.volumes:
+            self._mount(name, volume)
+        for variable, value in accelerator.variables.items():
+            self._set(name, variable, value)
+        self._request(name, accelerator.resource or name)
+
+    def result(self) -> Object:
+        container = {**self._training, "resources": self._resources}
+        if self._mounts:
+            container["volumeMounts"] = self._mounts
+        if self._variables:
+            container["env"] = self._variables
+        containers = [container if one is self._training else one for one in self._spec["containers"]]
+        return {**self._spec, "containers": containers, **({"volumes": self._volumes} if self._volumes else {})}
+
+    def _mount(self, name: str, wanted: HostVolume) -> None:
+        there = [mount for mount in self._mounts if _same_place(mount.get("mountPath") or "", wanted.mount_path)]
+        if there:
+            if not any(self._holds(mount.get("name"), wanted.host_path) for mount in there):
+                self.kept.append(f"{wanted.mount_path} stays what the template mounts there, not that of {name}")
+            return
+        self._mounts.append({"name": self._volume(wanted), "mountPath": wanted.mount_path})
+
+    def _volume(self, wanted: HostVolume) -> str:
+        """The name of the pod's volume with that path of the host; a name that means something else is left alone."""
+        taken = {volume.get("name") for volume in self._volumes}
+        name = next(
+            name for name in similar_names(wanted.name) if name not in taken or self._holds(name, wanted.host_path)
+        )
+        if name not in taken:
+            self._volumes.append({"name": name, "hostPath": {"path": wanted.host_path}})
+        return name
+
+    def _holds(self, name: str | None, host_path: str) -> bool:
+        found = (volume for volume in self._volumes if volume.get("name") == name)
+        return any(_same_place((volume.get("hostPath") or {}).get("path") or "", host_path) for volume in found)
+
+    def _set(self, name: str, variable: str, value: str) -> None:
+        for own in self._variables:
+            if own.get("name") == variable:
+                if own.get("value") != value:
+                    self.kept.append(f"{variable} stays as the template has it, {name} would set {value!r}")
+                return
+        self._variables.append({"name": variable, "value": value})
+
+    def _request(self, name: str, resource: str) -> None:
+        """Requests another resource instead; a limit alone says both, and only a limit may be given for devices."""
+        limits, requests = (dict(self._resources.get(group) or {}) for group in ("limits", "requests"))
+        if resource == name and (name in limits or _may_be_overcommitted(name)):
+            return
+        amount = limits.pop(name, requests.pop(name, None))
+        if resource not in limits:
+            limits[resource] = requests.pop(resource, amount)
+        for group, amounts in (("limits", limits), ("requests", requests)):
+            self._resources.pop(group, None)
+            if amounts:
+                self._resources[group] = amounts
+
+
+def _may_be_overcommitted(resource: str) -> bool:
+    """Whether Kubernetes takes a request of it without a limit: its own resources, but not those of devices."""
+    domain, slash, _ = resource.rpartition("/")
+    return not slash or domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+
+
+def _same_place(one: str, other: str) -> bool:
+    return posixpath.normpath(one) == posixpath.normpath(other)

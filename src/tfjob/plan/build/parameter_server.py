@@ -1,0 +1,100 @@
+"""The default parameter server: a container that runs a program of ours in a TensorFlow image.
+
+The program comes to the pod in a ConfigMap of the job, so that any image with TensorFlow will do.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tfjob.api.dialect import origin
+from tfjob.api.names import job_labels, owner_reference, runtime_id
+from tfjob.api.objects import ConfigMap, ObjectMeta
+from tfjob.api.parameter_server import PS_FOLDER, PS_VOLUME, server_container, serves_by_default
+from tfjob.api.types import CONTAINER_NAME, PORT_NAME, PS, TFJob
+from tfjob.plan.build.volume_names import similar_names
+from tfjob.plan.facts.tasks import Observed, Task, replicas_of
+from tfjob.plan.facts.tf_config import cluster, port
+
+DEFAULT_TF_IMAGE = "tensorflow/tensorflow:2.21.0"
+FILE = "grpc_tensorflow_server.py"
+COMMAND = ["python", f"{PS_FOLDER}/{FILE}"]
+
+Object = dict[str, Any]
+
+
+@cache
+def program() -> str:
+    """The program of the default parameter server; it runs in the images of users and is never imported here."""
+    return (Path(__file__).with_name("programs") / FILE).read_text(encoding="utf-8")
+
+
+def config_map_name(job: TFJob) -> str:
+    """The ConfigMap that holds the program."""
+    return f"cm-ps-{runtime_id(job)}" if origin(job).is_first else f"{job.metadata.name}-ps-server"
+
+
+def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
+    """The program as the pods of a job mount it; `own_program` takes the place of ours."""
+    metadata = ObjectMeta(
+        name=config_map_name(job),
+        namespace=job.metadata.namespace,
+        labels=job_labels(job),
+        owner_references=[owner_reference(job)],
+    )
+    return ConfigMap(metadata=metadata, data={FILE: own_program or program()})
+
+
+def has_default_server(job: TFJob) -> bool:
+    """Whether a job has parameter servers of ours."""
+    replica = job.spec.tf_replica_specs.get(PS)
+    return replica is not None and serves_by_default(job, PS, replica) and replicas_of(job, PS) > 0
+
+
+def lacks_program(job: TFJob, observed: Observed) -> bool:
+    """Whether the ConfigMap has to be made before parameter servers can start."""
+    if not has_default_server(job):
+        return False
+    name = config_map_name(job)
+    return not any(
+        one.metadata.name == name and one.metadata.deletion_timestamp is None for one in observed.config_maps
+    )
+
+
+def with_server(job: TFJob, template: Object, image: str) -> Object:
+    """A template with the server beside whatever else it has; what its own container for the server says goes first."""
+    spec: Object = template.get("spec") or {}
+    given: list[Object] = spec.get("containers") or []
+    taken = {volume.get("name") for volume in spec.get("volumes") or ()}
+    volume = next(name for name in similar_names(PS_VOLUME) if name not in taken)
+    source = {"name": volume, "configMap": {"name": config_map_name(job)}}
+    server: Object = {
+        "name": CONTAINER_NAME,
+        "image": image,
+        "command": COMMAND,
+        "volumeMounts": [{"name": volume, "mountPath": PS_FOLDER}],
+    }
+    own = server_container(template)
+    server |= {name: value for name, value in (own or {}).items() if value}
+    ports = [one for one in server.get("ports") or () if one.get("name") != PORT_NAME]
+    server["ports"] = [*ports, {"name": PORT_NAME, "containerPort": port(job, PS)}]
+    containers = [server, *given] if own is None else [server if one is own else one for one in given]
+    return {
+        **template,
+        "spec": {**spec, "containers": containers, "volumes": [*(spec.get("volumes") or ()), source]},
+    }
+
+
+def flags(job: TFJob, task: Task, cluster_domain: str = "") -> list[str]:
+    """What a server's command line says: the whole cluster, and which task of it this is.
+
+    TF_CONFIG says the same, and ours would do with it; a program of the user's may not. A task of dynamic workers
+    knows no cluster, and so has no flags.
+    """
+    if job.spec.enable_dynamic_worker:
+        return []
+    members = cluster(job, cluster_domain)
+    spec = ",".join(f"{kind}|{';'.join(addresses)}" for kind, addresses in members.items())
+    return ["--cluster_spec", spec, "--job_name", task.type.lower(), "--task_id", str(task.index)]

@@ -1,0 +1,153 @@
+"""The PodGroup that tells a gang scheduler which pods start together or not at all, as training-operator v1.9 makes it.
+
+Two kinds of schedulers are known by the name that the operator is given: Volcano, and those with the coscheduling
+plugin of scheduler-plugins. Volcano admits a group before its pods may be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from tfjob.api import quantity
+from tfjob.api.names import owner_reference
+from tfjob.api.objects import ObjectMeta, PodGroup
+from tfjob.api.types import SchedulingPolicy, TFJob
+from tfjob.plan.actions import Action, Create, News, Update
+from tfjob.plan.facts.tasks import Observed, desired
+
+VOLCANO = "volcano"
+VOLCANO_VERSION, PLUGINS_VERSION = "scheduling.volcano.sh/v1beta1", "scheduling.x-k8s.io/v1alpha1"
+VOLCANO_GROUP, VOLCANO_TASK = "scheduling.k8s.io/group-name", "volcano.sh/task-spec"
+PLUGINS_GROUP = "scheduling.x-k8s.io/pod-group"
+DEFAULT_QUEUE = "default"
+OURS = ("minMember", "minResources", "queue", "priorityClassName", "scheduleTimeoutSeconds")
+"""The fields of a group's spec that follow from the job; what else stands there is the scheduler's."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do about the group of a job, whether its pods must wait for that, and what for, if it may take long."""
+
+    actions: Sequence[Action] = ()
+    hold: bool = False
+    wait: str = ""
+
+
+def step(job: TFJob, observed: Observed, scheduler: str) -> Step:
+    """Makes the group before the pods, and changes it only when the job asks for something else."""
+    if not scheduler:
+        return Step()
+    name = job.metadata.name
+    present = next((group for group in observed.pod_groups if group.metadata.name == name), None)
+    if present is None:
+        return Step([Create(pod_group(job, scheduler))], hold=True)
+    if present.metadata.deletion_timestamp is not None:
+        return Step(hold=True, wait=f"the old PodGroup {name} is being deleted")
+    wanted = pod_group(job, scheduler)
+    spec = _changed(present.spec, wanted.spec)
+    actions = [] if spec is None else [Update(replace(present, api_version=wanted.api_version, spec=spec))]
+    if is_volcano(scheduler) and present.status.phase in ("", "Pending"):
+        return Step(actions, hold=True, wait=f"{VOLCANO} has not admitted PodGroup {name} yet")
+    return Step(actions)
+
+
+def is_volcano(scheduler: str) -> bool:
+    """Whether the scheduler of that name is Volcano."""
+    return scheduler.lower() == VOLCANO
+
+
+def scheduler_name(scheduler: str) -> str:
+    """What a pod's `schedulerName` says, unless its template names another one."""
+    return VOLCANO if is_volcano(scheduler) else scheduler
+
+
+def pod_labels(job: TFJob, scheduler: str) -> dict[str, str]:
+    """What joins a pod to its group, as labels."""
+    return {PLUGINS_GROUP: job.metadata.name} if scheduler and not is_volcano(scheduler) else {}
+
+
+def pod_annotations(job: TFJob, replica_type: str, scheduler: str) -> dict[str, str]:
+    """What joins a pod to its group, as annotations."""
+    return {VOLCANO_GROUP: job.metadata.name, VOLCANO_TASK: replica_type.lower()} if is_volcano(scheduler) else {}
+
+
+def pod_group(job: TFJob, scheduler: str) -> PodGroup:
+    """The group of a job: how many of its pods, and how much for them, must fit at once."""
+    policy = job.spec.run_policy.scheduling_policy or SchedulingPolicy()
+    members = len(desired(job)) if policy.min_available is None else policy.min_available
+    given = {name: _text(value) for name, value in policy.min_resources.items()}
+    spec: dict[str, Any] = {"minMember": members, "minResources": given or _resources(job, members)}
+    if is_volcano(scheduler):
+        spec["queue"] = policy.queue or DEFAULT_QUEUE
+        if policy.priority_class:
+            spec["priorityClassName"] = policy.priority_class
+    elif policy.schedule_timeout_seconds is not None:
+        spec["scheduleTimeoutSeconds"] = policy.schedule_timeout_seconds
+    return PodGroup(
+        api_version=VOLCANO_VERSION if is_volcano(scheduler) else PLUGINS_VERSION,
+        metadata=ObjectMeta(
+            name=job.metadata.name,
+            namespace=job.metadata.namespace,
+            annotations=dict(job.metadata.annotations),
+            owner_references=[owner_reference(job)],
+        ),
+        spec=spec,
+    )
+
+
+def scheduler_news(job: TFJob, scheduler: str) -> Iterator[News]:
+    """Says that pods which name another scheduler do not start together with the others."""
+    templates = (replica.template or {} for replica in job.spec.tf_replica_specs.values())
+    named = {(template.get("spec") or {}).get("schedulerName") for template in templates}
+    if scheduler and named - {None, "", scheduler_name(scheduler)}:
+        text = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
+        yield News("SetPodTemplateSchedulerName", text, warning=True)
+
+
+def _changed(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The spec that a group should have, or None if it is as good as that."""
+    if present.get("queue"):
+        wanted = {**wanted, "queue": present["queue"]}  # a group cannot change its queue
+    if all(_same(present.get(name), wanted.get(name)) for name in OURS):
+        return None
+    return {name: value for name, value in present.items() if name not in OURS} | dict(wanted)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values mean the same; `1` and `1000m` do, and so do nothing and an empty value."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_amount(one[name]) == _amount(other[name]) for name in one)
+    return bool(one == other or not (one or other))
+
+
+def _resources(job: TFJob, members: int) -> dict[str, str]:
+    """What the first pods of a job ask for together: requests, or limits where a container has no requests.
+
+    v1.9 takes the pods with the highest priority first. What a priority class is worth can only be read with rights
+    over the whole cluster, so the order is that of the types; it matters only if `minAvailable` leaves pods out.
+    """
+    amounts: dict[str, list[Any]] = {}
+    for task in desired(job)[:members]:
+        template = job.spec.tf_replica_specs[task.type].template or {}
+        for container in (template.get("spec") or {}).get("containers") or ():
+            resources = container.get("resources") or {}
+            for name, value in (resources.get("requests") or resources.get("limits") or {}).items():
+                if _amount(value) is not None:
+                    amounts.setdefault(name, []).append(value)
+    return {name: quantity.total(values) for name, values in amounts.items()}
+
+
+def _text(value: Any) -> Any:
+    """A quantity as the API of a group takes it: not as a fraction without quotes, which a manifest may have."""
+    return quantity.total([value]) if isinstance(value, float) else value
+
+
+def _amount(value: Any) -> Any:
+    try:
+        return quantity.parse(value)
+    except ValueError:
+        return None

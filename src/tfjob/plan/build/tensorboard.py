@@ -1,0 +1,174 @@
+"""The TensorBoard beside a job: a Deployment and a Service that come with its start and stay until it is deleted.
+
+It reads with the identity of the replica that speaks for the job: that one's service account and pull secrets and, for
+a folder in an object store, its variables. Suspending a job and `cleanPodPolicy` leave it alone: it holds no
+accelerator, and its curves are what people look at before they resume a job or throw it away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tfjob.api.dialect import TENSORFLOW, origin
+from tfjob.api.names import has_master_role, job_labels, owner_reference, runtime_id, tensorboard_name
+from tfjob.api.objects import Deployment, ObjectMeta, Service
+from tfjob.api.types import GROUP, REPLICA_TYPES, TensorBoard, TFJob
+from tfjob.plan.actions import Action, Create, Delete
+from tfjob.plan.build.pods import Settings, template_of
+from tfjob.plan.facts.tasks import Observed, desired
+from tfjob.plan.facts.tf_config import main_template_container
+
+PORT, SERVICE_PORT, PORT_NAME = 6006, 80, "tb-port"
+USER_ID = 65532
+"""Nobody in particular; the same in our image."""
+MADE_OF = "tfjob/made-of"
+"""Annotation: a digest of what the job says of the object, so that an edit can be told.
+
+What the operator adds, its default image among it, is left out: an operator that is replaced by a newer one must not
+restart the TensorBoards of all jobs, of which most ended long ago.
+"""
+OBJECT_STORES = ("s3://", "gs://")
+STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_", "GCE_METADATA_")
+"""How the names of variables begin that say where an object store is, and who may read it."""
+
+
+def steps(job: TFJob, board: Observed, settings: Settings) -> list[Action]:
+    """What is missing of the TensorBoard of a job that has begun; what an edit of the job made wrong goes first."""
+    wanted: list[Deployment | Service] = []
+    if job.spec.tensor_board is not None and job.status.attempt:
+        wanted = [deployment(job, settings), service(job)]
+    there: list[Deployment | Service] = [*board.deployments, *board.services]
+    present = {child.kind: child for child in there}
+    made_of = {child.kind: child.metadata.annotations[MADE_OF] for child in wanted}
+    removals = [
+        Delete(kind, child.metadata.name, child.metadata.uid)
+        for kind, child in present.items()
+        if job.status.attempt
+        and child.metadata.deletion_timestamp is None
+        and child.metadata.annotations.get(MADE_OF) != made_of.get(kind)
+    ]
+    return [*removals, *(Create(child) for child in wanted if child.kind not in present)]
+
+
+def deployment(job: TFJob, settings: Settings) -> Deployment:
+    """The server; its pods fit the `restricted` pod security standard, whatever the image."""
+    board = job.spec.tensor_board
+    assert board is not None
+    selector = labels(job)
+    spec = {
+        "replicas": 1,
+        "revisionHistoryLimit": 0,
+        "strategy": {"type": "Recreate"},  # a volume may be for one pod at a time
+        "selector": {"matchLabels": selector},
+        "template": {"metadata": {"labels": selector}, "spec": _pod_spec(job, board, settings)},
+    }
+    return Deployment(metadata=_metadata(job, _wishes(job, board)), spec=spec)
+
+
+def service(job: TFJob) -> Service:
+    """Its address: port 80, inside of the cluster unless the job says otherwise."""
+    board = job.spec.tensor_board
+    assert board is not None
+    spec = {
+        "type": board.service_type or "ClusterIP",
+        "selector": labels(job),
+        "ports": [{"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT}],
+    }
+    return Service(metadata=_metadata(job, board.service_type), spec=spec)
+
+
+def _wishes(job: TFJob, board: TensorBoard) -> list[object]:
+    """What the job says of the pods."""
+    template = _speaker(job)
+    own = [board.log_dir, board.image, board.volumes, board.volume_mounts]
+    return [*own, _identity(template), _store_access(board, main_template_container(template))]
+
+
+def _pod_spec(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, Any]:
+    template = _speaker(job)
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 5,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(job, board, main_template_container(template), settings)],
+    }
+    spec |= _identity(template)
+    if board.volumes:
+        spec["volumes"] = board.volumes
+    return spec
+
+
+def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    # `--bind_all` takes IPv6 too, but TensorBoard knows it since 1.15, and who names an image may name an older one.
+    everywhere = ("--host", "0.0.0.0") if board.image else ("--bind_all",)  # noqa: S104
+    container: dict[str, Any] = {
+        "name": tensorboard_name(job),
+        "image": board.image or settings.tensorboard_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["tensorboard", "--logdir", board.log_dir, *everywhere, "--port", str(PORT)],
+        "ports": [{"name": PORT_NAME, "containerPort": PORT}],
+        # An image with TensorFlow in it takes several seconds, and longer on a node that is busy.
+        "startupProbe": _probe(periodSeconds=1, failureThreshold=180),
+        "readinessProbe": _probe(periodSeconds=5, failureThreshold=3),
+        # It may be slow to answer while it reads much for the first time.
+        "livenessProbe": _probe(periodSeconds=20, failureThreshold=6),
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    if board.volume_mounts:
+        container["volumeMounts"] = board.volume_mounts
+    return container | _store_access(board, trainer)
+
+
+def _identity(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Who the pods of a template are to the cluster and to registries."""
+    pod: Mapping[str, Any] = template.get("spec") or {}
+    return {name: pod[name] for name in ("serviceAccountName", "imagePullSecrets") if pod.get(name)}
+
+
+def _store_access(board: TensorBoard, trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables with which the training container reaches its object store, if that has the log folder."""
+    if not board.log_dir.startswith(OBJECT_STORES):
+        return {}
+    own = [one for one in trainer.get("env") or () if str(one.get("name", "")).startswith(STORE_VARIABLES)]
+    found = {"env": own, "envFrom": trainer.get("envFrom")}
+    return {name: value for name, value in found.items() if value}
+
+
+def _speaker(job: TFJob) -> dict[str, Any]:
+    """The template of the replica that speaks for the job."""
+    tasks = [task for task in desired(job) if has_master_role(job, task.type, task.index)] or desired(job)
+    types = [task.type for task in tasks] or [one for one in REPLICA_TYPES if one in job.spec.tf_replica_specs]
+    return template_of(job, types[0])
+
+
+def labels(job: TFJob) -> dict[str, str]:
+    """What selects the pods. Not the labels of replicas: whoever asks for those wants the replicas alone."""
+    common = {"app": "tensorboard", "tf_job_name": job.metadata.name}
+    if not origin(job).is_first:
+        return {**common, GROUP: ""}
+    return {**common, TENSORFLOW.partition("/")[0]: "", "runtime_id": runtime_id(job)}
+
+
+def _metadata(job: TFJob, wishes: object) -> ObjectMeta:
+    return ObjectMeta(
+        name=tensorboard_name(job),
+        namespace=job.metadata.namespace,
+        labels={**labels(job), **job_labels(job)},
+        annotations={MADE_OF: hashlib.sha256(msgspec.json.encode(wishes, order="sorted")).hexdigest()[:16]},
+        owner_references=[owner_reference(job)],
+    )
+
+
+def _probe(**settings: int) -> dict[str, Any]:
+    return {"httpGet": {"path": "/", "port": PORT_NAME}, "timeoutSeconds": 10, **settings}

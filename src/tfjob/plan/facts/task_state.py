@@ -1,0 +1,197 @@
+"""How every task of a job stands now: its pod, and its end if it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tfjob.api.objects import ContainerTerminated, Pod
+from tfjob.api.types import TFJob, TFJobStatus
+from tfjob.plan.facts.attempts import attempts_due, is_stale
+from tfjob.plan.facts.tasks import Observed, Task, desired, main_container, members, policy_of, task_of
+
+POD_LOST, POD_DELETED, NODE_NOT_READY = "PodLost", "PodDeleted", "NodeNotReady"
+
+INFRASTRUCTURE_REASONS = frozenset(
+    {
+        "ContainerStatusUnknown",
+        "Evicted",
+        "NodeAffinity",
+        "NodeLost",
+        "NodeShutdown",
+        "Preempting",
+        "Shutdown",
+        "Terminated",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "Unknown",
+    }
+)
+"""Reasons of a failed pod that are no fault of the program in it; `OutOfcpu` and its like belong to them too.
+
+After a node was without power containerd finds containers and no processes: it calls that `Unknown`, with exit code 255
+and the time when it looked. A program that exits 255 by itself has `Error`.
+"""
+
+
+@dataclass(frozen=True)
+class End:
+    """How the main container of a task ended, or that its pod is gone (`infrastructure`, no exit code).
+
+    `premature` is an exit 0 of a task that should run for as long as the job does.
+    """
+
+    time: datetime
+    exit_code: int | None = None
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started: datetime | None = None
+    infrastructure: bool = False
+    premature: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the task is done."""
+        return self.exit_code == 0 and not self.infrastructure and not self.premature
+
+
+@dataclass(frozen=True)
+class View:
+    """A task that should exist: its pod, if there is one of the present attempt, and its end, if it ended."""
+
+    task: Task
+    attempt: int
+    pod: Pod | None = None
+    end: End | None = None
+    completed: bool = False
+
+    @property
+    def running(self) -> bool:
+        """Whether its pod runs and nobody is deleting it."""
+        return bool(self.pod and self.pod.status.phase == "Running" and not self.pod.metadata.deletion_timestamp)
+
+    @property
+    def up(self) -> bool:
+        """Whether its program runs: a pod is called Running also while its container waits for the next try."""
+        container = main_container(self.pod) if self.pod else None
+        between = bool(container and (container.state.waiting or container.state.terminated))
+        return self.running and not between
+
+
+def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -> list[View]:
+    """How every desired task stands, in the light of what the status remembers."""
+    pods = {task: pod for pod in observed.pods if (task := task_of(pod)) is not None}
+    started, completed = members(status.started), members(status.completed_indexes)
+    due_of = attempts_due(job, status)
+    views = []
+    for task in desired(job):
+        pod, due, end = pods.get(task), due_of(task), None
+        if task in completed:
+            views.append(View(task, due, pod, completed=True))
+            continue
+        if pod is not None and is_stale(pod, task, due, started):
+            pod = None
+        elif pod is not None:
+            end = _end(pod, observed.lost_nodes, now)
+            if end is not None and end.succeeded and policy_of(job, task) == "Always":
+                end = replace(end, premature=True)
+        elif task in started:
+            end = End(now, reason=POD_LOST, message="its pod is gone", infrastructure=True)
+        views.append(View(task, due, pod, end))
+    return views
+
+
+def end_of(terminated: ContainerTerminated | None, now: datetime) -> End:
+    """A container's end as the end of its task; `now` stands in for a time that nobody reported."""
+    if terminated is None:
+        return End(now)
+    started = terminated.started_at
+    return End(
+        time=terminated.finished_at or now,
+        exit_code=terminated.exit_code,
+        signal=terminated.signal,
+        reason=terminated.reason,
+        message=terminated.message,
+        # Of a container that never ran a kubelet says that it started in 1970.
+        started=started if started and started.timestamp() > 0 else None,
+    )
+
+
+def is_over(pod: Pod) -> bool:
+    """Whether nothing of a pod runs any more; a kubelet says so of the containers before it says so of the pod."""
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return True
+    ends = [status.state.terminated for status in pod.status.container_statuses]
+    return bool(ends) and all(end is not None and not _starts_again(pod, end) for end in ends)
+
+
+def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
+    terminated = _terminated(pod)
+    if pod.metadata.deletion_timestamp is not None:
+        # Even an exit 0: a program that is asked to stop may well say that it did so without trouble.
+        reason, message = _disruption(pod) or (POD_DELETED, "its pod is being deleted")
+        return End(now, reason=reason, message=message, infrastructure=True)
+    failed = pod.status.phase == "Failed"
+    # A kubelet says of the container that it ended before it says of the pod that it failed.
+    ended = terminated is not None and not _starts_again(pod, terminated)
+    if (
+        (failed or ended)
+        and (disruption := _disruption(pod)) is not None
+        and not (terminated and terminated.exit_code == 0)
+    ):
+        return replace(end_of(terminated, now), reason=disruption[0], message=disruption[1], infrastructure=True)
+    if terminated is not None:
+        return None if _starts_again(pod, terminated) or _is_called_pending(pod) else end_of(terminated, now)
+    if failed:
+        # A pod can fail without its container ever having run, for example when the node turns it away.
+        # Its time must not move with each pass, or it would never settle.
+        time = pod.status.start_time or pod.metadata.creation_timestamp or now
+        return End(time, reason=pod.status.reason or "PodFailed", message=pod.status.message)
+    if pod.spec.get("nodeName") in lost_nodes:
+        return End(now, reason=NODE_NOT_READY, message=f"node {pod.spec['nodeName']} is not ready", infrastructure=True)
+    return None
+
+
+def _terminated(pod: Pod) -> ContainerTerminated | None:
+    """The end of the main container; in a failed pod whose main container never ran, that of the failed init one."""
+    status = main_container(pod)
+    if status and status.state.terminated:
+        return status.state.terminated
+    if pod.status.phase != "Failed":
+        return None
+    ends = (status.state.terminated for status in pod.status.init_container_statuses)
+    return next((end for end in ends if end and end.exit_code), None)
+
+
+def _starts_again(pod: Pod, terminated: ContainerTerminated) -> bool:
+    """Whether the kubelet will start the container again, so that its end is not the task's end."""
+    policy = pod.spec.get("restartPolicy", "Always")
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return False
+    return policy == "Always" or (policy == "OnFailure" and terminated.exit_code != 0)
+
+
+def _is_called_pending(pod: Pod) -> bool:
+    """Whether a pod that is over has not yet been seen to run: the kubelet corrects that in a moment.
+
+    Until then there are no logs for those who go by the phase, as the client of v1.9 does when the job is done.
+    """
+    return pod.status.phase == "Pending" and is_over(pod)
+
+
+def _disruption(pod: Pod) -> tuple[str, str] | None:
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            return condition.reason or "Disrupted", condition.message
+    if _is_infrastructure(pod.status.reason):
+        return pod.status.reason, pod.status.message
+    status = main_container(pod)
+    if status and status.state.terminated and _is_infrastructure(status.state.terminated.reason):
+        return status.state.terminated.reason, status.state.terminated.message
+    return None
+
+
+def _is_infrastructure(reason: str) -> bool:
+    # The kubelet turns a pod away with `OutOf` and the name of the resource, which may be any device's.
+    return reason in INFRASTRUCTURE_REASONS or reason.startswith("OutOf")

@@ -1,0 +1,100 @@
+"""TF_CONFIG: how every replica learns the addresses of its peers, byte for byte as training-operator v1.9 writes it.
+
+One difference on purpose: an evaluator is in nobody's `cluster` but its own. A ParameterServerStrategy chief waits for
+ever for a server that an evaluator never starts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tfjob.api.dialect import origin
+from tfjob.api.names import child_name
+from tfjob.api.parameter_server import server_container, server_port, serves_by_default
+from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, PS, REPLICA_TYPES, WORKER, TFJob
+from tfjob.plan.facts.tasks import Task, replicas_of
+
+
+def tf_config(job: TFJob, task: Task, cluster_domain: str = "") -> str | None:
+    """The value of TF_CONFIG for one task, or None where the program must not see one."""
+    return next(tf_configs(job, [task], cluster_domain))
+
+
+def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> Iterator[str | None]:
+    """The values for many tasks; what they have in common is rendered once."""
+    habits = origin(job)
+    needed = habits.tf_config and (_total(job) != 1 or habits.tf_config_for_one_replica)
+    shared: dict[bool, str] = {}
+    for task in tasks:
+        if not needed:
+            yield None
+            continue
+        identity = _compact({"type": task.type.lower(), "index": task.index})
+        if job.spec.enable_dynamic_worker:
+            yield f'{{"cluster":{_compact(_sparse_cluster(job, task, cluster_domain))},"task":{identity}}}'
+            continue
+        evaluates = task.type == EVALUATOR
+        if evaluates not in shared:
+            shared[evaluates] = _compact(cluster(job, cluster_domain, with_evaluator=evaluates))
+        yield f'{{"cluster":{shared[evaluates]},"task":{identity},"environment":"cloud"}}'
+
+
+def address(job: TFJob, task: Task, cluster_domain: str = "") -> str:
+    """`host:port` under which the peers of a task reach it."""
+    host = origin(job).host.format(
+        name=child_name(job, task.type, task.index),
+        namespace=job.metadata.namespace,
+        domain=f".{cluster_domain}" if cluster_domain else "",
+    )
+    return f"{host}:{port(job, task.type)}"
+
+
+def port(job: TFJob, replica_type: str) -> int:
+    """The port that tasks of a type listen on."""
+    replica = job.spec.tf_replica_specs.get(replica_type)
+    if replica is None:
+        return DEFAULT_PORT
+    if serves_by_default(job, replica_type, replica) and server_container(replica.template) is None:
+        return server_port(job)
+    for entry in main_template_container(replica.template or {}).get("ports") or ():
+        if entry.get("name") == PORT_NAME:
+            return int(entry["containerPort"])
+    return DEFAULT_PORT
+
+
+def main_template_container(template: dict[str, Any]) -> dict[str, Any]:
+    """The container of a pod template that is the task: the one called tensorflow, else the first."""
+    containers: list[dict[str, Any]] = (template.get("spec") or {}).get("containers") or []
+    named = (container for container in containers if container.get("name") == CONTAINER_NAME)
+    return next(named, containers[0] if containers else {})
+
+
+def cluster(job: TFJob, cluster_domain: str = "", *, with_evaluator: bool = False) -> dict[str, list[str]]:
+    """The addresses of all tasks by type."""
+    return {
+        replica_type.lower(): [
+            address(job, Task(replica_type, index), cluster_domain) for index in range(replicas_of(job, replica_type))
+        ]
+        for replica_type in sorted(REPLICA_TYPES, key=str.lower)
+        if replicas_of(job, replica_type) and (replica_type != EVALUATOR or with_evaluator)
+    }
+
+
+def _sparse_cluster(job: TFJob, task: Task, cluster_domain: str) -> dict[str, Any]:
+    """What a task of an elastic job knows: a worker itself and all parameter servers, a parameter server itself."""
+    servers = [address(job, Task(PS, index), cluster_domain) for index in range(replicas_of(job, PS))]
+    own = address(job, task, cluster_domain)
+    if task.type == WORKER:
+        # v1.9 leaves the list nil, and so `null`, when there is no parameter server.
+        return {"worker": {str(task.index): own}, "ps": servers or None}
+    return {"worker": {}, "ps": [own] if task.type == PS else []}
+
+
+def _total(job: TFJob) -> int:
+    return sum(replicas_of(job, replica_type) for replica_type in job.spec.tf_replica_specs)
+
+
+def _compact(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))

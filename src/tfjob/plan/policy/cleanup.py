@@ -1,0 +1,70 @@
+"""What stays when a job is over: `cleanPodPolicy`, whichever way it ended; and deletions that must be repeated.
+
+The API server deletes a pod in two writes: it sets the deletion timestamp, then removes the object. A client that dies
+in between cancels the request, and the pod stays for ever unless it is deleted again. On most clusters the pod garbage
+collector does that; the plan does not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from tfjob.api.objects import AnyChild, Pod, Service
+from tfjob.api.types import TFJob
+from tfjob.durations import Durations
+from tfjob.plan.actions import Action, Delete
+from tfjob.plan.facts.task_state import is_over
+from tfjob.plan.facts.tasks import Observed
+
+RUNNING, ALL, NONE = "Running", "All", "None"
+
+
+def cleanup(job: TFJob, observed: Observed) -> list[Action]:
+    """The removals: `All` every pod, `Running` (the default) those that have not ended, `None` none.
+
+    A service goes with its pod, and a group of pods in any case: nothing is left to be scheduled.
+    """
+    policy = job.spec.run_policy.clean_pod_policy or RUNNING
+    if policy == NONE:
+        return _removals(observed.pod_groups)
+    kept = {child.metadata.name for child in observed.pods if is_over(child)} if policy != ALL else set()
+    children: list[Pod | Service] = [*observed.pods, *observed.services]
+    return _removals([*(child for child in children if child.metadata.name not in kept), *observed.pod_groups])
+
+
+def everything(observed: Observed) -> list[Action]:
+    """Removes all children, as suspending does."""
+    return _removals([*observed.pods, *observed.services, *observed.pod_groups])
+
+
+def overdue(
+    pods: Iterable[Pod], observed: Observed, now: datetime, durations: Durations
+) -> tuple[list[Action], list[datetime]]:
+    """Delete again those of `pods`, which must go, that are still terminating long after they should be gone.
+
+    Also returns when that is next due for each pod that is terminating.
+    """
+    waits = durations.repeat_deletion
+    repeated, times = list[Action](), list[datetime]()
+    for pod in pods:
+        metadata = pod.metadata
+        gone_by = metadata.deletion_timestamp
+        if gone_by is None:
+            continue
+        before = observed.repeated_deletions.get(metadata.uid)
+        count, last = (before.count, before.last) if before else (0, gone_by)
+        due = last + waits[min(count, len(waits) - 1)]
+        if due <= now:
+            repeated.append(Delete(pod.kind, metadata.name, metadata.uid, now - gone_by))
+            due = now + waits[min(count + 1, len(waits) - 1)]
+        times.append(due)
+    return repeated, times
+
+
+def _removals(children: Sequence[AnyChild]) -> list[Action]:
+    return [
+        Delete(child.kind, child.metadata.name, child.metadata.uid)
+        for child in children
+        if child.metadata.deletion_timestamp is None
+    ]

@@ -1,0 +1,381 @@
+"""Restart by root cause: who ended first, whether that may be tried again, and who must run again with it.
+
+TensorFlow peers die of a peer's death: a killed worker makes the chief exit 1 up to ten seconds later. Judged one by
+one, the chief's exit is a permanent error and the job fails. So an exit that looks permanent is held for a settling
+time from when it was first seen (what a node tells may come late, and by a wrong clock), and if another task turns out
+to have been lost or killed before it, that one is the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tfjob.api.dialect import BATCH, origin
+from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
+from tfjob.durations import USUAL, Durations
+from tfjob.plan.facts.gangs import GANG, gang
+from tfjob.plan.facts.task_state import NODE_NOT_READY, End, View, end_of
+from tfjob.plan.facts.tasks import Task, main_container, policy_of
+from tfjob.plan.policy.backoff import absences
+from tfjob.plan.policy.limits import BACKOFF_LIMIT_EXCEEDED
+from tfjob.plan.policy.verdict import START_ERROR, verdict
+
+SETTLING = "Settling"
+"""Why a job with a failure that is held is restarting; `lastReconcileTime` is then since when."""
+OOM_KILLED, HELD_BACK = "OOMKilled", "HeldBack"
+NO_PROGRAM = ("executable file not found", "no such file or directory", "permission denied", "exec format error")
+"""How the system says that there is nothing to execute; runtimes repeat it, each with an exit code of its own."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the retry table: what happens to a task that ended so under each policy."""
+
+    cause: str
+    never: str
+    exit_code: str
+    in_place: str
+    counts: str
+
+
+PERMANENT, RESTART, IN_PLACE, DONE = "job fails", "restart", "in place", "done"
+RETRY_TABLE = (
+    Row("exit 0", DONE, DONE, "done (Always: in place)", "no"),
+    Row("exit 1-127", PERMANENT, PERMANENT, IN_PLACE, "yes"),
+    Row("exit 128-255 (signal)", PERMANENT, RESTART, IN_PLACE, "yes"),
+    Row("no program to execute", PERMANENT, PERMANENT, IN_PLACE, "yes"),
+    Row("OOM kill, the first in a row", PERMANENT, RESTART, IN_PLACE, "yes"),
+    Row("OOM kill again within 30 min", PERMANENT, PERMANENT, IN_PLACE, "yes"),
+    Row("pod failed without an exit code", PERMANENT, RESTART, RESTART, "yes"),
+    Row("eviction, preemption, node loss", RESTART, RESTART, RESTART, "no"),
+    Row("pod deleted or lost", RESTART, RESTART, RESTART, "no"),
+)
+
+
+@dataclass(frozen=True)
+class TfJobRow:
+    """One line of the table for a TfJob of tensorflow.org, where the type of a task decides."""
+
+    cause: str
+    master: str
+    worker: str
+    ps: str
+
+
+TF_JOB_TABLE = (
+    TfJobRow("exit 0", "job succeeds", DONE, RESTART),
+    TfJobRow("exit 1-127", PERMANENT, RESTART, RESTART),
+    TfJobRow("exit 128-255 (signal)", RESTART, RESTART, RESTART),
+    TfJobRow("no program to execute", PERMANENT, RESTART, RESTART),
+    TfJobRow("OOM kill, the first in a row", RESTART, RESTART, RESTART),
+    TfJobRow("OOM kill again within 30 min", PERMANENT, PERMANENT, PERMANENT),
+    TfJobRow("pod evicted, deleted or lost", RESTART, RESTART, RESTART),
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A task that ended without success."""
+
+    view: View
+    end: End
+
+    @property
+    def task(self) -> Task:
+        """Whose end it is."""
+        return self.view.task
+
+    @property
+    def second(self) -> datetime:
+        """When, as coarse as Kubernetes reports it: within one second the order is unknown."""
+        return self.end.time.replace(microsecond=0)
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Wait until `until` for a root cause to show, as since `since`; `first` is to blame if none does."""
+
+    first: Verdict
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True)
+class Fail:
+    """The job is over."""
+
+    reason: str
+    cause: Verdict
+
+
+@dataclass(frozen=True)
+class Again:
+    """Run tasks again: the whole gang, or `tasks` alone, or both.
+
+    `counted` is how much of `backoffLimit` it uses up. What follows from an incident that is recorded already is no
+    `incident` of its own. `followers` may have died of the cause. `oom` names the tasks whose memory did not suffice.
+    """
+
+    cause: Verdict
+    gang: bool
+    tasks: frozenset[Task]
+    counted: int = 0
+    incident: bool = True
+    followers: frozenset[Task] = frozenset()
+    oom: frozenset[str] = frozenset()
+
+
+Decision = Settle | Fail | Again
+
+
+def decide(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations = USUAL
+) -> Decision | None:
+    """What follows from the tasks that ended without success; None when there are none."""
+    retryable: list[Failure] = []
+    permanent: list[Failure] = []
+    for failure in _failures(views):
+        if is_retryable(job, status, failure, durations):
+            retryable.append(failure)
+        elif not _tolerated(job, failure):
+            permanent.append(failure)
+    failures = [*retryable, *permanent]
+    if not permanent:
+        return _again(job, status, _root(retryable), failures) if retryable else None
+    first = permanent[0]
+    causes = [item for item in retryable if _is_cause(job, item.end.exit_code) and _explains(item, first)]
+    if causes:
+        return _again(job, status, _root(causes), failures)
+    earlier = _earlier_cause(job, status, views, first, durations)
+    if earlier is not None:
+        return _rerun(job, earlier, failures, incident=False)
+    since = settling_since(status, now)
+    settled = since + (durations.settle_nodes if _is_elsewhere(views, first) else settling_time(job, durations))
+    if now < settled and not _all_ended(job, views, first):
+        return Settle(_verdict(first), since, settled)
+    earlier = _aftershock(job, status, first, durations)
+    if earlier is not None:
+        return _rerun(job, earlier, failures, incident=False)
+    return Fail(OOM_KILLED if _is_oom(first.end) else "ReplicaFailed", _verdict(first))
+
+
+def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: Durations) -> bool:
+    """Whether a failure, taken alone, may be tried again: the retry table as a function."""
+    end, policy = failure.end, policy_of(job, failure.task)
+    # A batch/v1 Job replaces a failed pod whatever its code; under the others the kubelet has given up on the pod.
+    habits = origin(job)
+    if end.infrastructure or habits.api_version == BATCH:
+        return True
+    if policy == "Never":
+        return False
+    if _is_oom(end) and (policy == "ExitCode" or habits.is_first):
+        return not (failure.task.name in status.oom_killed and _soon_after_start(end, durations))
+    if policy != "ExitCode":
+        return True
+    return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
+
+
+def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
+    """The names of the tasks that the last restart concerns."""
+    last = status.last_restart
+    if last is None:
+        return frozenset()
+    together = frozenset(task.name for task in gang(job)) if last.scope == GANG else frozenset[str]()
+    return together | status.task_restarts.keys()
+
+
+def settling_time(job: TFJob, durations: Durations) -> timedelta:
+    """How long a failure that looks permanent is held; failures within it have one cause."""
+    return durations.settle_gang if gang(job) else durations.settle_tasks
+
+
+def settling_since(status: TFJobStatus, now: datetime) -> datetime:
+    """When the failure that is held was first seen: now, unless an earlier pass has written it down."""
+    since = status.last_reconcile_time if status.reason == SETTLING else None
+    return min(since, now) if since else now
+
+
+def _failures(views: Sequence[View]) -> list[Failure]:
+    """The ends without success, earliest first.
+
+    A node that does not answer is no failure by itself: it may come back, and its pods with it. It only explains why
+    another task failed.
+    """
+    found = [Failure(view, view.end) for view in views if view.end and not view.end.succeeded]
+    explained = any(not failure.end.infrastructure for failure in found)
+    return sorted(
+        (failure for failure in found if explained or failure.end.reason != NODE_NOT_READY),
+        key=lambda failure: failure.end.time,
+    )
+
+
+def _again(job: TFJob, status: TFJobStatus, root: Failure, failures: Sequence[Failure]) -> Decision:
+    counted = 0 if root.end.infrastructure else 1
+    if origin(job).api_version == BATCH:
+        # The pods of a batch/v1 Job do not know each other: every failure stands for itself.
+        counted = sum(not failure.end.infrastructure for failure in failures)
+    limit = job.spec.run_policy.backoff_limit
+    if counted and limit is not None and status.retries + counted > limit:
+        return Fail(BACKOFF_LIMIT_EXCEEDED, _verdict(root))
+    return _rerun(job, _verdict(root), failures, counted=counted)
+
+
+def _rerun(
+    job: TFJob, cause: Verdict, failures: Sequence[Failure], *, counted: int = 0, incident: bool = True
+) -> Again:
+    members = gang(job)
+    tasks = frozenset(failure.task for failure in failures)
+    return Again(
+        cause,
+        gang=not tasks.isdisjoint(members),
+        tasks=tasks - members,
+        counted=counted,
+        incident=incident,
+        followers=frozenset(failure.task for failure in failures if _follows(job, failure, cause)),
+        oom=frozenset(failure.task.name for failure in failures if _is_oom(failure.end)),
+    )
+
+
+def _follows(job: TFJob, failure: Failure, cause: Verdict) -> bool:
+    """Whether a task that runs again because of a cause, or beside it, may have died of it."""
+    alone = failure.task.type == EVALUATOR or origin(job).api_version == BATCH
+    return not (alone or failure.end.infrastructure or failure.task.name == cause.replica)
+
+
+def _root(failures: Sequence[Failure]) -> Failure:
+    """The one to blame: a loss of infrastructure, whenever it was noticed, else the first; an evaluator last."""
+    return min(failures, key=lambda item: (item.task.type == EVALUATOR, not item.end.infrastructure))
+
+
+def _explains(cause: Failure, first: Failure) -> bool:
+    """Whether `first` may be the consequence of `cause`: it ended no later, or it is lost, whenever that was noticed.
+
+    Nobody depends on an evaluator.
+    """
+    return cause.task.type != EVALUATOR and (cause.end.infrastructure or cause.second <= first.second)
+
+
+def _is_cause(job: TFJob, exit_code: int | None) -> bool:
+    """Whether an end that is tried again may excuse the end of another task.
+
+    A worker of the first operator is tried again after an error of its own too; that does not undo the chief's error.
+    """
+    return not origin(job).is_first or exit_code is None or exit_code >= 128
+
+
+def _earlier_cause(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], first: Failure, durations: Durations
+) -> Verdict | None:
+    """A cause that is being repaired already: restarted by us, or in place by the kubelet, while `first` ran."""
+    started = first.end.started
+    if started is None:
+        return None
+    for cause, repaired in _repaired_causes(status, views):
+        if cause.time is None or not _may_concern(job, cause, first):
+            continue
+        # A loss is noticed late, so its consequence may have ended before.
+        slack = settling_time(job, durations) if cause.exit_code is None else timedelta()
+        ended_first = cause.time.replace(microsecond=0) - slack <= first.second
+        if started <= cause.time and ended_first and first.end.time <= repaired + durations.aftermath:
+            return cause
+    return _absent_peer(job, status, first, started, durations)
+
+
+def _may_concern(job: TFJob, cause: Verdict, first: Failure) -> bool:
+    """Whether the end that a restart has answered is another task's, of which `first` could have died at all."""
+    own = cause.replica == first.task.name
+    return not own and not cause.replica.startswith(EVALUATOR.lower()) and _is_cause(job, cause.exit_code)
+
+
+def _absent_peer(
+    job: TFJob, status: TFJobStatus, first: Failure, started: datetime, durations: Durations
+) -> Verdict | None:
+    """A task that was held back when `first` ran, which may have been started meanwhile: it could not do without.
+
+    An evaluator can, a gang is away as one, and nobody needs more memory for it. A TfJob of the first operator holds a
+    task back for an error of its own too, which excuses nobody.
+    """
+    if first.task.type == EVALUATOR or _is_oom(first.end) or gang(job) or origin(job).is_first:
+        return None
+    away = [
+        (until, task, since)
+        for task, since, until in absences(job, status, durations)
+        if task != first.task and task.type != EVALUATOR
+        # The kubelet tells whole seconds: who started in the same one may have started with it.
+        if since.replace(microsecond=0) <= first.second and started < until.replace(microsecond=0)
+        if first.end.time <= until + durations.aftermath
+    ]
+    if not away:
+        return None
+    _, task, since = max(away)
+    return Verdict(replica=task.name, reason=HELD_BACK, message=f"{task.name} was not back yet", time=since)
+
+
+def _aftershock(job: TFJob, status: TFJobStatus, first: Failure, durations: Durations) -> Verdict | None:
+    """The loss of another task after which `first` was started, and of which it may have failed all the same.
+
+    Who lived through the loss needs seconds until it talks to the new task (gRPC tries again after a growing delay),
+    and a chief that is back sooner fails of it. A program with an error of its own is tried for that minute.
+    """
+    last, started = status.last_restart, first.end.started
+    if last is None or last.cause.time is None or started is None or gang(job) or first.task.type == EVALUATOR:
+        return None
+    if _is_oom(first.end) or _has_no_program(first.end) or not _may_concern(job, last.cause, first):
+        return None
+    repaired = last.not_before or last.cause.time
+    is_soon = last.cause.time < started and first.end.time <= repaired + durations.aftermath
+    return last.cause if is_soon else None
+
+
+def _repaired_causes(status: TFJobStatus, views: Sequence[View]) -> Iterator[tuple[Verdict, datetime]]:
+    """Ends that were answered with a restart, and when the task could run again."""
+    last = status.last_restart
+    if last and last.cause.time:
+        yield last.cause, last.not_before or last.cause.time
+    for view in views:
+        container = main_container(view.pod) if view.pod else None
+        ended = container.last_state.terminated if container else None
+        if ended and ended.finished_at and ended.exit_code:
+            yield verdict(view.task, view.attempt - 1, end_of(ended, ended.finished_at)), ended.finished_at
+
+
+def _is_elsewhere(views: Sequence[View], first: Failure) -> bool:
+    """Whether somebody who could still turn out to be the cause is on another node."""
+    here = _node(first.view)
+    possible = (view for view in views if not (view.end or view.completed or view.task.type == EVALUATOR))
+    return any(_node(view) not in ("", here) for view in possible)
+
+
+def _node(view: View) -> str:
+    name: str = view.pod.spec.get("nodeName") or "" if view.pod else ""
+    return name
+
+
+def _all_ended(job: TFJob, views: Sequence[View], first: Failure) -> bool:
+    """Whether nobody is left who could still turn out to be the cause."""
+    members = gang(job)
+    concerned = [view for view in views if view.task in members] if first.task in members else views
+    return all(view.end or view.completed for view in concerned)
+
+
+def _tolerated(job: TFJob, failure: Failure) -> bool:
+    """A worker of an elastic job may fail without failing the job, as in v1.9."""
+    return job.spec.enable_dynamic_worker and failure.task.type == WORKER and policy_of(job, failure.task) != "ExitCode"
+
+
+def _has_no_program(end: End) -> bool:
+    return end.reason == START_ERROR and any(words in end.message for words in NO_PROGRAM)
+
+
+def _is_oom(end: End) -> bool:
+    return end.reason == OOM_KILLED
+
+
+def _soon_after_start(end: End, durations: Durations) -> bool:
+    return end.started is None or end.time - end.started <= durations.oom_window
+
+
+def _verdict(failure: Failure) -> Verdict:
+    return verdict(failure.task, failure.view.attempt, failure.end)

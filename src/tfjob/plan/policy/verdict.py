@@ -1,0 +1,139 @@
+"""The verdict: which replica failed first, how, and what it last said."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from tfjob.api.objects import Pod
+from tfjob.api.types import TFJob, Verdict
+from tfjob.plan.facts.task_state import End
+from tfjob.plan.facts.tasks import Task, task_of
+from tfjob.plan.facts.tf_config import main_template_container
+
+LINES, BYTES = 20, 4096
+FEW_BYTES = 1024
+SENTENCE = 512
+"""How long, in bytes, a message may be that repeats what a cluster or a program said."""
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+START_ERROR = "StartError"
+AT_LAST = "unable to start container process: "
+"""What runc says before the point, after the names of all who passed the error on."""
+PEAK_MEMORY = "tfjob/peak-memory"
+"""Annotation of a pod: the most memory its main container used, in bytes, where the cluster measures it."""
+
+
+def verdict(task: Task, attempt: int, end: End) -> Verdict:
+    """What is known of one end, in the shape that status, events and commands show."""
+    lines = last_lines(end.message) if end.exit_code not in (None, 0) else []
+    return Verdict(
+        replica=task.name,
+        attempt=attempt,
+        exit_code=end.exit_code,
+        signal=signal_name(end),
+        reason=end.reason or ("Error" if end.exit_code else ""),
+        message=shortened(sentence(task, end)),
+        last_lines=lines,
+        time=end.time,
+    )
+
+
+def sentence(task: Task, end: End) -> str:
+    """One end in one sentence: `worker-1 was killed by SIGKILL (137, OOMKilled)`."""
+    if end.exit_code is None:
+        detail = f": {end.message}" if end.message else ""
+        return f"{task.name} was lost ({end.reason}){detail}"
+    if end.reason == START_ERROR:
+        point = end.message.strip().rpartition(AT_LAST)[2].removesuffix(": unknown")
+        return f"{task.name} could not start: {point}"
+    name = signal_name(end)
+    because = f", {end.reason}" if end.reason not in ("", "Error", "Completed") else ""
+    if name:
+        return f"{task.name} was killed by {name} ({end.exit_code}{because})"
+    return f"{task.name} exited {end.exit_code}" + (f" ({end.reason})" if because else "")
+
+
+def signal_name(end: End) -> str:
+    """The signal behind an exit code above 128, as a name."""
+    number = end.signal or (end.exit_code - 128 if end.exit_code and 128 < end.exit_code <= 192 else 0)
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""
+
+
+def last_lines(message: str) -> list[str]:
+    """The end of a termination message: plain text, and bounded so that a status stays small."""
+    lines = [_plain(line) for line in ANSI.sub("", message).rstrip().split("\n")]
+    kept = _last_of(lines, BYTES)
+    return [] if kept == [""] else kept
+
+
+def fewer_lines(cause: Verdict) -> Verdict:
+    """The same with a few of its last lines: a status has room for the many of one end only."""
+    return replace(cause, last_lines=_last_of(cause.last_lines, FEW_BYTES))
+
+
+def _last_of(lines: Sequence[str], limit: int) -> list[str]:
+    kept: list[str] = []
+    room = limit
+    for line in reversed(lines[-LINES:]):
+        fitting = _fitting(line, limit)
+        room -= _size(fitting)
+        if room < 0:
+            break
+        kept.append(fitting)
+    return kept[::-1]
+
+
+def shortened(text: str, limit: int = SENTENCE) -> str:
+    """A text of at most `limit` bytes; what is cut off shows as an ellipsis."""
+    encoded = _utf8(text)
+    return text if len(encoded) <= limit else encoded[: limit - 3].decode(errors="ignore") + "…"
+
+
+def _plain(line: str) -> str:
+    """What a terminal would show of a line: a progress bar draws over itself, and control characters draw nothing."""
+    shown = line.rstrip("\r").rsplit("\r", 1)[-1]
+    return CONTROL.sub("", _utf8(shown).decode())
+
+
+def _fitting(line: str, limit: int) -> str:
+    """The end of a line that alone would take more than all the room there is."""
+    while _size(line) > limit:
+        line = line[len(line) // 8 + 1 :]
+    return line
+
+
+def _size(line: str) -> int:
+    return len(msgspec.json.encode(line)) + 1
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="replace")
+
+
+def limit_verdict(reason: str, message: str, now: datetime) -> Verdict:
+    """A job that ended because of a limit and not because of a replica."""
+    return Verdict(reason=reason, message=message, time=now)
+
+
+def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict, *, repeated: bool) -> Verdict:
+    """An OOM verdict with the figures that tell how much to raise the limit by; others unchanged."""
+    pod = next((pod for pod in pods if (task := task_of(pod)) and task.name == cause.replica), None)
+    task = task_of(pod) if pod else None
+    if cause.reason != "OOMKilled" or pod is None or task is None:
+        return cause
+    template = job.spec.tf_replica_specs[task.type].template or {}
+    limits = (main_template_container(template).get("resources") or {}).get("limits") or {}
+    peak = pod.metadata.annotations.get(PEAK_MEMORY, "")
+    used = f"peak {int(peak) / 2**20:.0f} MiB, " if peak.isdigit() else ""
+    often = " twice in a row" if repeated else ""
+    advice = f"{cause.message}{often}: {used}limit {limits.get('memory', 'none')}; raise resources.limits.memory"
+    return replace(cause, message=advice)

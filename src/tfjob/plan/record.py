@@ -1,0 +1,215 @@
+"""What a status remembers between passes, so that a controller may die at any point: attempts, ends and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from tfjob.api.dialect import origin
+from tfjob.api.names import runtime_id
+from tfjob.api.objects import Pod
+from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
+from tfjob.durations import USUAL, Durations
+from tfjob.plan.facts import conditions
+from tfjob.plan.facts.attempts import attempt_of, restarts_in_place
+from tfjob.plan.facts.gangs import GANG, TASK, gang, gang_types
+from tfjob.plan.facts.task_state import End, View, end_of
+from tfjob.plan.facts.tasks import Task, desired, main_container, members, ranges
+from tfjob.plan.policy import backoff
+from tfjob.plan.policy.restarts import Again, settling_time
+from tfjob.plan.policy.verdict import verdict
+
+OOM_NAMES = 64
+"""How many OOM-killed replicas are remembered; to forget the oldest costs no more than one restart."""
+
+
+def is_adopted(status: TFJobStatus) -> bool:
+    """Whether training-operator v1.9 wrote a status, and we have not yet: it has conditions but no state."""
+    return bool(status.conditions) and not status.state and status.attempt == 0
+
+
+def adopted(job: TFJob) -> TFJob:
+    """A job that v1.9 began goes on as if we had: its pods, which carry no attempt, are those of the first."""
+    return replace(job, status=replace(job.status, attempt=1)) if is_adopted(job.status) else job
+
+
+def begin(job: TFJob, now: datetime) -> TFJobStatus:
+    """The status with which a pass starts: created on the first, a new attempt after a suspension."""
+    status = created(job, now)
+    listed = status.conditions
+    resumed = conditions.is_true(listed, conditions.SUSPENDED)
+    if resumed:
+        text = f"TFJob {job.metadata.name} is resumed."
+        listed = conditions.with_condition(
+            listed, conditions.SUSPENDED, now, text, status="False", reason=conditions.RESUMED
+        )
+    if origin(job).is_first and not status.runtime_id:
+        status = replace(status, runtime_id=runtime_id(job))
+    if status.attempt == 0 or resumed:
+        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_offs=[]))
+    return status if status.start_time else replace(status, start_time=now)
+
+
+def created(job: TFJob, now: datetime) -> TFJobStatus:
+    """The status of a job that was seen, whether or not it may start."""
+    listed = job.status.conditions or conditions.with_condition(
+        [], conditions.CREATED, now, f"TFJob {job.metadata.name} is created."
+    )
+    return replace(job.status, observed_generation=job.metadata.generation, conditions=listed)
+
+
+def remember(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations = USUAL
+) -> TFJobStatus:
+    """Adds what this pass sees for the first time: pods that exist, tasks that are done, restarts in place."""
+    wanted = frozenset(desired(job))
+    started, completed = members(status.started), members(status.completed_indexes)
+    seen = {view.task for view in views if view.pod}
+    done = {view.task for view in views if view.end and view.end.succeeded}
+    surplus = (started | completed) - wanted
+    if surplus or not (seen <= started and done <= completed):
+        restarts = dict(status.task_restarts)
+        for task in surplus:
+            # If the job is scaled up again, the pod that still terminates must not be taken for the new one.
+            restarts[task.name] = restarts.get(task.name, 0) + 1
+        status = replace(
+            status,
+            started=ranges((started & wanted) | seen),
+            completed_indexes=ranges((completed & wanted) | done),
+            task_restarts=restarts,
+        )
+    return _restarted_in_place(job, status, views, now, durations)
+
+
+def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations = USUAL) -> TFJobStatus:
+    """Writes a restart down before anything is deleted: who runs again, why, and from when."""
+    units = [*([gang(job)] if again.gang else ()), *(frozenset({task}) for task in sorted(again.tasks))]
+    blame = again.cause.replica
+    waits = backoff.after(
+        job,
+        status,
+        units,
+        now,
+        cause=blame,
+        followers=again.followers,
+        incident=again.incident,
+        durations=durations,
+    )
+    status = replace(_runs_again(status, again.tasks), back_offs=waits)
+    if again.gang:
+        status = _new_gang(job, status)
+    if not again.incident:
+        return status
+    own = backoff.of(waits, blame) or BackOff(restarts=1, not_before=now)
+    return replace(
+        status,
+        restarts=status.restarts + 1,
+        retries=status.retries + again.counted,
+        oom_killed=_oom_killed(status, again),
+        last_restart=Restart(
+            cause=again.cause,
+            scope=GANG if again.gang else TASK,
+            counted=again.counted > 0,
+            streak=own.restarts - 1,
+            time=now,
+            not_before=own.not_before,
+        ),
+    )
+
+
+def resized(job: TFJob, status: TFJobStatus, now: datetime) -> TFJobStatus:
+    """The gang starts again, because its TF_CONFIG is for another number of replicas; nobody failed."""
+    cause = Verdict(reason="Resized", message="the number of replicas changed", time=now)
+    last = status.last_restart or Restart()
+    return replace(_new_gang(job, status), last_restart=replace(last, cause=cause, scope=GANG, counted=False, time=now))
+
+
+def _started_anew(job: TFJob, status: TFJobStatus) -> TFJobStatus:
+    """Everything runs again; what completed in the old attempt does not count in the new one."""
+    first = status.attempt == 0
+    status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
+    types = gang_types(job)
+    beside = frozenset(task for task in desired(job) if types and task.type not in types)
+    return status if first else _runs_again(status, beside)
+
+
+def _new_gang(job: TFJob, status: TFJobStatus) -> TFJobStatus:
+    """All members run again, those that were done too."""
+    types = gang_types(job)
+    return replace(
+        status,
+        attempt=status.attempt + 1,
+        started=ranges(task for task in members(status.started) if task.type not in types),
+        completed_indexes=ranges(task for task in members(status.completed_indexes) if task.type not in types),
+    )
+
+
+def _runs_again(status: TFJobStatus, tasks: frozenset[Task]) -> TFJobStatus:
+    restarts = dict(status.task_restarts)
+    for task in sorted(tasks):
+        restarts[task.name] = restarts.get(task.name, 0) + 1
+    return replace(
+        status,
+        task_restarts=restarts,
+        started=ranges(members(status.started) - tasks),
+        completed_indexes=ranges(members(status.completed_indexes) - tasks),
+    )
+
+
+def _restarted_in_place(
+    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations
+) -> TFJobStatus:
+    """Counts what the kubelet restarted without asking us; ends close together are one incident."""
+    news = []
+    for view in views:
+        if view.pod is None or view.completed:
+            continue
+        extra = attempt_of(view.pod) - view.attempt
+        if extra > 0:
+            news.append((_last_end(view.pod, now), view, extra, min(extra, restarts_in_place(view.pod))))
+    if not news:
+        return status
+    news.sort(key=lambda item: (item[0].time, item[1].task))
+    restarts, settling = dict(status.task_restarts), settling_time(job, durations)
+    last, total, incidents, counted = status.last_restart, 0, 0, 0
+    for end, view, extra, in_place in news:
+        name = view.task.name
+        restarts[name] = restarts.get(name, 0) + extra
+        total += in_place
+        if last and last.cause.replica != name and _follows(end, last.cause, settling):
+            # One more of the same incident; only what goes beyond the others' restarts is news.
+            more = max(0, in_place - max(counted, 1))
+        else:
+            more, counted = in_place, 0
+            cause = verdict(view.task, view.attempt + extra - 1, end)
+            last = replace(last or Restart(scope=TASK), cause=cause, counted=True, time=now)
+        counted += more
+        incidents += more
+    return replace(
+        status,
+        task_restarts=restarts,
+        restarts=status.restarts + total,
+        retries=status.retries + incidents,
+        last_restart=last,
+    )
+
+
+def _last_end(pod: Pod, now: datetime) -> End:
+    container = main_container(pod)
+    return end_of(container.last_state.terminated if container else None, now)
+
+
+def _follows(end: End, cause: Verdict, settling: timedelta) -> bool:
+    """Whether an end may be the consequence of a recorded one: it came soon after, and ran when that happened."""
+    if cause.time is None or (end.started and end.started > cause.time):
+        return False
+    return abs(end.time - cause.time) <= settling
+
+
+def _oom_killed(status: TFJobStatus, again: Again) -> list[str]:
+    """The replicas whose latest failure was an OOM kill: the next one in a row is final."""
+    failed = again.oom | ({again.cause.replica} if again.counted else set())
+    others = [name for name in status.oom_killed if name not in failed]
+    return [*others, *sorted(again.oom)][-OOM_NAMES:]
