@@ -122,7 +122,7 @@ def manifests(crd_only: bool, output: str, **options: Any) -> None:
     """Print everything that an installation consists of, for `kubectl apply -f -`."""
     import msgspec
 
-    from tfjob.api.text.writer_operator import yaml_text
+    from tfjob.api.text.writer import plain_yaml
     from tfjob.operator.install import manifests as made
 
     crds = made.crds(options["namespace"], _versions(options["api_versions"], options["namespace_only"]))
@@ -131,7 +131,7 @@ def manifests(crd_only: bool, output: str, **options: Any) -> None:
         whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
         click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
         return
-    click.echo(yaml_text(objects), nl=False)
+    click.echo(plain_yaml(objects), nl=False)
 
 
 @operator.command()

@@ -23,8 +23,8 @@ from tfjob.api.names import (
 )
 from tfjob.api.objects import AnyChild, Job, Pod, PodGroup
 from tfjob.api.types import KIND, TFJob
-from tfjob.api.versions.served_v1beta import DETAILS
 from tfjob.api.versions.status import v1alpha1_status
+from tfjob.api.versions.v1beta import DETAILS
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.kube.access import errors
 from tfjob.kube.cache.decode import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, decode_pod, job_of

@@ -21,7 +21,7 @@ from tfjob.api.names import (
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.problems import errors
 from tfjob.api.types import RUNTIME_ID, TFJob
-from tfjob.api.versions.judgement import judge
+from tfjob.api.versions.registry import judge
 from tfjob.api.versions.v1alpha1 import canonical_spec
 from tfjob.api.versions.write_back import completed
 from tfjob.kube.access.errors import NotFound

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfjob.api.crd.tf_job_crd import SHORT_NAME
+from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import origin
 from tfjob.api.types import TFJob
 from tfjob.jobs import find as finding
@@ -298,7 +298,7 @@ def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
     """A TfJob whose name a TFJob has too is called in its own way."""
     if not origin(record.job).is_first or (record.job.metadata.namespace, record.name) not in taken:
         return record
-    return replace(record, id=f"{SHORT_NAME}/{record.name}")
+    return replace(record, id=f"{TF_JOB_SHORT_NAME}/{record.name}")
 
 
 async def _closed(batches: AsyncGenerator[list[Line], None]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.crd.tf_job_crd import SHORT_NAME
+from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import TF_JOB, origin
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.round_trip import converted
@@ -52,8 +52,8 @@ async def get(client: Client, namespace: str, name: str) -> TFJob | None:
     A TFJob goes before a TfJob of the same name, which `tfja/NAME` means alone.
     """
     prefix, _, bare = name.rpartition("/")
-    wanted = bare if prefix == SHORT_NAME else name
-    kinds = {TF_JOB: TF_JOBS} if prefix == SHORT_NAME else JOB_KINDS
+    wanted = bare if prefix == TF_JOB_SHORT_NAME else name
+    kinds = {TF_JOB: TF_JOBS} if prefix == TF_JOB_SHORT_NAME else JOB_KINDS
     failures: list[ApiError] = []
     for kind, resource in kinds.items():
         try:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfjob.api.defaults import server_container, serves_by_default
 from tfjob.api.objects import ObjectMeta, Pod
-from tfjob.api.parameter_server import server_container, serves_by_default
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
 from tfjob.local.admission import resources, shadows

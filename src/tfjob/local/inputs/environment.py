@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tfjob.api.pod_references import CONFIG_MAP, SECRET
+from tfjob.api.pod_validation import CONFIG_MAP, SECRET
 from tfjob.local.inputs import downward
 from tfjob.local.inputs.references import MissingReference, References
 from tfjob.local.state.errors import Refusal

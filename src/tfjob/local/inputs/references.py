@@ -7,7 +7,7 @@ import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tfjob.api.pod_references import CONFIG_MAP, SECRET
+from tfjob.api.pod_validation import CONFIG_MAP, SECRET
 from tfjob.local.state.errors import Refusal
 
 if TYPE_CHECKING:

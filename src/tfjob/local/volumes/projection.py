@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from tfjob.api.pod_references import CONFIG_MAP, SECRET
+from tfjob.api.pod_validation import CONFIG_MAP, SECRET
 from tfjob.local.inputs import downward
 from tfjob.local.inputs.references import MissingReference, References
 from tfjob.local.state.errors import Refusal

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.crd.tf_job_crd import NAME as TF_JOB_CRD_NAME
+from tfjob.api.crd.older import TF_JOB_CRD_NAME as TF_JOB_CRD_NAME
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import OWNER_LABEL
 from tfjob.kube.access.errors import Forbidden, KubeError, NotFound

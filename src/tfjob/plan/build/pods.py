@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from tfjob import __version__
+from tfjob.api.defaults import serves_by_default
 from tfjob.api.dialect import origin
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
 from tfjob.api.objects import ObjectMeta, Pod, Service
-from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
 from tfjob.plan.build import parameter_server
 from tfjob.plan.build.accelerators import Accelerator, equipped

@@ -10,10 +10,10 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tfjob.api import ranges as indexes
+from tfjob.api.defaults import serves_by_default
 from tfjob.api.dialect import origin
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name, tensorboard_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
-from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, TFJob
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
