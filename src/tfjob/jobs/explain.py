@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from tfjob.jobs.backend import Event, Record
-from tfjob.jobs.tables import age
+from tfjob.jobs.report import age
 
 TOLD = ("TFJob", "ExitedWithCode", "SetPodTemplateRestartPolicy", "SuccessfulCreate", "SuccessfulDelete")
 """Events that the state, the verdict or the replicas tell already, by the beginning of their reason."""

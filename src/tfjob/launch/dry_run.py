@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.jobs.output import print_list
-from tfjob.jobs.tables import size
+from tfjob.jobs.report import size
 from tfjob.local.inputs.references import brought
 from tfjob.local.pod.assembly import Assembled, assemble
 from tfjob.local.pod.machine import kept_references, machine_with

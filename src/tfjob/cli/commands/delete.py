@@ -86,7 +86,7 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
     On a cluster, which others use too: the jobs of one namespace that are over, and the records kept of them here.
     """
     from tfjob.jobs.output import job_shape, print_list
-    from tfjob.jobs.tables import span
+    from tfjob.jobs.report import span
 
     oldest = datetime.now(UTC) - older
     with console(on, namespace, write=not dry_run) as there:

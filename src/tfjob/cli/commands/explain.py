@@ -17,7 +17,7 @@ def explain() -> None:
 def restarts(output: str) -> None:
     """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
     from tfjob.jobs.output import print_object, retry_rule_shape, tf_job_rule_shape
-    from tfjob.jobs.tables import table
+    from tfjob.jobs.report import table
     from tfjob.plan.policy.backoff import WAITS
     from tfjob.plan.policy.restarts import RETRY_TABLE, TF_JOB_TABLE
 

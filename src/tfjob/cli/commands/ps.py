@@ -49,7 +49,7 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
         for record in records:
             click.echo(columns.name(record))
     elif records:
-        from tfjob.jobs.tables import table
+        from tfjob.jobs.report import table
 
         click.echo(table(columns.titles, rows))
     else:
@@ -116,7 +116,7 @@ class Columns:
         return [self._row(record) for record in records]
 
     def _row(self, record: Record) -> list[str]:
-        from tfjob.jobs.tables import age
+        from tfjob.jobs.report import age
 
         status: Any = record.job.status
         return [
@@ -134,7 +134,7 @@ class Columns:
 
 def _duration(record: Record) -> str:
     """How long it ran, or has run by now; nothing of a job that waits."""
-    from tfjob.jobs.tables import took
+    from tfjob.jobs.report import took
 
     status = record.job.status
     runs = status.completion_time or record.state in ("Running", "Restarting")

@@ -44,8 +44,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Ev
     from datetime import UTC, datetime
 
     from tfjob.jobs import explain
-    from tfjob.jobs.report import verdict
-    from tfjob.jobs.tables import age, clock, table, took
+    from tfjob.jobs.report import age, clock, table, took, verdict
 
     status = record.job.status
     because = f" ({record.reason})" if record.reason not in ("", record.state) else ""

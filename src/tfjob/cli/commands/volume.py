@@ -21,7 +21,7 @@ def volume() -> None:
 def ls(output: str) -> None:
     """List claims, their folders and the space they take."""
     from tfjob.jobs.output import claim_shape, print_list
-    from tfjob.jobs.tables import clock, size, table
+    from tfjob.jobs.report import clock, size, table
     from tfjob.local.volumes.claims import Claims
     from tfjob.local.volumes.usage import claim_users
 

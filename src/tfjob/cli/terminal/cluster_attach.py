@@ -19,8 +19,8 @@ from tfjob.cli.notices import show_outages
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.screen import Screen, screen_for
 from tfjob.jobs.backend import Line, Record, Usage
+from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
-from tfjob.jobs.snapshot import Snapshot
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import Store

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from tfjob.jobs.output import OUTPUT_VERSION, job_shape, print_line
-from tfjob.jobs.tables import table
+from tfjob.jobs.report import table
 
 if TYPE_CHECKING:
     from tfjob.cli.commands.ps import Columns

@@ -9,7 +9,7 @@ from tfjob.api.dialect import origin
 from tfjob.api.names import RUNTIME_ID_LABEL, name_label
 from tfjob.api.objects import ContainerStatus, Pod
 from tfjob.api.types import TFJob
-from tfjob.jobs.log_labels import container_labels
+from tfjob.jobs.logs import container_labels
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
 from tfjob.plan.facts.tasks import task_of

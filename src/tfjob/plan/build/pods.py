@@ -18,8 +18,7 @@ from tfjob.plan.build.accelerators import Accelerator, equipped
 from tfjob.plan.build.job_storage import with_storage
 from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.build.pod_groups import pod_annotations, pod_labels, scheduler_name
-from tfjob.plan.facts.attempts import ATTEMPT
-from tfjob.plan.facts.tasks import Task, policy_of, replicas_of
+from tfjob.plan.facts.tasks import ATTEMPT, Task, policy_of, replicas_of
 from tfjob.plan.facts.tf_config import main_template_container, port, tf_configs
 
 SIZE = "tfjob/cluster-size"

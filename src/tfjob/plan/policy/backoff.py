@@ -13,8 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.types import BackOff, TFJob, TFJobStatus
-from tfjob.plan.facts.gangs import GANG, gang
-from tfjob.plan.facts.tasks import Task, desired, members, ranges
+from tfjob.plan.facts.tasks import GANG, Task, desired, gang, members, ranges
 
 WAITS = tuple(timedelta(seconds=seconds) for seconds in (0, 10, 20, 40, 80, 160, 300))
 STREAK_RESET = timedelta(minutes=10)
