@@ -11,7 +11,7 @@ from plan.builders import T0, at, begun, job, pod
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.objects import Job, JobStatus, ObjectMeta, Pod, PodCondition, PodStatus
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy, TFJob
-from tfjob.kube.cluster.wrapped_pods import unwrapped, wrapper
+from tfjob.kube.cluster.tensorflow_org import unwrapped, wrapper
 from tfjob.plan.facts.task_state import POD_DELETED, survey
 from tfjob.plan.facts.tasks import Observed
 

@@ -27,9 +27,9 @@ from tfjob.kube.access.config import Access
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
 from tfjob.kube.client.version import server_version
-from tfjob.kube.jobs import job_states, jobs
-from tfjob.kube.jobs.containers import containers_of, pods_of, selector
-from tfjob.kube.jobs.job_events import events_of
+from tfjob.kube.jobs import jobs
+from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
+from tfjob.kube.jobs.jobs import events_of
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.policy.suspension import resumed
@@ -159,7 +159,7 @@ class KubeConsole:
     def record(self, job: TFJob) -> Record:
         """A job of the cluster as commands show it."""
         folder, options = self.records.folder_of(job), self.options_for(job.metadata.namespace)
-        return job_states.record(job, datetime.now(UTC), folder=folder, options=options)
+        return jobs.record(job, datetime.now(UTC), folder=folder, options=options)
 
     def options_for(self, namespace: str) -> str:
         """What a command needs that is to find a job: its manifest may name a namespace that nobody looks in."""
@@ -167,7 +167,7 @@ class KubeConsole:
 
     def _gone(self, kept: JobRecord) -> Record:
         options = self.options_for(kept.job.metadata.namespace)
-        return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=options)
+        return jobs.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=options)
 
     def _get(self, name: str) -> TFJob | None:
         try:
