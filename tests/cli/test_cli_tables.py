@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from tfjob.cli.durations import time_span
+from tfjob.cli.context import time_span
 from tfjob.jobs.report import size, span, table, took
 
 

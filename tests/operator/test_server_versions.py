@@ -22,7 +22,7 @@ from tfjob.kube.client.resources import CRDS, TFJOBS
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import Settings, crds, own_namespace, service_account, webhook
-from tfjob.operator.names import NAME, NAMESPACE
+from tfjob.operator.options import NAME, NAMESPACE
 
 Object = dict[str, Any]
 pytestmark = pytest.mark.timeout(400)

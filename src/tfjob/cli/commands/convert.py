@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tfjob.cli.completing import FILE
+from tfjob.cli.completion import FILE
 from tfjob.cli.context import output_option
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.completing import JOB
+from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 

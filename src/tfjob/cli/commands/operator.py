@@ -12,8 +12,7 @@ import click
 from tfjob.cli import exit_codes
 from tfjob.cli.commands.operator_run import run
 from tfjob.cli.commands.operator_self_test import self_test
-from tfjob.cli.context import valid_namespace
-from tfjob.cli.durations import time_span
+from tfjob.cli.context import time_span, valid_namespace
 
 if TYPE_CHECKING:
     from tfjob.operator.api_versions import ApiVersions

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.context import On, console, namespace_option, on_option, output_choice
+from tfjob.cli.context import On, console, is_quiet, namespace_option, on_option, output_choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,7 @@ import sys
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.context import output_option, state, valid_namespace
+from tfjob.cli.context import is_quiet, output_option, state, valid_namespace
 
 
 @click.group()
@@ -22,8 +21,7 @@ def ls(output: str) -> None:
     """List claims, their folders and the space they take."""
     from tfjob.jobs.output import claim_shape, print_list
     from tfjob.jobs.report import clock, size, table
-    from tfjob.local.volumes.claims import Claims
-    from tfjob.local.volumes.usage import claim_users
+    from tfjob.local.volumes.claims import Claims, claim_users
 
     with state(write=False) as (home, store):
         users = claim_users(store)
@@ -64,8 +62,7 @@ def ls(output: str) -> None:
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
     from tfjob.jobs.output import claim_shape, print_object
-    from tfjob.local.volumes.claims import Claims
-    from tfjob.local.volumes.usage import claim_users
+    from tfjob.local.volumes.claims import Claims, claim_users
 
     with state(write=True) as (home, store):
         claims = Claims(home.claims)

@@ -14,7 +14,7 @@ import msgspec
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.cli import exit_codes
-from tfjob.cli.common_options import is_quiet
+from tfjob.cli.context import is_quiet
 from tfjob.cli.notices import show_outages
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.screen import Screen, screen_for

@@ -8,8 +8,7 @@ import signal
 from collections.abc import Sequence
 
 from tfjob.api.objects import Pod
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.context import state
+from tfjob.cli.context import is_quiet, state
 from tfjob.cli.notices import show_troubles
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.screen import Screen, screen_for

@@ -10,7 +10,7 @@ from tfjob.api.crd.older import crd_with, tf_job_crd
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
-from tfjob.operator.names import (
+from tfjob.operator.options import (
     CONVERSION_PATH,
     HEALTH_PORT,
     METRICS_PORT,
