@@ -16,8 +16,8 @@ import msgspec
 from tfjob.api.types import API_VERSION, ORIGIN
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Event, Line, Record, Replica
-    from tfjob.local.volumes.claims import Claim
+    from tfjob.jobs.backend import Line, Record, Replica
+    from tfjob.plan.actions import RecordedEvent
     from tfjob.plan.policy.restarts import Row, TfJobRow
 
 
@@ -113,7 +113,7 @@ def replica_shape(replica: Replica) -> dict[str, Any]:
     }
 
 
-def event_shape(event: Event) -> dict[str, Any]:
+def event_shape(event: RecordedEvent) -> dict[str, Any]:
     """An event."""
     return {
         "time": event.time,
@@ -152,20 +152,6 @@ def retry_rule_shape(row: Row) -> dict[str, Any]:
 def tf_job_rule_shape(row: TfJobRow) -> dict[str, Any]:
     """A line of `explain restarts` about TfJobs of tensorflow.org."""
     return {"cause": row.cause, "master": row.master, "worker": row.worker, "ps": row.ps}
-
-
-def claim_shape(claim: Claim, used_by: Sequence[str]) -> dict[str, Any]:
-    """A claim."""
-    from tfjob.local.volumes.claims import size_on_disk
-
-    return {
-        "name": claim.name,
-        "namespace": claim.namespace,
-        "folder": str(claim.folder),
-        "bytes": size_on_disk(claim.folder),
-        "created": claim.record.created,
-        "usedBy": list(used_by),
-    }
 
 
 class Kind(NamedTuple):

@@ -10,7 +10,8 @@ from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Event, Record, Replica
+    from tfjob.jobs.backend import Record, Replica
+    from tfjob.plan.actions import RecordedEvent
 
 
 @click.command()
@@ -40,7 +41,7 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     click.echo(_text(record, storage, replicas, explain.telling(events, record.job.status.start_time)))
 
 
-def _text(record: Record, storage: str, replicas: list[Replica], events: list[Event]) -> str:
+def _text(record: Record, storage: str, replicas: list[Replica], events: list[RecordedEvent]) -> str:
     from datetime import UTC, datetime
 
     from tfjob.jobs import explain

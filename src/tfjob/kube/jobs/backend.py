@@ -20,7 +20,7 @@ from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import origin
 from tfjob.api.types import TFJob
 from tfjob.jobs import find as finding
-from tfjob.jobs.backend import Board, Event, Line, LogQuery, NotFound, Record, Replica
+from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica
 from tfjob.jobs.replicas import replicas
 from tfjob.kube.access import errors
 from tfjob.kube.access.config import Access
@@ -30,6 +30,7 @@ from tfjob.kube.client.version import server_version
 from tfjob.kube.jobs import jobs
 from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
 from tfjob.kube.jobs.jobs import events_of
+from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.policy.suspension import resumed
@@ -146,7 +147,7 @@ class KubeConsole:
         pods = self.run(pods_of(self.client, record.job)) if record.current else []
         return replicas(record.job, pods)
 
-    def events(self, record: Record) -> list[Event]:
+    def events(self, record: Record) -> list[RecordedEvent]:
         """Of the job and of its pods; a cluster keeps them for an hour."""
         return self.run(events_of(self.client, record.job))
 

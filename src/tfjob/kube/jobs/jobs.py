@@ -21,12 +21,13 @@ from tfjob.api.objects import Model, ObjectMeta
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.round_trip import converted
 from tfjob.controller.cluster import InvalidJob
-from tfjob.jobs.backend import Event, Record
+from tfjob.jobs.backend import Record
 from tfjob.kube.access.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from tfjob.kube.cache.decode import JOB_DECODERS, CachedJob, job_of
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.patches import difference, merged
 from tfjob.kube.client.resources import CORE_EVENTS, JOB_KINDS, TF_JOBS, Resource
+from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.suspension import RESUMING
@@ -290,13 +291,13 @@ class KubeEvent(Model, frozen=True):
         return (self.series and self.series.last_observed_time) or self.last_timestamp or self.first
 
 
-async def events_of(client: Client, job: TFJob) -> list[Event]:
+async def events_of(client: Client, job: TFJob) -> list[RecordedEvent]:
     """What happened to a job and to its pods, in order; a pod is called like its replica."""
     found = await client.list(CORE_EVENTS, job.metadata.namespace, type=KubeEvent)
     return story(job, found.items)
 
 
-def story(job: TFJob, events: list[KubeEvent]) -> list[Event]:
+def story(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
     """The events that concern a job, in order."""
     tasks = {child_name(job, task.type, task.index): task.name for task in desired(job)}
     told = []
@@ -317,9 +318,9 @@ def _own_name(name: str, job: TFJob) -> str:
     return "-".join(name.split("-")[:3]) if origin(job).is_first else name
 
 
-def _event(event: KubeEvent, first: datetime, who: str = "") -> Event:
+def _event(event: KubeEvent, first: datetime, who: str = "") -> RecordedEvent:
     count = max(event.count or 1, event.series.count if event.series else 1)
-    return Event(first, event.last or first, count, event.type == "Warning", event.reason, who + event.message)
+    return RecordedEvent(first, event.last or first, count, event.type == "Warning", event.reason, who + event.message)
 
 
 def _is_later(event: KubeEvent, job: TFJob) -> bool:

@@ -15,10 +15,12 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
-from tfjob.jobs.backend import Board, Event, Line, LogQuery, Record, Replica
+from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
+from tfjob.local.jobs.runs import find_run, list_runs
 from tfjob.local.run.driver_lock import ensure_driven, is_driven, is_interrupted, is_settled, start_background
 from tfjob.local.state.home import Home, boot_id
-from tfjob.local.state.store import Run, Store, find_run, list_runs
+from tfjob.local.state.store import Run, Store
+from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired, task_of
 from tfjob.plan.policy.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed
@@ -79,7 +81,7 @@ class LocalConsole:
 
         return replicas(self.store, self._run(record_))
 
-    def events(self, record_: Record) -> list[Event]:
+    def events(self, record_: Record) -> list[RecordedEvent]:
         """What its drivers told."""
         return [event for _, event in self.store.events(record_.uid)]
 

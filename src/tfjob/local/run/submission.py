@@ -18,7 +18,7 @@ from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Key
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.network import Network
-from tfjob.local.run.driver_lock import is_driven, is_interrupted, take_right
+from tfjob.local.run.driver_lock import is_driven, is_expired, is_interrupted, take_right
 from tfjob.local.run.pod_folder import clean, pod_folder, sweep
 from tfjob.local.sandbox import rootfs, supervisor
 from tfjob.local.state import config
@@ -27,7 +27,7 @@ from tfjob.local.state.home import Home, boot_id, write_whole
 from tfjob.local.state.options import Options
 from tfjob.local.state.provenance import PROVENANCE_FILE, Provenance, provenance
 from tfjob.local.state.secrets import Secrets
-from tfjob.local.state.store import Run, Store, is_expired
+from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import filled_claim
 from tfjob.plan.build.job_storage import VOLUME

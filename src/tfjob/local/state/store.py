@@ -1,7 +1,6 @@
 """The objects of this machine's cluster, in one sqlite file that several processes share; any of them may be killed.
 
-A job row is the live object and, later, the record of the run: `current` marks the one that its name means now. The
-functions below the class find runs by name.
+A job row is the live object and, later, the record of the run: `current` marks the one that its name means now.
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ from msgspec.structs import replace
 from tfjob.api.objects import AnyChild, Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
-from tfjob.jobs import find as finding
-from tfjob.jobs.backend import Event
 from tfjob.local.state import addresses, database
 from tfjob.local.state.database import StoreError
-from tfjob.plan.policy.limits import expiry
+from tfjob.plan.actions import RecordedEvent
 
 SELECT_RUN = "select data, number, current, attached, boot, folder, created from jobs"
 
@@ -282,13 +279,15 @@ class Store:
                 (job, now.timestamp(), now.timestamp(), warning, reason, message),
             )
 
-    def events(self, job: str, after: int = 0) -> list[tuple[int, Event]]:
+    def events(self, job: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
         """The events of a run with their ids, in order."""
         rows = self.connection.execute(
             "select id, time, last, count, warning, reason, message from events where job = ? and id > ? order by id",
             (job, after),
         )
-        return [(row[0], Event(_time(row[1]), _time(row[2]), row[3], bool(row[4]), row[5], row[6])) for row in rows]
+        return [
+            (row[0], RecordedEvent(_time(row[1]), _time(row[2]), row[3], bool(row[4]), row[5], row[6])) for row in rows
+        ]
 
     # --- changes ------------------------------------------------------------------------------------------------
 
@@ -384,28 +383,3 @@ def _run(row: tuple[bytes, int, int, int, str, str, float]) -> Run:
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def list_runs(store: Store, namespace: str | None = None, *, everything: bool = False) -> list[Run]:
-    """The runs that `ps` shows: those whose name means them, or all."""
-    runs = store.runs(namespace, current=None if everything else True)
-    return runs if everything else [run for run in runs if not is_expired(run)]
-
-
-def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> Run:
-    """The run that `name` means: a job's name, a run's id (`mnist.1`), `@latest`, or a unique beginning.
-
-    `latest_of_all` makes `@latest` the newest of every namespace: who has just started a job means that one.
-    """
-
-    def elsewhere() -> set[str]:
-        return {run.key.namespace for run in store.runs() if name in (finding.LATEST, run.name, run.id)}
-
-    known = store.runs(None if latest_of_all and name == finding.LATEST else namespace)
-    return finding.find(known, name, namespace, elsewhere)
-
-
-def is_expired(run: Run) -> bool:
-    """Whether the time to live of a finished job is over; its record stays."""
-    until = expiry(run.job, run.job.status)
-    return until is not None and until <= datetime.now(UTC)
