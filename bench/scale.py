@@ -38,7 +38,7 @@ from tfjob.kube.access import config
 from tfjob.kube.client.client import Client
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install.manifests import crds
-from tfjob.operator.names import CONVERSION_PATH, NAMESPACE
+from tfjob.operator.options import CONVERSION_PATH, NAMESPACE
 
 NAME = "bench"
 QUIET = 0.15

@@ -7,7 +7,7 @@ from typing import Any
 
 from devcluster.client import Client, KubectlFailed
 from running import wait_until
-from tfjob.api.crd.tf_job_crd import tf_job_crd
+from tfjob.api.crd.older import tf_job_crd
 from tfjob.api.crd.tfjob import crd
 
 

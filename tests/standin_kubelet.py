@@ -16,8 +16,7 @@ from room import JOB_NAME, Room, room
 from tfjob.kube.access.errors import Conflict, NotFound
 from tfjob.kube.cache.decode import decode_job, job_of
 from tfjob.kube.client.resources import PODS, TFJOBS
-from tfjob.plan.facts.attempts import ATTEMPT, attempts_due
-from tfjob.plan.facts.tasks import desired, members
+from tfjob.plan.facts.tasks import ATTEMPT, attempts_due, desired, members
 
 Object = dict[str, Any]
 FINISHING = ("worker", "chief")

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from tfjob import __version__
-from tfjob.api.text.writer_operator import yaml_text
+from tfjob.api.text.writer import plain_yaml
 from tfjob.operator.api_versions import KNOWN, ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import crds, webhook
@@ -62,10 +62,10 @@ def files() -> dict[str, str]:
     }
     return {
         "Chart.yaml": _with_version((CHART / "Chart.yaml").read_text()),
-        **{f"files/crds/{one['metadata']['name']}.yaml": NOTE + yaml_text([one]) for one in crds("", versions)},
-        "files/rules.yaml": NOTE + yaml_text([rules]),
-        "files/user-roles.yaml": NOTE + yaml_text([rbac.for_users(versions.groups)]),
-        "files/webhook.yaml": NOTE + yaml_text([webhook("", versions)]),
+        **{f"files/crds/{one['metadata']['name']}.yaml": NOTE + plain_yaml([one]) for one in crds("", versions)},
+        "files/rules.yaml": NOTE + plain_yaml([rules]),
+        "files/user-roles.yaml": NOTE + plain_yaml([rbac.for_users(versions.groups)]),
+        "files/webhook.yaml": NOTE + plain_yaml([webhook("", versions)]),
         **{f"files/presets/{file.name}": file.read_text() for file in sorted(PRESETS.glob("*.yaml"))},
     }
 

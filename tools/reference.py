@@ -33,8 +33,7 @@ from tfjob.cli import exit_codes as outcome
 from tfjob.cli.examples import EXAMPLES
 from tfjob.cli.main import COMMANDS, cli
 from tfjob.durations import USUAL
-from tfjob.jobs.json_kinds import KINDS
-from tfjob.jobs.output import OUTPUT_VERSION
+from tfjob.jobs.output import KINDS, OUTPUT_VERSION
 from tfjob.local.inputs.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
 from tfjob.local.state import config
 from tfjob.plan.policy.restarts import RETRY_TABLE, TF_JOB_TABLE

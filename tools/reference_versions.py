@@ -7,14 +7,14 @@ from typing import Any
 
 import reference_words as words
 
-from tfjob.api.crd.tf_job_crd import STATUS
+from tfjob.api.crd.older import STATUS
 from tfjob.api.defaults import with_defaults
 from tfjob.api.dialect import BATCH, TENSORFLOW, TF_JOB
-from tfjob.api.schema.pod_schema import pod_definitions
+from tfjob.api.schema.checker import pod_definitions
 from tfjob.api.types import KIND, WORKER, TFJobSpec
 from tfjob.api.versions import batch, v1alpha1, v1beta
-from tfjob.api.versions.served_v1beta import DETAILS
 from tfjob.api.versions.status import ALPHA2_NAMES, BETA_FIELDS
+from tfjob.api.versions.v1beta import DETAILS
 from tfjob.api.versions.write_back import completed
 
 Row = list[str]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tfjob.api.defaults import serves_by_default
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.objects import ObjectMeta
-from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import ORIGIN, ReplicaSpec, TFJob
 from tfjob.api.versions.v1alpha1 import canonical_spec, to_hub
 from tfjob.api.versions.write_back import completed, is_default_server

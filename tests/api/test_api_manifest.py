@@ -146,6 +146,7 @@ def test_loading_a_long_manifest_is_quick() -> None:
 
 def test_importing_the_front_door_reads_no_schema() -> None:
     code = (
-        "import tfjob.api.manifest.loader, tfjob.api.schema.pod_schema as s; assert s._file.cache_info().currsize == 0"
+        "import tfjob.api.manifest.loader, tfjob.api.schema.checker as s; "
+        "assert s._pod_schema_file.cache_info().currsize == 0"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

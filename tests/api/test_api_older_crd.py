@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from api.test_api_crd import KEEPS, nodes, violations
-from tfjob.api.crd.older import NAMES, crd_with
+from tfjob.api.crd.older import OLDER_NAMES, crd_with
 from tfjob.api.crd.tfjob import crd, crd_problem
 
 WEBHOOK = {"service": {"name": "tf-job-operator", "namespace": "team", "path": "/convert", "port": 443}}
@@ -29,9 +29,9 @@ def test_v1_is_stored_and_the_same_beside_any_other() -> None:
     assert crd_problem(made) is None
 
 
-@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+@pytest.mark.parametrize("number", range(len(OLDER_NAMES)), ids=OLDER_NAMES)
 def test_an_older_schema_is_structural_and_keeps_templates_and_details(number: int) -> None:
-    version = crd_with(NAMES, WEBHOOK)["spec"]["versions"][number + 1]
+    version = crd_with(OLDER_NAMES, WEBHOOK)["spec"]["versions"][number + 1]
     found = dict(nodes(version["schema"]["openAPIV3Schema"]))
     broken = {path: violations(node) for path, node in found.items() if path != ".metadata"}
     # v1alpha1's operator wrote null where nothing was given; only fields with no default may be so.
@@ -43,4 +43,4 @@ def test_an_older_schema_is_structural_and_keeps_templates_and_details(number: i
 
 
 def test_plain_kubectl_apply_can_carry_all_versions() -> None:
-    assert len(msgspec.json.encode(crd_with(NAMES, WEBHOOK))) < 150_000
+    assert len(msgspec.json.encode(crd_with(OLDER_NAMES, WEBHOOK))) < 150_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.api.pod_references import references
+from tfjob.api.pod_validation import references
 from tfjob.api.problems import path_text
 
 

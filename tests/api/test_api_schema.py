@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.api.schema.checker import Schema
-from tfjob.api.schema.pod_schema import kubernetes_client_version, pod_definitions
+from tfjob.api.schema.checker import Schema, kubernetes_client_version, pod_definitions
 
 SMALL = Schema(
     {

@@ -9,8 +9,7 @@ import yaml
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.manifest.loader import Manifest, load
 from tfjob.api.types import ORIGIN, RUNTIME_ID, ChiefReference
-from tfjob.api.versions.judgement import judge
-from tfjob.api.versions.registry import to_version
+from tfjob.api.versions.registry import judge, to_version
 from tfjob.plan.facts.tf_config import port
 
 MANIFESTS = Path(__file__).parent / "manifests"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tfjob.cli import exit_codes, extras
+from tfjob.cli import exit_codes
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 COMMAND = """
 import sys
 sys.modules.update(dict.fromkeys({blocked!r}))
-from tfjob.cli import exit_codes, extras
+from tfjob.cli import exit_codes
 
 def command(**_):
     {body}
@@ -41,7 +41,7 @@ exit_codes.guarded(command)
         ),
         (
             ["aiohttp"],
-            "with extras.needs('operator'): import aiohttp",
+            "with exit_codes.needs('operator'): import aiohttp",
             2,
             "error: this needs aiohttp, which is not installed\nInstall it: {operator}\n",
         ),
@@ -50,12 +50,12 @@ exit_codes.guarded(command)
 def test_a_missing_module_of_an_extra_is_told_with_its_install_line(
     blocked: list[str], body: str, code: int, told: str
 ) -> None:
-    lines = {name: f"{sys.executable} -m pip install 'tfjob[{name}]'" for name in extras.EXTRAS}
+    lines = {name: f"{sys.executable} -m pip install 'tfjob[{name}]'" for name in exit_codes.EXTRAS}
     done = run(COMMAND.format(blocked=blocked, body=body))
     assert (done.returncode, done.stderr) == (code, told.format(**lines))
 
 
-@pytest.mark.parametrize("body", ["import no_such_module", "with extras.needs('kube'): import no_such_module"])
+@pytest.mark.parametrize("body", ["import no_such_module", "with exit_codes.needs('kube'): import no_such_module"])
 def test_any_other_missing_module_is_a_fault_of_ours(body: str) -> None:
     done = run(COMMAND.format(blocked=[], body=body))
     assert done.returncode == exit_codes.BUG
@@ -63,10 +63,12 @@ def test_any_other_missing_module_is_a_fault_of_ours(body: str) -> None:
 
 
 def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
-    assert extras.EXTRAS.keys() == PROJECT["optional-dependencies"].keys()
+    assert exit_codes.EXTRAS.keys() == PROJECT["optional-dependencies"].keys()
     for name, requirements in PROJECT["optional-dependencies"].items():
         brought = {requirement.split(">")[0].replace("-", "_") for requirement in requirements}
-        assert {one for one in brought if not one.startswith("tfjob[")} - {"tensorflow_cpu"} == set(extras.EXTRAS[name])
+        assert {one for one in brought if not one.startswith("tfjob[")} - {"tensorflow_cpu"} == set(
+            exit_codes.EXTRAS[name]
+        )
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import MANIFESTS, CommandLine
 from pseudo_terminal import PseudoTerminal
-from tfjob.cli.common_options import TALKATIVE
+from tfjob.cli.context import TALKATIVE
 from tfjob.cli.examples import EXAMPLES
 from tfjob.cli.main import COMMANDS, cli
 

@@ -10,7 +10,7 @@ import yaml
 
 from command_line import CommandLine
 from running import workload_pid
-from tfjob.jobs.json_kinds import KINDS
+from tfjob.jobs.output import KINDS
 
 LISTS = {
     "ps": ("Job", ("ps", "-a", "-o", "json")),

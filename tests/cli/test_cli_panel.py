@@ -12,7 +12,7 @@ from plan.builders import T0, at, job
 from tfjob.api.types import TFJobStatus
 from tfjob.cli.terminal.panel import paint, panel
 from tfjob.jobs.backend import Record, Replica, Usage
-from tfjob.jobs.snapshot import Snapshot
+from tfjob.jobs.progress import Snapshot
 
 HINT = "Ctrl-C stops it"
 

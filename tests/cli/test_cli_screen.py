@@ -18,7 +18,7 @@ import pytest
 from tfjob.cli.terminal import screen as module
 from tfjob.cli.terminal.screen import Lines, Live, screen_for
 from tfjob.cli.terminal.terminal import Terminal
-from tfjob.jobs.snapshot import Snapshot
+from tfjob.jobs.progress import Snapshot
 
 
 class Pty:

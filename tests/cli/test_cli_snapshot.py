@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plan.builders import T0
 from tfjob.jobs.backend import Line, Replica
-from tfjob.jobs.snapshot import Doings
+from tfjob.jobs.progress import Doings
 
 
 def said(doings: Doings, *lines: str, replica: str = "worker-0") -> None:

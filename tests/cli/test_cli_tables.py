@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from tfjob.cli.durations import time_span
-from tfjob.jobs.tables import size, span, table, took
+from tfjob.cli.context import time_span
+from tfjob.jobs.report import size, span, table, took
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

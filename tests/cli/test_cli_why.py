@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tfjob.jobs.backend import Event
 from tfjob.jobs.explain import telling, told
+from tfjob.plan.actions import RecordedEvent
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def event(reason: str, message: str, ago: int = 10, *, warning: bool = True, count: int = 1) -> Event:
+def event(reason: str, message: str, ago: int = 10, *, warning: bool = True, count: int = 1) -> RecordedEvent:
     time = NOW - timedelta(seconds=ago)
-    return Event(time, time, count, warning, reason, message)
+    return RecordedEvent(time, time, count, warning, reason, message)
 
 
 def test_warnings_that_say_more_than_the_verdict_are_shown_the_newest_last() -> None:

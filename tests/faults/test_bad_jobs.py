@@ -29,7 +29,7 @@ from tfjob.controller.controller import Controller
 from tfjob.kube.cache.decode import JOB_DECODERS as DECODERS
 from tfjob.kube.cache.decode import CachedJob, job_of
 from tfjob.kube.client import shallow
-from tfjob.operator.names import CONVERSION_PATH, WEBHOOK_PATH
+from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH
 from tfjob.operator.webhook.server import webhook_app
 from tfjob.plan.build.pods import Settings
 

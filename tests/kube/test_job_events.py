@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from plan.builders import at, job
 from tfjob.api.types import TFJob
-from tfjob.kube.jobs.job_events import EventSeries, KubeEvent, ObjectReference, story
+from tfjob.kube.jobs.jobs import EventSeries, KubeEvent, ObjectReference, story
 
 
 def mnist() -> TFJob:

@@ -20,7 +20,7 @@ from tfjob.api.objects import (
 )
 from tfjob.api.types import Condition, TFJob, TFJobStatus
 from tfjob.jobs.replicas import replicas
-from tfjob.kube.jobs.job_states import record, state_of
+from tfjob.kube.jobs.jobs import record, state_of
 
 
 def of(status: TFJobStatus | None = None, run: dict[str, Any] | None = None, **metadata: Any) -> TFJob:

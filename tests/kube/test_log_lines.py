@@ -8,7 +8,7 @@ import pytest
 
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST
-from tfjob.kube.jobs.log_lines import LogLines
+from tfjob.kube.jobs.container_logs import LogLines
 
 
 def log(*lines: tuple[int, str]) -> bytes:

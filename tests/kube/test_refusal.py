@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tfjob.kube.access.errors import api_error
-from tfjob.kube.cluster.refusal import refused
+from tfjob.kube.cluster.cluster import refused
 
 QUOTA = 'pods "j-worker-0" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4'
 SECURITY = 'pods "j-worker-0" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'

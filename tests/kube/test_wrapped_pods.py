@@ -17,7 +17,7 @@ from tfjob.controller.cluster import Key
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
-from tfjob.kube.cluster.wrapped_pods import unwrapped, wrapper
+from tfjob.kube.cluster.tensorflow_org import unwrapped, wrapper
 from tfjob.plan.facts.task_state import POD_DELETED, survey
 from tfjob.plan.facts.tasks import Observed
 

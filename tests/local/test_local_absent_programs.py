@@ -10,7 +10,7 @@ import pytest
 from tfjob.api.types import ReplicaSpec, TFJob, TFJobSpec
 from tfjob.local.admission import absent_programs
 from tfjob.local.admission.admission import Host
-from tfjob.local.inputs.downward import Node
+from tfjob.local.inputs.references import Node
 from tfjob.local.state.config import Config, ImageEntry
 
 PATH = {"PATH": "/usr/bin:/bin"}

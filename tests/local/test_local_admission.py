@@ -13,7 +13,7 @@ from tfjob.api.problems import Problem
 from tfjob.api.types import ORIGIN, ReplicaSpec, RunPolicy, SchedulingPolicy, TensorBoard, TFJob, TFJobSpec
 from tfjob.local.admission import admission
 from tfjob.local.admission.admission import Host
-from tfjob.local.inputs.downward import Node
+from tfjob.local.inputs.references import Node
 from tfjob.local.state.config import Config
 
 AT = "spec.tfReplicaSpecs.Worker.template.spec"

@@ -10,8 +10,7 @@ import pytest
 
 from tfjob.api.objects import ObjectMeta, Pod, PodStatus
 from tfjob.local.inputs import environment
-from tfjob.local.inputs.downward import Node
-from tfjob.local.inputs.references import MissingReference, References
+from tfjob.local.inputs.references import MissingReference, Node, References
 from tfjob.local.state.errors import Refusal
 
 CONFIG_MAPS: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfjob.local.volumes.mount_paths import rewrite, rewritten
+from tfjob.local.volumes.volumes import rewrite_all_paths, rewrite_paths
 
 MAPPING = {"/data": "/s/v/data", "/data/cache": "/s/v/cache", "/train": "/s/v/train", "/etc/app.yaml": "/s/app.yaml"}
 
@@ -31,7 +31,7 @@ MAPPING = {"/data": "/s/v/data", "/data/cache": "/s/v/cache", "/train": "/s/v/tr
     ],
 )
 def test_a_whole_path_is_led_to_its_folder(text: str, expected: str) -> None:
-    assert rewrite(text, MAPPING) == expected
+    assert rewrite_paths(text, MAPPING) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_a_whole_path_is_led_to_its_folder(text: str, expected: str) -> None:
     ],
 )
 def test_anything_else_is_left_alone(text: str) -> None:
-    assert rewrite(text, MAPPING) == text
+    assert rewrite_paths(text, MAPPING) == text
 
 
 def test_what_was_put_in_is_not_rewritten_again() -> None:
-    assert rewrite("/data", {"/data": "/train/data", "/train": "/x"}) == "/train/data"
+    assert rewrite_paths("/data", {"/data": "/train/data", "/train": "/x"}) == "/train/data"
 
 
 def test_the_paths_that_were_rewritten_are_known() -> None:
-    assert rewritten(["--d=/data/x", "-I/train"], MAPPING) == ["/data"]
+    assert rewrite_all_paths(["--d=/data/x", "-I/train"], MAPPING) == ["/data"]

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tfjob.api.objects import ObjectMeta, Pod
-from tfjob.local.inputs.downward import Node
-from tfjob.local.inputs.references import MissingReference, References
+from tfjob.local.inputs.references import MissingReference, Node, References
 from tfjob.local.state.errors import Refusal
 from tfjob.local.volumes import volumes
 from tfjob.local.volumes.claims import Claims

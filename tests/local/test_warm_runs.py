@@ -15,7 +15,7 @@ from running import Running, wait_until
 from tfjob.local.state.home import Home
 from tfjob.local.warm import pool
 from tfjob.local.warm.policy import TURNED_OFF
-from tfjob.local.warm.warm_prospect import prospect
+from tfjob.local.warm.start import prospect
 
 MANIFEST = """
 apiVersion: kubeflow.org/v1

@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from tfjob.api.versions.round_trip import converted
-from tfjob.operator.names import CONVERSION_PATH, WEBHOOK_PATH
+from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH
 from tfjob.operator.webhook.admission import answer
 from tfjob.operator.webhook.server import webhook_app
 

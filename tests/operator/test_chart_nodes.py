@@ -25,10 +25,10 @@ from releasing import NEXT, next_version, release, release_with_operator
 from running import wait_until
 from served import served
 from tfjob import __version__
-from tfjob.api.crd.tf_job_crd import NAME as TF_JOB_CRD_NAME
+from tfjob.api.crd.older import TF_JOB_CRD_NAME as TF_JOB_CRD_NAME
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import RELEASE as CRD_RELEASE
-from tfjob.operator.names import NAME
+from tfjob.operator.options import NAME
 
 pytestmark = [pytest.mark.node, pytest.mark.root, pytest.mark.timeout(400)]
 

@@ -20,11 +20,11 @@ from helm_line import CHART, RELEASE, Helm
 from running import wait_until
 from served import served
 from tfjob import __version__
-from tfjob.api.crd.tf_job_crd import NAME as TF_JOB_CRD_NAME
+from tfjob.api.crd.older import TF_JOB_CRD_NAME as TF_JOB_CRD_NAME
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import RELEASE as CRD_RELEASE
 from tfjob.api.crd.tfjob import crd, crd_problem
-from tfjob.operator.names import NAME
+from tfjob.operator.options import NAME
 from tfjob.operator.webhook.certificates import make
 
 pytestmark = pytest.mark.timeout(400)

@@ -10,8 +10,16 @@ import pytest
 from tfjob.api.objects import ConfigMap
 from tfjob.api.problems import InvalidManifest
 from tfjob.kube.cluster.event_log import Subject
-from tfjob.operator.process.config import ControllerConfig, read, read_config_map
-from tfjob.operator.process.config_watch import DOCUMENTED_SERVER_FILE, INVALID, ODD, USED, Configuration
+from tfjob.operator.process.config import (
+    DOCUMENTED_SERVER_FILE,
+    INVALID,
+    ODD,
+    USED,
+    Configuration,
+    ControllerConfig,
+    read,
+    read_config_map,
+)
 from tfjob.plan.actions import News
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 

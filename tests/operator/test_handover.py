@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfjob.operator.install.handover import WEBHOOK_ENTRY, Step, ours_elsewhere, steps
-from tfjob.operator.names import NAME, labels
+from tfjob.operator.options import NAME, labels
 
 Object = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 from tfjob import __version__
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install.manifests import Settings, arguments, manifests, webhook
-from tfjob.operator.names import NAME
+from tfjob.operator.options import NAME
 
 IMAGE = "registry.example/tf-job-operator:1"
 WHOLE = Settings(image=IMAGE)

@@ -23,7 +23,7 @@ from running import wait_until
 from served import served
 from tfjob import __version__
 from tfjob.operator.install.manifests import USER_ID
-from tfjob.operator.names import NAME, NAMESPACE
+from tfjob.operator.options import NAME, NAMESPACE
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 

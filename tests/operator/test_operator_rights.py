@@ -19,7 +19,7 @@ from tfjob.kube.client.resources import PODS, TFJOBS
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import Settings, own_namespace, service_account, webhook
-from tfjob.operator.names import NAME, NAMESPACE
+from tfjob.operator.options import NAME, NAMESPACE
 
 Object = dict[str, Any]
 

@@ -25,8 +25,7 @@ from tf_jobs import Object, begin, begun, is_new, pods, replica, tf_job, until
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
 from tfjob.kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
-from tfjob.kube.cluster.tensorflow_org import draw
-from tfjob.kube.cluster.wrapped_pods import wrapper
+from tfjob.kube.cluster.tensorflow_org import draw, wrapper
 from tfjob.plan.build.pods import Settings
 from tfjob.plan.build.pods import pod as planned
 from tfjob.plan.facts.tasks import Task

@@ -23,8 +23,8 @@ from operating import free_port, operating
 from room import Room, room
 from running import ending, wait_until
 from served import serve_tfjobs
+from tfjob.api.defaults import serves_by_default
 from tfjob.api.manifest.loader import load
-from tfjob.api.parameter_server import serves_by_default
 from tfjob.kube.client.resources import DEPLOYMENTS, JOBS, PODS, TF_JOBS, TFJOBS, Resource
 from tfjob.operator.selftest.self_test import SelfTest, Trial
 

@@ -20,7 +20,7 @@ from running import wait_until
 from served import serve_tfjobs, served
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.operator.install.handover import WEBHOOK_ENTRY
-from tfjob.operator.names import NAME, NAMESPACE
+from tfjob.operator.options import NAME, NAMESPACE
 from tfjob.operator.webhook.certificates import make
 
 Object = dict[str, Any]

@@ -15,7 +15,7 @@ from tfjob.kube.client import client as kube
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import Settings, own_namespace, service_account
-from tfjob.operator.names import NAME, NAMESPACE
+from tfjob.operator.options import NAME, NAMESPACE
 
 pytestmark = pytest.mark.faults
 

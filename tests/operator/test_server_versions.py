@@ -15,25 +15,25 @@ from operating import OperatorProcess, free_port, operating, with_token
 from room import Room, room
 from running import wait_until
 from served import served
-from tfjob.api.crd.older import NAMES
+from tfjob.api.crd.older import OLDER_NAMES
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.types import ORIGIN, UNSAID
 from tfjob.kube.client.resources import CRDS, TFJOBS
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import Settings, crds, own_namespace, service_account, webhook
-from tfjob.operator.names import NAME, NAMESPACE
+from tfjob.operator.options import NAME, NAMESPACE
 
 Object = dict[str, Any]
 pytestmark = pytest.mark.timeout(400)
 
-VERSIONS = ("v1", *NAMES)
+VERSIONS = ("v1", *OLDER_NAMES)
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "python:3"}], "fieldOfTomorrow": 1}}
 BY_TYPE = {"Master": {"replicas": 1, "template": TEMPLATE}, "Worker": {"replicas": 2, "template": TEMPLATE}}
 LISTED = [{"tfReplicaType": kind.upper(), **replica} for kind, replica in BY_TYPE.items()]
 SPECS: dict[str, Object] = {
     "v1": {"tfReplicaSpecs": BY_TYPE, "runPolicy": {"cleanPodPolicy": "None"}, "successPolicy": "AllWorkers"},
-    **{version: {"tfReplicaSpecs": BY_TYPE, "cleanPodPolicy": "None"} for version in NAMES},
+    **{version: {"tfReplicaSpecs": BY_TYPE, "cleanPodPolicy": "None"} for version in OLDER_NAMES},
     "v1alpha1": {"replicaSpecs": LISTED[::-1]},
 }
 
@@ -48,7 +48,7 @@ def job(version: str, name: str = "", **spec: Any) -> Object:
     }
 
 
-ALL = ApiVersions(("v1", *NAMES), tensorflow=False)
+ALL = ApiVersions(("v1", *OLDER_NAMES), tensorflow=False)
 
 
 class Served:
@@ -117,7 +117,7 @@ def test_a_job_of_one_version_runs_and_is_read_in_all_the_others(
     world.kubectl("create", job(version))
     world.place.all_run(name, "master-0", "worker-0", "worker-1")
     world.place.until(name, "Running")
-    for other in NAMES:
+    for other in OLDER_NAMES:
         found = world.get(other, name)
         expected = SPECS[other] if other == version or other != "v1alpha1" else {"replicaSpecs": LISTED}
         if version == "v1alpha1" and other != version:
@@ -168,7 +168,7 @@ def test_a_manifest_in_the_documents_spelling_can_be_applied_again(world: Served
     assert set(found) == {"runtimeId", "replica_specs"}
 
 
-@pytest.mark.parametrize("version", NAMES)
+@pytest.mark.parametrize("version", OLDER_NAMES)
 def test_server_side_apply_and_edits_in_an_older_version_keep_what_it_cannot_say(
     world: Served, operator: OperatorProcess, version: str
 ) -> None:
@@ -262,7 +262,7 @@ def test_without_an_operator_v1_works_and_older_versions_say_why_they_do_not(
         world.kubectl("apply", applied, "--server-side", "--force-conflicts", "--field-manager=somebody")
     world.kubectl("create", job("v1", "made-without"))
     assert "made-without" in world.client.kubectl("get", "tfjobs", "-n", world.namespace)
-    for version in NAMES:
+    for version in OLDER_NAMES:
         with pytest.raises(KubectlFailed, match=r"conversion webhook for kubeflow\.org/v1.* failed"):
             world.get(version, "left-v1")
         with pytest.raises(KubectlFailed, match=r"conversion webhook for kubeflow\.org/.* failed"):

@@ -21,8 +21,7 @@ from tfjob.kube.client.client import Client
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import Settings, own_namespace, service_account, webhook
-from tfjob.operator.names import NAME, NAMESPACE
-from tfjob.operator.options import Address
+from tfjob.operator.options import NAME, NAMESPACE, Address
 from tfjob.operator.webhook.certificates import LIFETIME, RENEW_BEFORE
 from tfjob.operator.webhook.server import Webhook
 from tfjob.operator.webhook.server import logger as webhook_logger

@@ -34,8 +34,7 @@ from tfjob.api.types import (
 )
 from tfjob.plan.actions import Create, Delete, DeleteJob
 from tfjob.plan.build import pods as children
-from tfjob.plan.facts.attempts import ATTEMPT, attempt_due
-from tfjob.plan.facts.tasks import CANONICAL_TYPE, Observed, Refusal, Repetition, Task, desired
+from tfjob.plan.facts.tasks import ATTEMPT, CANONICAL_TYPE, Observed, Refusal, Repetition, Task, attempt_due, desired
 from tfjob.plan.plan import Plan, plan
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

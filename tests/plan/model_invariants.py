@@ -11,11 +11,9 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.plan.facts.attempts import attempt_due, made_for
 from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.facts.gangs import gang_types
 from tfjob.plan.facts.task_state import INFRASTRUCTURE_REASONS
-from tfjob.plan.facts.tasks import Task, desired, main_container, policy_of
+from tfjob.plan.facts.tasks import Task, attempt_due, desired, gang_types, made_for, main_container, policy_of
 
 LOSSES = INFRASTRUCTURE_REASONS | {"PodLost", "PodDeleted", "NodeNotReady", "PreemptionByScheduler", "Resized"}
 INVARIANTS = {

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from plan.model_cluster import Decide
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob
-from tfjob.plan.facts.attempts import ATTEMPT
 from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.facts.tasks import Observed
+from tfjob.plan.facts.tasks import ATTEMPT, Observed
 from tfjob.plan.plan import Plan, plan
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from plan.builders import job
 from tfjob.api.dialect import BATCH
-from tfjob.plan.facts.gangs import gang
+from tfjob.plan.facts.tasks import gang
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from running import ending
 from tfjob.api.defaults import with_defaults
 from tfjob.api.objects import ConfigMap
 from tfjob.api.types import API_VERSION, ReplicaSpec, TFJob
-from tfjob.api.versions.judgement import judge
+from tfjob.api.versions.registry import judge
 from tfjob.api.versions.round_trip import converted
 from tfjob.api.versions.write_back import completed
 from tfjob.plan.actions import Create

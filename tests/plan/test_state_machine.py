@@ -23,7 +23,7 @@ from plan.model_invariants import INVARIANTS, Violated
 from plan.model_machine import SHAPES, Ganged, Machine, TakenOver
 from plan.model_mutants import FAULTY_PLANS
 from tfjob.plan import record, replicas
-from tfjob.plan.facts import attempts
+from tfjob.plan.facts import tasks
 from tfjob.plan.plan import plan
 
 pytestmark = pytest.mark.faults
@@ -107,7 +107,7 @@ def test_the_machine_finds_a_policy_that_counts_a_restart_in_place_at_every_look
 
 
 def test_the_machine_finds_a_policy_that_lets_a_gang_restart_its_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "gang_types", lambda _: frozenset())
+    monkeypatch.setattr(tasks, "gang_types", lambda _: frozenset())
     hunt(plan, "bystanders", [{"chief": 1, "worker": 2, "evaluator": 1}])
 
 

@@ -6,9 +6,20 @@ from msgspec.structs import replace
 from plan.builders import at, job, observed, pod, running, services, status, task, template
 from tfjob.api.objects import ContainerState, ContainerStatus, ContainerTerminated, Pod
 from tfjob.api.types import ReplicaSpec
-from tfjob.plan.facts.attempts import attempt_due, attempt_of, is_stale
 from tfjob.plan.facts.task_state import survey
-from tfjob.plan.facts.tasks import Task, desired, main_container, members, policy_of, ranges, replicas_of, task_of
+from tfjob.plan.facts.tasks import (
+    Task,
+    attempt_due,
+    attempt_of,
+    desired,
+    is_stale,
+    main_container,
+    members,
+    policy_of,
+    ranges,
+    replicas_of,
+    task_of,
+)
 
 
 def test_tasks_are_listed_in_the_order_in_which_v1_9_evaluates_types() -> None:

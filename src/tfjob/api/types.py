@@ -35,7 +35,7 @@ RUNTIME_ID = "tfjob/runtime-id"
 PS_PORT = "tfjob/ps-port"
 """Annotation: the port of default parameter servers, whose replica has no container that could say it."""
 UNSAID = "tfjob/unsaid"
-"""Annotation: for each other version that has something to say which this one cannot, a `Note` of `served.py`."""
+"""Annotation: a `Note` of `versions.round_trip` for each version that says something which this one cannot."""
 PARALLELISM = "tfjob/parallelism"
 """Annotation: how many replicas of a converted batch/v1 Job run at once."""
 

@@ -15,9 +15,9 @@ from typing import Any
 from msgspec import to_builtins
 
 from tfjob.api.conversion import canonical_type
+from tfjob.api.defaults import PS_VOLUME, server_container, serves_by_default
 from tfjob.api.dialect import BATCH, origin
 from tfjob.api.names import child_name, tensorboard_name
-from tfjob.api.parameter_server import PS_VOLUME, server_container, serves_by_default
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
     at_least,

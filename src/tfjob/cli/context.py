@@ -1,16 +1,19 @@
-"""What most commands share: where jobs run, the namespace, the output format, the state folder."""
+"""What commands share: where jobs run, the namespace, the output format, the state folder, `-q`, `-v`, time spans."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tfjob.cli import exit_codes
+from tfjob.cli.examples import epilog
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Console
@@ -18,7 +21,27 @@ if TYPE_CHECKING:
     from tfjob.local.state.home import Home
     from tfjob.local.state.store import Store
 
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+QUIET = "tfjob.quiet"
+TALKATIVE = {
+    "init": "Print nothing but errors.",
+    "run": "Print only how it ended; with --detach only its name.",
+    "submit": "Print only the names of the jobs.",
+    "check": "Print only what is wrong.",
+    "ps": "Print only names.",
+    "wait": "Print nothing: the exit code tells.",
+    "stop": "Print nothing but errors.",
+    "suspend": "Print nothing but errors.",
+    "resume": "Print nothing but errors.",
+    "scale": "Print nothing but errors.",
+    "delete": "Print nothing but errors.",
+    "prune": "Print nothing but errors.",
+    "volume delete": "Print nothing but errors.",
+}
+"""The commands that say more than a script wants to hear, and what `-q` leaves of it."""
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+LONGEST = timedelta(days=36500).total_seconds()
 
 
 @dataclass(frozen=True)
@@ -154,3 +177,62 @@ def cluster_console(on: On, namespace: str, seconds: float | None = None) -> Ite
     elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
     with open_console(access, namespace, on.words + elsewhere, records, seconds) as opened:
         yield opened
+
+
+def is_quiet() -> bool:
+    """Whether the command that runs was called with `-q`."""
+    return bool(click.get_current_context().meta.get(QUIET))
+
+
+def equipped(command: click.Command, path: str) -> click.Command:
+    """The command with what every one takes; `path` is how it is called, without `tfjob`."""
+    if isinstance(command, click.Group):
+        for name, one in command.commands.items():
+            equipped(one, f"{path} {name}")
+        return command
+    if any(parameter.name == "no_color" for parameter in command.params):
+        return command  # it was asked for before
+    command.epilog = epilog(path)
+    if path in TALKATIVE:
+        command.params.append(_flag(("-q", "--quiet"), _be_quiet, TALKATIVE[path]))
+    command.params.append(_flag(("-v", "--verbose"), _be_verbose, "Also print what was found and asked, on stderr."))
+    command.params.append(_flag(("--no-color",), _be_plain, "No colours; the same as NO_COLOR=1."))
+    return command
+
+
+def _flag(names: tuple[str, ...], callback: Any, text: str) -> click.Option:
+    # Eager, so that an error in another option is shown in this way already.
+    return click.Option(names, is_flag=True, is_eager=True, expose_value=False, callback=callback, help=text)
+
+
+def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[QUIET] = True
+
+
+def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from tfjob.cli.notices import show_everything
+
+        show_everything()
+
+
+def _be_plain(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    os.environ["NO_COLOR"] = "1"  # other libraries look there too
+    place: click.Context | None = ctx
+    while place is not None:
+        place.color = False
+        place = place.parent
+
+
+def time_span(ctx: click.Context, param: click.Parameter, value: str | None) -> timedelta | None:
+    """The callback of an option that takes a number and a unit, or seconds without one."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)([smhdw]?)", value, re.ASCII)
+    if match is None:
+        example = "write a number and one of s, m, h, d, w, such as 90s or 30d"
+        raise click.BadParameter(f"{value!r} is no time span: {example}", ctx, param)
+    return timedelta(seconds=min(float(match[1]) * UNITS[match[2]], LONGEST))

@@ -1,11 +1,19 @@
-"""How a command ends: exit codes, and errors as one clear message instead of a traceback."""
+"""How a command ends: exit codes, and errors as one clear message instead of a traceback.
+
+A base install lacks the modules of the extras. Every command may import them where it needs them: a missing module is
+reported with the line that installs its extra. A command that needs a whole extra says so with `needs`:
+
+    with exit_codes.needs("operator"):
+        from tfjob.operator.process.manager import run
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
@@ -13,9 +21,17 @@ import click
 if TYPE_CHECKING:
     from tfjob.api.problems import InvalidManifest
 
+
 SUCCEEDED, FAILED, BAD_INPUT, NOT_FOUND, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 BUG = 70
 """A fault of tfjob itself; no other code may be mistaken for it."""
+EXTRAS = {
+    "tensorflow": ("tensorflow",),
+    "tensorboard": ("tensorboard",),
+    "kube": ("aiohttp",),
+    "operator": ("cryptography", "prometheus_client", "uvloop"),
+}
+"""The modules that each extra of the package brings, by the names they are imported under."""
 
 
 class Stop(Exception):
@@ -74,7 +90,6 @@ def explained(error: Exception) -> Stop | None:
     import sqlite3
 
     from tfjob.api.problems import InvalidManifest
-    from tfjob.cli import extras
     from tfjob.jobs.backend import NotFound
     from tfjob.kube.access.errors import Forbidden, KubeError, Unauthorized
     from tfjob.local.sandbox.exec import NotRunningError
@@ -93,7 +108,7 @@ def explained(error: Exception) -> Stop | None:
         case NotRunningError():
             return Stop(NOT_FOUND, str(error))
         case ModuleNotFoundError():
-            return extras.missing(error)
+            return missing_extra(error)
         case Unauthorized():
             text = f"the API server does not know who you are ({error.message})"
             return Stop(BAD_INPUT, text, "Log in again, or look at the user of the context in your kubeconfig.")
@@ -171,3 +186,25 @@ def _complain(stop: Stop) -> None:
         click.echo(click.style("error:", fg="red") + f" {stop.message}", err=True, color=colour())
     if stop.hint:
         click.echo(stop.hint, err=True)
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Ends the command with the install line of `extra` if a module of any extra is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        stop = missing_extra(error, extra)
+        if stop is None:
+            raise
+        raise stop from None
+
+
+def missing_extra(error: ModuleNotFoundError, extra: str = "") -> Stop | None:
+    """What to say of a missing module; None if no extra brings it, so that the fault is ours."""
+    module = (error.name or "").partition(".")[0]
+    found = next((name for name, modules in EXTRAS.items() if module in modules), None)
+    if found is None:
+        return None
+    line = f"{sys.executable} -m pip install 'tfjob[{extra or found}]'"
+    return Stop(BAD_INPUT, f"this needs {module}, which is not installed", f"Install it: {line}")

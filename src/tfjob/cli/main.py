@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        from tfjob.cli.common_options import equipped
+        from tfjob.cli.context import equipped
 
         command: click.Command = getattr(import_module(f"tfjob.cli.{entry.module}"), attribute(cmd_name))
         return equipped(command, cmd_name)

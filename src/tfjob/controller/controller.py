@@ -1,12 +1,18 @@
-"""The loop over jobs: observe, plan, one status write, act. Level-triggered and safe to kill at any point."""
+"""The loop over jobs: observe, plan, write the status once, act. It is level-triggered and safe to kill at any point.
+
+`current_pass` names the job and the number of the pass that is running, for log records.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import count, groupby
 from time import monotonic
 
 from msgspec.structs import replace
@@ -16,7 +22,6 @@ from tfjob.api.objects import AnyChild, ConfigMap, Deployment, Pod, PodGroup, Se
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, InvalidJob, Key, Refused
 from tfjob.controller.hooks import ERROR, REQUEUE_AFTER, SUCCESS, Observer, Unobserved
-from tfjob.controller.passes import a_pass
 from tfjob.controller.queue import WorkQueue
 from tfjob.controller.rejections import Refusals
 from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News, Update
@@ -33,6 +38,7 @@ AT_ONCE = 32
 """How many actions of one pass are under way together, so that a job of a thousand pods does not flood a cluster."""
 BESIDE_OTHERS = 1
 """The same for what ended jobs leave while others go on: it must not take the API server from them."""
+_numbers = count(1)
 
 
 class Controller:
@@ -300,3 +306,29 @@ def _is_new(job: TFJob) -> bool:
 def _spelt(kind: str) -> str:
     """A kind within a sentence, as v1.9 spells it: `pod`, `service`, `PodGroup`."""
     return kind if kind == "PodGroup" else kind.lower()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One look at one job; the number is unique within the process."""
+
+    key: Key
+    id: int
+
+
+_current: ContextVar[Pass | None] = ContextVar("pass", default=None)
+
+
+def current_pass() -> Pass | None:
+    """The pass that this task works on, if any."""
+    return _current.get()
+
+
+@contextmanager
+def a_pass(key: Key) -> Iterator[None]:
+    """Marks the time of one pass."""
+    token = _current.set(Pass(key, next(_numbers)))
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from tfjob.api.types import TFJob
+from tfjob.plan.actions import RecordedEvent
 
 
 @dataclass(frozen=True)
@@ -75,18 +76,6 @@ class Usage(NamedTuple):
 
     cpu: float | None
     memory: int | None
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to a job; equal news in a row are counted."""
-
-    time: datetime
-    last: datetime
-    count: int
-    warning: bool
-    reason: str
-    message: str
 
 
 class Line(NamedTuple):
@@ -155,7 +144,7 @@ class Console(Protocol):
     def replicas(self, record: Record) -> list[Replica]:
         """Every replica that the job asks for."""
 
-    def events(self, record: Record) -> list[Event]:
+    def events(self, record: Record) -> list[RecordedEvent]:
         """What happened to the job, in order."""
 
     def storage(self, record: Record) -> str:

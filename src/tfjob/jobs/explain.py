@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from tfjob.jobs.backend import Event, Record
-from tfjob.jobs.tables import age
+from tfjob.jobs.backend import Record
+from tfjob.jobs.report import age
+from tfjob.plan.actions import RecordedEvent
 
 TOLD = ("TFJob", "ExitedWithCode", "SetPodTemplateRestartPolicy", "SuccessfulCreate", "SuccessfulDelete")
 """Events that the state, the verdict or the replicas tell already, by the beginning of their reason."""
@@ -20,9 +21,9 @@ def is_well(record: Record) -> bool:
     return record.state == "Succeeded" or (record.state == "Running" and ready == asked)
 
 
-def telling(events: Iterable[Event], since: datetime | None) -> list[Event]:
+def telling(events: Iterable[RecordedEvent], since: datetime | None) -> list[RecordedEvent]:
     """The warnings of the present attempt that matter, one of each kind, the newest last."""
-    found: dict[tuple[str, str], Event] = {}
+    found: dict[tuple[str, str], RecordedEvent] = {}
     for event in sorted(events, key=lambda event: event.last):
         if event.warning and not event.reason.startswith(TOLD) and (since is None or event.last >= since):
             # Of replicas that wait for the same, one is enough.
@@ -32,7 +33,7 @@ def telling(events: Iterable[Event], since: datetime | None) -> list[Event]:
     return list(found.values())[-MOST:]
 
 
-def told(events: Iterable[Event], now: datetime) -> list[str]:
+def told(events: Iterable[RecordedEvent], now: datetime) -> list[str]:
     """Events as lines of `status`."""
     return [
         f"  event      {age(event.last, now)} ago, {event.reason}: {_short(event.message)}"

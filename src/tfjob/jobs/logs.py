@@ -1,13 +1,14 @@
-"""A program's raw output as a line of text that is safe and sensible to show in a terminal."""
+"""The lines of containers: raw output as text that is safe to show in a terminal, and the label of each container."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 RESET = "\x1b[0m"
 LONGEST = 64 * 1024
 """Bytes of text in one Line; a longer line comes in several, all but the last with `more`."""
-
 _CONTROL = re.compile(
     r"(?P<colour>\x1b\[[0-9;:]*m)"
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # moves of the cursor, erasures
@@ -45,3 +46,13 @@ def character_start(text: bytes, at: int) -> int:
         if text[at - back] & 0xC0 != 0x80:
             return at - back
     return at
+
+
+def container_labels(replica: str, pod_spec: Mapping[str, Any]) -> dict[str, str]:
+    """What the lines of each container are called: like the replica when it is the only one but for init containers."""
+    first = [container["name"] for container in pod_spec.get("initContainers") or []]
+    main = [container["name"] for container in pod_spec.get("containers") or []]
+    alone = len(main) == 1
+    return {name: f"{replica}/{name}" for name in first} | {
+        name: replica if alone else f"{replica}/{name}" for name in main
+    }

@@ -1,11 +1,15 @@
-"""How far a training is, by what it prints: `step 120/600`, `Epoch 3/10`, the bars of Keras and tqdm; pure."""
+"""How far a training is, read from the lines that its replicas print, and snapshots of jobs for the live view."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import click
+
+from tfjob.jobs.backend import Line, Record, Replica, Usage
 
 _OF = r"(?:\s*(?:/|of)\s*(?P<{0}>\d+))?"
 _EPOCH = re.compile(r"(?<![\w/])epoch\b[\s:#=\[]*(?P<epoch>\d+)" + _OF.format("epochs") + r"\b", re.IGNORECASE)
@@ -20,6 +24,8 @@ _BATCH = re.compile(r"(?<![\w/])batch\b[\s:#=\[]*(?P<step>\d+)\s*(?:/|of)\s*(?P<
 _KERAS = re.compile(r"\s*(?P<step>\d+)/(?:(?P<steps>\d+)|Unknown)\s+(?:[\[━]|-\s|\d+(?:h|m|s|ms|us)\b)")
 _TQDM = re.compile(r"\d+%\|.*\|\s*(?P<step>\d+)/(?P<steps>\d+) \[")
 _LOSS = re.compile(r"(?<![\w-])loss\b\s*[:=]?\s*(?P<loss>[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+REMEMBERED = 20
+"""Lines of a replica between two looks that are searched for its progress: of a flood, the end."""
 
 
 @dataclass(frozen=True)
@@ -67,3 +73,60 @@ def _number(digits: str | None) -> int | None:
 
 def _of(number: int, whole: int | None) -> str:
     return f"{number}/{whole}" if whole else str(number)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A job, its replicas, and by the name of a replica what it uses and what it is doing."""
+
+    record: Record
+    replicas: Sequence[Replica] = ()
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    doing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Said:
+    """What one attempt of a replica said."""
+
+    attempts: int = 0
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    last: str = ""
+    progress: Progress = field(default_factory=Progress)
+
+    def doing(self, partial: str) -> str:
+        """How far it is, else its last line; `partial` is one that has begun and is being redrawn, perhaps."""
+        while self.lines:
+            line = self.lines.popleft()
+            self.progress = self.progress.after(line)
+            self.last = line if click.unstyle(line).strip() else self.last
+        present = self.progress.after(partial) if partial else self.progress
+        return str(present) or " ".join(click.unstyle(partial or self.last).split())
+
+
+class Doings:
+    """What the replicas of a job are doing, by what they say."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, _Said] = {}
+
+    def take(self, line: Line) -> None:
+        """Keeps a line, for the next look; cheap, because there may be a hundred thousand of them in a second."""
+        if not line.notice:
+            self._of(line.replica).lines.append(line.text)
+
+    def look(self, replicas: Iterable[Replica], partial: Mapping[str, str]) -> dict[str, str]:
+        """By replica, its progress or its last line; of a replica that was started again, only what came since."""
+        begun = {label.partition("/")[0]: text for label, text in partial.items()}
+        doing = {}
+        for replica in replicas:
+            said = self._of(replica.name)
+            if said.attempts not in (0, replica.attempts):
+                said.last, said.progress = "", Progress()
+            said.attempts = replica.attempts
+            doing[replica.name] = said.doing(begun.get(replica.name, ""))
+        return doing
+
+    def _of(self, label: str) -> _Said:
+        """By replica: of one with several containers, all that they say."""
+        return self._said.setdefault(label.partition("/")[0], _Said())

@@ -8,8 +8,7 @@ from typing import Any
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Replica
-from tfjob.plan.facts.attempts import attempt_due, attempt_of
-from tfjob.plan.facts.tasks import desired, main_container, members, task_of
+from tfjob.plan.facts.tasks import attempt_due, attempt_of, desired, main_container, members, task_of
 from tfjob.plan.policy.in_place import between_tries
 
 

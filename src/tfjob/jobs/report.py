@@ -1,14 +1,14 @@
-"""Words about a run for people: how it ended, and what to type next."""
+"""Text about jobs for people: how a run ended, what to type next, tables, times and sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import click
 
 from tfjob.api.types import Verdict
 from tfjob.jobs.backend import Record
-from tfjob.jobs.tables import took
 
 
 def ending(record: Record) -> str:
@@ -87,3 +87,49 @@ def _boxed(title: str, lines: Sequence[str], width: int) -> list[str]:
         return list(lines)
     top = f"╭─ {title} {'─' * (inner - len(title) - 3)}╮"
     return [top, *(f"│{line:<{inner}}│" for line in lines), f"╰{'─' * inner}╯"]
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, three spaces apart."""
+    widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (titles, *rows))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def age(since: datetime | None, until: datetime | None = None) -> str:
+    """How long ago: `5s`, `3m12s`, `2h4m`, `3d2h`."""
+    if since is None:
+        return "-"
+    return span((until or datetime.now(UTC)) - since)
+
+
+def span(length: timedelta) -> str:
+    """A time span in at most two units."""
+    seconds = max(0, int(length.total_seconds()))
+    parts: list[str] = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        if seconds >= size or (unit == "s" and not parts):
+            parts.append(f"{seconds // size}{unit}")
+            seconds %= size
+    return "".join(parts[:2])
+
+
+def took(since: datetime, until: datetime | None) -> str:
+    """How long something lasted; short times with a decimal."""
+    length = (until or datetime.now(UTC)) - since
+    return f"{length.total_seconds():.1f}s" if length < timedelta(seconds=10) else span(length)
+
+
+def clock(time: datetime | None) -> str:
+    """A moment, in UTC, as logs write it."""
+    return f"{time:%Y-%m-%d %H:%M:%S}" if time else "-"
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")

@@ -12,8 +12,7 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.dialect import origin
 from tfjob.api.types import TFJob
 from tfjob.cli import exit_codes
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.context import On, cluster_console
+from tfjob.cli.context import On, cluster_console, is_quiet
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.submit.submission import Submission, as_kept, as_kept_with_tf_jobs

@@ -13,7 +13,7 @@ from tfjob.api.dialect import origin
 from tfjob.api.objects import AnyChild
 from tfjob.api.types import RUNTIME_ID, TFJob
 from tfjob.kube.cache.decode import JOB_DECODERS
-from tfjob.kube.cluster.wrapped_pods import wrapper
+from tfjob.kube.cluster.tensorflow_org import wrapper
 from tfjob.kube.jobs.jobs import readable
 from tfjob.launch.manifest_file import without_contents
 from tfjob.plan.build import tensorboard

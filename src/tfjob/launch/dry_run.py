@@ -14,12 +14,11 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.jobs.output import print_list
-from tfjob.jobs.tables import size
+from tfjob.jobs.report import size
 from tfjob.local.inputs.references import brought
 from tfjob.local.pod.assembly import Assembled, assemble
 from tfjob.local.pod.machine import kept_references, machine_with
-from tfjob.local.pod.network import planned
-from tfjob.local.pod.peers import Peer
+from tfjob.local.pod.network import Peer, planned
 from tfjob.local.run.submission import Submission
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Store

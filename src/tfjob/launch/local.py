@@ -15,8 +15,7 @@ import click
 from tfjob.api.manifest.loader import Entry, Manifest
 from tfjob.api.problems import Problem, path_parts
 from tfjob.cli import exit_codes
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.context import state
+from tfjob.cli.context import is_quiet, state
 from tfjob.controller.cluster import Key
 from tfjob.launch.manifest_file import pairs, without_secrets
 from tfjob.launch.script import is_script
@@ -27,7 +26,7 @@ from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.inputs.references import References, brought
 from tfjob.local.pod import machine
-from tfjob.local.run import run_removal, submission
+from tfjob.local.run import submission
 from tfjob.local.run.submission import Started, Submission
 from tfjob.local.state import config
 from tfjob.local.state.home import Home
@@ -186,6 +185,6 @@ def start_all(home: Home, store: Store, wanted: Sequence[Submission], *, attache
     with ExitStack() as undo:
         for one in wanted:
             started.append(submission.submit(home, store, one, attached=attached))
-            undo.callback(run_removal.remove, store, started[-1].run)
+            undo.callback(submission.remove_run, store, started[-1].run)
         undo.pop_all()
     return started

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfjob.api.crd.older import NAMES
+from tfjob.api.crd.older import OLDER_NAMES
 from tfjob.api.dialect import TENSORFLOW
 
 V1 = "v1"
-KNOWN = (V1, *NAMES, TENSORFLOW)
+KNOWN = (V1, *OLDER_NAMES, TENSORFLOW)
 DEFAULT = (V1, "v1beta1", "v1alpha1", TENSORFLOW)
 """All that the manifests of the last operators and of the documents are written in."""
 
@@ -31,7 +31,7 @@ class ApiVersions:
             if name not in KNOWN:
                 said = name or "an empty name"
                 raise ValueError(f"{said} is no version that can be served, known are {', '.join(KNOWN)}")
-        kubeflow = tuple(name for name in (V1, *NAMES) if name in given)
+        kubeflow = tuple(name for name in (V1, *OLDER_NAMES) if name in given)
         if kubeflow and V1 not in kubeflow:
             raise ValueError(f"with {kubeflow[0]}, v1 must be among them: jobs are stored in it")
         return cls(kubeflow, TENSORFLOW in given)

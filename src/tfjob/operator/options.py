@@ -1,10 +1,14 @@
-"""What the operator's command line sets; names and defaults are training-operator's where it has the setting."""
+"""The settings of an operator process, and its names in a cluster.
+
+Names and defaults are those of training-operator where it has the setting.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tfjob.api.crd.tfjob import OWNER_LABEL
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.build.pods import TENSORBOARD_IMAGE, Settings
 
@@ -13,6 +17,16 @@ CONFIG_MAP = "tf-job-operator-config"
 """The operator's configuration, in its own namespace."""
 CONFIG_KEY = "controller_config_file.yaml"
 """Of that ConfigMap, as the documents have it."""
+NAME = "tf-job-operator"
+"""Deployment, Service, ServiceAccount, roles and webhook configuration."""
+NAMESPACE = "tf-job-operator"
+"""Where it is installed unless somebody says otherwise."""
+WEBHOOK = "validate.tfjobs.kubeflow.org"
+"""The one entry of the webhook configuration."""
+WEBHOOK_PATH, CONVERSION_PATH = "/validate", "/convert"
+METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT = 8080, 8081, 9443
+MAKE_CRDS = "tfjob operator manifests --crd-only --namespace-only | kubectl apply -f -"
+"""The CRDs for an operator that converts nothing."""
 
 
 @dataclass(frozen=True)
@@ -78,3 +92,14 @@ class Options:
             tensorboard_image=self.tensorboard_image,
             durations=self.durations,
         )
+
+
+def labels() -> dict[str, str]:
+    """On everything that belongs to the operator."""
+    key, value = OWNER_LABEL
+    return {"app.kubernetes.io/name": NAME, key: value}
+
+
+def host_names(namespace: str) -> list[str]:
+    """What the API server calls the webhook's Service."""
+    return [f"{NAME}.{namespace}.svc", f"{NAME}.{namespace}.svc.cluster.local", f"{NAME}.{namespace}"]

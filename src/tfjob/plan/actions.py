@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tfjob.api.objects import AnyChild, PodGroup
 
@@ -50,3 +50,15 @@ class News:
     reason: str
     message: str
     warning: bool = False
+
+
+@dataclass(frozen=True)
+class RecordedEvent:
+    """An event of a job as it was recorded; equal events in a row are counted."""
+
+    time: datetime
+    last: datetime
+    count: int
+    warning: bool
+    reason: str
+    message: str

@@ -66,7 +66,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
     except (AttributeError, KeyError, TypeError, ValueError):
         # A cluster may hold what no schema has seen, and templates are not decoded into types. Imported here, because
         # every command comes by this module and the reader of manifests takes long to load.
-        from tfjob.api.versions.judgement import reshaped
+        from tfjob.api.versions.registry import reshaped
 
         sound, problems = reshaped(job)
         if found := errors(problems):

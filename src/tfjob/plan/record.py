@@ -13,10 +13,20 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.facts import conditions
-from tfjob.plan.facts.attempts import attempt_of, restarts_in_place
-from tfjob.plan.facts.gangs import GANG, TASK, gang, gang_types
 from tfjob.plan.facts.task_state import End, View, end_of
-from tfjob.plan.facts.tasks import Task, desired, main_container, members, ranges
+from tfjob.plan.facts.tasks import (
+    GANG,
+    TASK,
+    Task,
+    attempt_of,
+    desired,
+    gang,
+    gang_types,
+    main_container,
+    members,
+    ranges,
+    restarts_in_place,
+)
 from tfjob.plan.policy import backoff
 from tfjob.plan.policy.restarts import Again, settling_time
 from tfjob.plan.policy.verdict import verdict

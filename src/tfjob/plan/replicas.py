@@ -12,10 +12,8 @@ from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.build.parameter_server import config_map, lacks_program
 from tfjob.plan.build.pod_groups import Step
 from tfjob.plan.build.pods import SIZE, Settings, cluster_size, pods, service
-from tfjob.plan.facts.attempts import attempts_due, is_stale
-from tfjob.plan.facts.gangs import gang_types
 from tfjob.plan.facts.task_state import View
-from tfjob.plan.facts.tasks import Observed, Task, desired, members, task_of
+from tfjob.plan.facts.tasks import Observed, Task, attempts_due, desired, gang_types, is_stale, members, task_of
 from tfjob.plan.policy.backoff import held_back
 from tfjob.plan.policy.cleanup import overdue
 

@@ -1,7 +1,8 @@
-"""The CRD of TFJob with older versions beside v1, and the webhook that converts between them.
+"""The CRD of TFJob with older versions served next to v1, and the CRD of the 2017 TfJob in tensorflow.org.
 
-Pod templates have no schema in the older versions: v1, which is stored, keeps all of them too, and the webhook judges
-them in every version.
+Pod templates have no schema in the older versions: v1, which is stored, keeps all of them, and the webhook judges them
+in every version. The 2017 TfJob has no schema at all: the webhook and the controller judge it and name the place of a
+fault in the user's spelling; a schema would drop `replica_specs` and `runtimeId`, which its users write.
 """
 
 from __future__ import annotations
@@ -9,20 +10,53 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfjob.api.crd.tf_job_crd import STATUS as ALPHA1_STATUS
-from tfjob.api.crd.tfjob import AGE, Column, Node, SpecNodes, crd, job_schema, status_node, version
+from tfjob.api.crd.tfjob import AGE, Column, Node, SpecNodes, crd, definition, job_schema, status_node, version
+from tfjob.api.dialect import TENSORFLOW, TF_JOB
 from tfjob.api.schema.checker import LENIENT, Definition
 from tfjob.api.types import GROUP
 from tfjob.api.versions import v1, v1alpha1, v1beta
 from tfjob.api.versions.round_trip import ALPHA1, OLDER
-from tfjob.api.versions.served_v1beta import DETAILS, status_names
+from tfjob.api.versions.v1beta import DETAILS, status_names
 
-NAMES = tuple(version.removeprefix(f"{GROUP}/") for version in OLDER)
+OLDER_NAMES = tuple(version.removeprefix(f"{GROUP}/") for version in OLDER)
 """Of the versions that can be served beside v1."""
-
 _TEMPLATES: dict[str, Definition] = {kind: {} for kind in LENIENT}
 _BETA_COLUMNS: tuple[Column, ...] = (("State", "string", ".status.conditions[-1:].type"), AGE)
 _ALPHA1_COLUMNS: tuple[Column, ...] = (("Phase", "string", ".status.phase"), ("State", "string", ".status.state"), AGE)
+TF_JOB_CRD_NAME = "tfjobs.tensorflow.org"
+TF_JOB_SHORT_NAME = "tfja"
+_ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_TF_JOB_COLUMNS = (
+    ("Phase", "string", ".status.phase"),
+    ("State", "string", ".status.state"),
+    ("RuntimeId", "string", ".spec.RuntimeId"),
+    AGE,
+)
+STATUS: dict[str, Any] = {
+    "phase": {"type": "string", "description": "Creating, Running, CleanUp, Failed or Done."},
+    "state": {"type": "string", "description": "Running, Succeeded or Failed."},
+    "reason": {"type": "string", "description": "What the job waits for, or why it failed."},
+    "conditions": {"type": "array", "nullable": True, "items": _ANYTHING, "description": "Always null."},
+    "controlPaused": {"type": "boolean", "description": "Always false."},
+    "replicaStatuses": {
+        "type": "array",
+        "description": "How many replicas of each type are in each state.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "tf_replica_type": {"type": "string", "description": "MASTER, WORKER or PS."},
+                "state": {"type": "string", "description": "Running, Succeeded, Failed or Unknown."},
+                "ReplicasStates": {
+                    "type": "object",
+                    "additionalProperties": {"type": "integer"},
+                    "description": "How many replicas are in a state, by state.",
+                },
+            },
+        },
+    },
+    DETAILS: {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
+}
+"""Of v1alpha1, whatever its group."""
 
 
 def crd_with(older: Sequence[str], webhook: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +64,7 @@ def crd_with(older: Sequence[str], webhook: Mapping[str, Any]) -> dict[str, Any]
     made = crd()
     if not older:
         return made
-    made["spec"]["versions"] += [_older(name) for name in NAMES if name in older]
+    made["spec"]["versions"] += [_older(name) for name in OLDER_NAMES if name in older]
     made["spec"]["conversion"] = {
         "strategy": "Webhook",
         "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": dict(webhook)},
@@ -53,7 +87,7 @@ def _beta_spec() -> Node:
 def _beta_status(api_version: str) -> Node:
     known = status_node()["properties"]
     said = {own: known[name] for name, own in status_names(api_version).items()}
-    details = {**ALPHA1_STATUS[DETAILS], "description": "The rest of the status that kubeflow.org/v1 has."}
+    details = {**STATUS[DETAILS], "description": "The rest of the status that kubeflow.org/v1 has."}
     return {"type": "object", "properties": {**said, DETAILS: details}}
 
 
@@ -70,4 +104,11 @@ def _alpha1_spec() -> Node:
 
 
 def _alpha1_status() -> Node:
-    return {"type": "object", "properties": ALPHA1_STATUS}
+    return {"type": "object", "properties": STATUS}
+
+
+def tf_job_crd() -> dict[str, Any]:
+    """The CRD as an object to apply."""
+    group, name = TENSORFLOW.split("/")
+    schema = job_schema(_ANYTHING, {"type": "object", "properties": STATUS})
+    return definition(group, TF_JOB, TF_JOB_SHORT_NAME, version(name, schema, _TF_JOB_COLUMNS, stored=True))

@@ -16,9 +16,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from tfjob import __version__
-from tfjob.api.schema.checker import LENIENT, Definition
+from tfjob.api.schema.checker import LENIENT, Definition, pod_definitions
 from tfjob.api.schema.descriptions import FIELDS
-from tfjob.api.schema.pod_schema import pod_definitions
 from tfjob.api.types import GROUP, KIND, MOST_REPLICAS, TFJobStatus
 from tfjob.api.versions import v1
 

@@ -1,24 +1,35 @@
-"""The front door: a manifest's text in, jobs and the objects beside them out, with every problem at its place."""
+"""Load a manifest: text in; jobs, other objects and every problem with its place out.
+
+Objects that are not jobs are kept as they are; their names and shapes are checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import base64
+import binascii
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from msgspec.structs import replace
 
 from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
-from tfjob.api.manifest import objects_beside
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
+from tfjob.api.schema.checker import Schema, pod_definitions
 from tfjob.api.suggest import did_you_mean, one_of
 from tfjob.api.text.parameters import substitute, whole_values
 from tfjob.api.text.reader import Document, parse
 from tfjob.api.types import TFJob
-from tfjob.api.versions.judgement import problems_of
-from tfjob.api.versions.registry import READERS
-from tfjob.api.versions.unsaid import with_unsaid
+from tfjob.api.versions.registry import READERS, problems_of
+from tfjob.api.versions.round_trip import with_unsaid
+
+OBJECT_KINDS = {("v1", kind) for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "Service")}
+"""By apiVersion and kind."""
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 @dataclass(frozen=True)
@@ -146,11 +157,11 @@ class _Loading:
         if not isinstance(kind, str) or not kind:
             self.report(part, ("kind",), "is missing", "write kind: TFJob and apiVersion: kubeflow.org/v1")
         elif not isinstance(api_version, str) or not api_version:
-            versions = sorted({version for version, known in _kinds() if known.lower() == kind.lower()})
+            versions = sorted({version for version, known in _known_kinds() if known.lower() == kind.lower()})
             self.report(part, ("apiVersion",), "is missing", f"write {versions[0]}" if versions else "")
         elif (api_version, kind) in READERS:
             self.take_job(part, with_unsaid(part.value, READERS[api_version, kind](part.value, part.filled)))
-        elif (api_version, kind) in objects_beside.KINDS:
+        elif (api_version, kind) in OBJECT_KINDS:
             self.take_object(part)
         else:
             self.refuse_kind(part, api_version, kind)
@@ -168,7 +179,7 @@ class _Loading:
             self.refuse_twice(part, ("TFJob", entry.job.metadata.namespace, written.metadata.name))
 
     def take_object(self, part: Part) -> None:
-        value, problems = objects_beside.read(part.value, part.filled)
+        value, problems = read_object(part.value, part.filled)
         self.manifest.objects.append(value)
         self.manifest.object_parts.append(part)
         self.manifest.problems.extend(part.located(one, path_parts(one.path)) for one in problems)
@@ -190,16 +201,16 @@ class _Loading:
         self.known.setdefault(key, part)
 
     def refuse_kind(self, part: Part, api_version: str, kind: str) -> None:
-        for version, known in _kinds():
+        for version, known in _known_kinds():
             if version == api_version and known.lower() == kind.lower():
                 self.report(part, ("kind",), f"{api_version} has no kind {kind}", f"did you mean kind: {known}?")
                 return
-        versions = sorted(version for version, known in _kinds() if known == kind)
+        versions = sorted(version for version, known in _known_kinds() if known == kind)
         if versions:
             hint = did_you_mean(api_version, versions) or f"{kind} is read in {one_of(versions)}"
             self.report(part, ("apiVersion",), f"unknown apiVersion {api_version} for a {kind}", hint)
             return
-        kinds = sorted({known for _, known in _kinds()})
+        kinds = sorted({known for _, known in _known_kinds()})
         hint = did_you_mean(kind, kinds)
         known = f"the known kinds are {', '.join(kinds)}"
         self.report(part, ("kind",), f"unknown kind {kind}", f"{hint} {known}" if hint else known)
@@ -228,5 +239,60 @@ def _with_generate_name(problem: Problem) -> Problem:
     return replace(problem, message="is missing, and generateName is not used: a job is found again by its name")
 
 
-def _kinds() -> list[tuple[str, str]]:
-    return [*READERS, *objects_beside.KINDS]
+def _known_kinds() -> list[tuple[str, str]]:
+    return [*READERS, *OBJECT_KINDS]
+
+
+@cache
+def _object_schema() -> Schema:
+    legacy = {"clusterName": "any"}
+    return Schema(
+        {**pod_definitions(), "ObjectMeta": {**pod_definitions()["ObjectMeta"], **legacy}},
+    )
+
+
+def read_object(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> tuple[dict[str, Any], list[Problem]]:
+    """The object without nulls, and what is wrong with it."""
+    kind: str = manifest["kind"]
+    checked = _object_schema().check(manifest, kind, filled)
+    value: dict[str, Any] = checked.value
+    problems = [*checked.problems, *_name_problems(value.get("metadata", {}))]
+    if kind in ("ConfigMap", "Secret"):
+        problems += _data_problems(value)
+    if kind == "PersistentVolumeClaim" and not value.get("spec", {}).get("accessModes"):
+        problems.append(
+            Problem("spec.accessModes", "is missing", "write [ReadWriteOnce], or [ReadWriteMany] for several nodes")
+        )
+    return value, problems
+
+
+def _name_problems(metadata: Mapping[str, Any]) -> list[Problem]:
+    name = metadata.get("name", "")
+    if not name:
+        return [Problem("metadata.name", "is missing")]
+    if len(name) > 253 or not _NAME.fullmatch(name):
+        message = f"{name!r} is no object name: lower-case letters, digits, '-' and '.', at most 253 characters"
+        return [Problem("metadata.name", message)]
+    return []
+
+
+def _data_problems(value: Mapping[str, Any]) -> list[Problem]:
+    encoded = ("data",) if value["kind"] == "Secret" else ("binaryData",)
+    problems = []
+    for part in ("data", "stringData", "binaryData"):
+        for key, text in value.get(part, {}).items():
+            path = path_text((part, key))
+            if not _KEY.fullmatch(key) or len(key) > 253:
+                problems.append(Problem(path, "a key holds only letters, digits, '-', '_' and '.'"))
+            if part in encoded and not _is_base64(text):
+                hint = "move it to stringData to write it as it is" if value["kind"] == "Secret" else ""
+                problems.append(Problem(path, "is not base64", hint))
+    return problems
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True

@@ -1,7 +1,10 @@
-"""Checks a plain value against named definitions: types, required and unknown fields, with the path of each fault.
+"""Check a plain value against named definitions: types, required and unknown fields, with the path of each fault.
 
 A type is written as a word: `string`, `int`, `number`, `bool`, `quantity`, `int-or-string`, `any`, the name of a
 definition, `[T]` for a list, `{T}` for a map with any keys; `!` at the end marks a required field.
+
+The definitions of pod templates and of the kinds that a manifest may hold in addition to jobs are in
+`pod_schema.json`, which `tools/pod_schema.py` writes from the client library of Kubernetes.
 """
 
 from __future__ import annotations
@@ -10,19 +13,22 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+
+import msgspec
 
 from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.suggest import nearest
 from tfjob.api.text.reader import described
 
 Definition = Mapping[str, str]
-
 LENIENT = frozenset({"PodTemplateSpec", "Volume", "VolumeMount"})
 """Below these an unknown field is kept and only warned about: a newer Kubernetes may know it."""
-
 _MISSING: Any = object()
 _PLACEHOLDERS = {"ReplicaSpec": "<type>"}
+MOST_SUGGESTIONS = 20
+"""Looking for what somebody meant takes milliseconds a field; who has more unknown fields meant another schema."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +71,6 @@ class Checked:
     value: Any
     problems: list[Problem]
     renamed: Mapping[Path, str]
-
-
-MOST_SUGGESTIONS = 20
-"""Looking for what somebody meant takes milliseconds a field; who has more unknown fields meant another schema."""
 
 
 @dataclass(frozen=True)
@@ -301,3 +303,27 @@ def _mapping_hint(value: Any) -> str:
     if value is None:
         return "remove the empty item"
     return ""
+
+
+class _PodSchemaFile(msgspec.Struct, frozen=True):
+    kubernetes: str
+    definitions: dict[str, dict[str, str]]
+
+
+@cache
+def pod_definitions() -> dict[str, Definition]:
+    """Definitions by name, `PodTemplateSpec` and what it needs among them; read once, at the first call."""
+    return dict(_pod_schema_file().definitions)
+
+
+def kubernetes_client_version() -> str:
+    """The version of the Kubernetes client that the definitions come from."""
+    return _pod_schema_file().kubernetes
+
+
+@cache
+def _pod_schema_file() -> _PodSchemaFile:
+    from importlib import resources  # costs as much as half of this package: only where it is needed
+
+    data = resources.files("tfjob.api.schema").joinpath("pod_schema.json").read_bytes()
+    return msgspec.json.decode(data, type=_PodSchemaFile)

@@ -1,4 +1,8 @@
-"""A manifest's text as documents whose every node knows its line and column."""
+"""Parse the text of a manifest into documents whose nodes know their line and column.
+
+Unquoted words mean what they mean to the YAML library of Kubernetes: no dates, no numbers to base 60. Errors of the
+YAML parser are explained in words that say what to do.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,11 @@ from typing import Any
 import yaml
 
 from tfjob.api.problems import Path, Problem, path_parts, path_text
-from tfjob.api.text.scalars import Scalar, resolve
-from tfjob.api.text.yaml_faults import explained
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 MAX_DEPTH = 100
 MAX_NODES = 200_000
 """Far above any real manifest, and low enough that a few lines of aliases cannot fill the memory."""
-
 _ELISION = re.compile(r"^\[\.\.\.\]\s*$", re.MULTILINE)
 _CONFLICT_START = re.compile(r"^<{7}( .*)?$", re.MULTILINE)
 _CONFLICT_MIDDLE = re.compile(r"^={7}$", re.MULTILINE)
@@ -29,6 +29,14 @@ _CONFLICT_END = re.compile(r"^>{7}( .*)?$", re.MULTILINE)
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _TAG = "tag:yaml.org,2002:"
+Scalar = str | int | float | bool | None
+_UNQUOTED_WORDS: dict[str, bool | None] = {
+    **{word: True for name in ("y", "yes", "on", "true") for word in (name, name.title(), name.upper())},
+    **{word: False for name in ("n", "no", "off", "false") for word in (name, name.title(), name.upper())},
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+}
+_INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +195,7 @@ class _Events:
         except yaml.MarkedYAMLError as error:
             mark: Any = error.problem_mark or error.context_mark
             line, column = (mark.line, mark.column) if mark else (0, 0)
-            message, hint = explained(error, self.text, line, column)
+            message, hint = explain_yaml_error(error, self.text, line, column)
             raise self.reader.stop(line + 1, column + 1, message, hint) from None
         except yaml.YAMLError as error:
             raise self.reader.stop(1, 1, f"this is not YAML: {error}") from None
@@ -394,3 +402,56 @@ def described(value: Any) -> str:
         shown = value if len(value) <= 40 else value[:37] + "..."
         return f"the string {json.dumps(shown, ensure_ascii=False)}"
     return "a list" if isinstance(value, list) else "a mapping"
+
+
+def resolve(word: str) -> Scalar:
+    """The value of an unquoted word."""
+    if word in _UNQUOTED_WORDS:
+        return _UNQUOTED_WORDS[word]
+    if word[0] not in "+-.0123456789":
+        return word
+    digits = word.replace("_", "")
+    if _INTEGER.fullmatch(digits):
+        return _integer(digits)
+    if _FLOAT.fullmatch(digits):
+        return float(digits)
+    return word
+
+
+def _integer(digits: str) -> int:
+    if re.match(r"[-+]?0[0-7]", digits):
+        return int(digits, 8)
+    return int(digits, 0)
+
+
+def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column: int) -> tuple[str, str]:
+    """The parser's words in ours, with what to do."""
+    lines = text.splitlines() or [""]
+    here = lines[line] if line < len(lines) else ""
+    said = error.problem or error.context or "it cannot be read"
+    context_line = error.context_mark.line + 1 if error.context_mark else 0
+    indentation = here[: len(here) - len(here.lstrip())]
+    if "\t" in indentation or here[column : column + 1] == "\t":
+        return "a tab stands where YAML wants spaces", "indent with spaces"
+    if "mapping values are not allowed" in said:
+        return "a second ': ' on this line, or a line that is indented too far", "quote the value, or align the line"
+    if "found unexpected end of stream" in said or "unexpected end" in said:
+        return f"the quote that opens on line {context_line} is never closed", "close it"
+    if "did not find expected key" in said or "expected <block end>" in said:
+        indent = f" on line {context_line} (indented by {error.context_mark.column})" if error.context_mark else ""
+        return f"this line does not fit the block that starts{indent}", "align it with the lines that it belongs to"
+    if "could not find expected ':'" in said:
+        return "a key without ': ' after it", "write 'key: value', or check the indentation"
+    if "expected ',' or" in said:
+        closing = "]" if "]" in said else "}"
+        return (
+            f"the bracket that opens on line {context_line} is not closed with '{closing}'",
+            "check commas and brackets",
+        )
+    if "'-' indicator" in said or "block sequence entries are not allowed" in said:
+        return "a list item ('- ') is not possible here", "check the indentation"
+    if "cannot start any token" in said:
+        return f"a value cannot start with {here[column : column + 1]!r}", "put it in quotes"
+    if "undefined tag handle" in said:
+        return "a value cannot start with '!'", "put it in quotes"
+    return f"this is not YAML: {said}", ""

@@ -1,8 +1,12 @@
-"""YAML as people like to read it: keys in their order, texts of several lines as blocks."""
+"""Write YAML: keys in their order, and no anchors or aliases.
+
+`yaml_text` is for people and writes strings of several lines as blocks. `plain_yaml` is for large objects and is
+written by libyaml, where there is one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
@@ -24,3 +28,15 @@ _Dumper.add_representer(str, _text)
 def yaml_text(documents: Sequence[Any]) -> str:
     """Plain objects as the documents of one file."""
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+class _PlainDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes what two places of an object share twice, not as an anchor and an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def plain_yaml(objects: Iterable[Any]) -> str:
+    """The documents of a YAML file, keys in the order that they have."""
+    return str(yaml.dump_all(objects, Dumper=_PlainDumper, sort_keys=False, width=120))

@@ -11,8 +11,7 @@ import msgspec
 from tfjob.api.conversion import METADATA, Conversion, own_metadata, recorded_origin, written_metadata
 from tfjob.api.dialect import BATCH
 from tfjob.api.problems import Path, Problem, path_text
-from tfjob.api.schema.checker import Schema
-from tfjob.api.schema.pod_schema import pod_definitions
+from tfjob.api.schema.checker import Schema, pod_definitions
 from tfjob.api.suggest import did_you_mean
 from tfjob.api.types import PARALLELISM, WORKER, TFJob
 

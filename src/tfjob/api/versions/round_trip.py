@@ -1,31 +1,40 @@
-"""Stored jobs in any version: what the conversion webhook answers with, and how a TfJob of tensorflow.org is read.
+"""Convert stored jobs between versions without loss, for the conversion webhook and for the 2017 TfJob.
 
-Nothing is judged and nothing is lost: whatever the API server has stored must come out again, also what is wrong or
-odd, and come back as it was. What a version cannot say travels with the object in one annotation, as differences
-between the object and what can be read from the other version; an edit made there wins over them.
+Nothing is judged and nothing is lost: everything that the API server has stored, wrong or odd, comes out again and
+comes back as it was. What a version cannot express travels with the object in one annotation, as differences between
+the object and what can be read from the other version. A manifest that was read from a cluster may carry that
+annotation too.
+
+A difference holds a path, a digest of the value at that path, and the value that belongs there. It is put back only
+if the digest still matches, so that a later edit wins over the note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
+from tfjob.api.conversion import Conversion
 from tfjob.api.dialect import TENSORFLOW
+from tfjob.api.problems import Problem, errors, path_text
 from tfjob.api.types import API_VERSION, UNSAID
-from tfjob.api.versions import served_v1alpha1, served_v1beta, v1beta
-from tfjob.api.versions.differences import Difference, differences, put_back
+from tfjob.api.versions import v1, v1alpha1, v1beta
 from tfjob.api.versions.spelling import Spelling, spelt_back
 
 Object = dict[str, Any]
-
 ALPHA1 = "kubeflow.org/v1alpha1"
 OLDER = (*v1beta.VERSIONS, ALPHA1)
 """What can be served beside v1, which is stored."""
 LONGEST_SHOWN = 60
+Difference = list[Any]
+"""`[path, digest or null for nothing, wanted]`, without the last for what should not be there."""
+_NOTHING: Any = object()
+_DIGEST_BYTES = 6
 
 
 class StrangeVersion(ValueError):
@@ -76,7 +85,7 @@ def converted(job: Object, api_version: str) -> Object:
 
 @cache
 def _up(older: str) -> _Way:
-    module = served_v1alpha1 if older in (ALPHA1, TENSORFLOW) else served_v1beta
+    module = v1alpha1 if older in (ALPHA1, TENSORFLOW) else v1beta
     return _Way(
         source=older,
         target=API_VERSION,
@@ -139,3 +148,81 @@ def _with_notes(job: Object, notes: Notes) -> Object:
     text = msgspec.json.encode(notes, order="sorted").decode()
     metadata = job.get("metadata") or {}
     return {**job, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), UNSAID: text}}}
+
+
+def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
+    """A manifest that was read, with what its annotation adds: the job that a cluster would make of it.
+
+    Its own places and problems stay. One with errors is left alone.
+    """
+    noted = UNSAID in conversion.job.metadata.annotations and manifest.get("apiVersion") in (*OLDER, TENSORFLOW)
+    if not noted or errors(conversion.problems):
+        return conversion
+    complete = v1.to_hub(converted(manifest, API_VERSION))
+    if faults := errors(complete.problems):
+        path = path_text(("metadata", "annotations", UNSAID))
+        said = f"it adds {faults[0].path}, which {faults[0].message}"
+        told = Problem(path, said, "put back what the cluster wrote there, or leave the annotation out")
+        return replace(conversion, problems=[*conversion.problems, told])
+    return replace(conversion, job=complete.job)
+
+
+def differences(have: Any, want: Any) -> list[Difference]:
+    """What turns `have` into `want`."""
+    return list(_differences(have, want, []))
+
+
+def put_back(value: Any, noted: Sequence[Difference]) -> Any:
+    """The value with the differences that still fit; the given one stays as it is."""
+    for difference in noted:
+        path, digest, *wanted = difference
+        value = _changed(value, path, digest, wanted[0] if wanted else _NOTHING)
+    return value
+
+
+def _differences(have: Any, want: Any, path: list[str | int]) -> Iterator[Difference]:
+    # Most of an object is not only equal but the same: looking no further is what makes this cheap.
+    if have is want:
+        return
+    if isinstance(have, dict) and isinstance(want, dict):
+        for key in sorted(have.keys() | want.keys()):
+            yield from _differences(have.get(key, _NOTHING), want.get(key, _NOTHING), [*path, key])
+    elif isinstance(have, list) and isinstance(want, list) and len(have) == len(want):
+        for index, pair in enumerate(zip(have, want, strict=True)):
+            yield from _differences(*pair, [*path, index])
+    elif type(have) is not type(want) or have != want:
+        # A type is compared too: in JSON, true is not 1.
+        yield [path, _digest(have), *([] if want is _NOTHING else [want])]
+
+
+def _changed(value: Any, path: Sequence[str | int], digest: str | None, wanted: Any) -> Any:
+    if not path:
+        if _digest(value) == digest:
+            return wanted
+        both = digest is None and isinstance(value, dict) and isinstance(wanted, dict)
+        return _with_missing(value, wanted) if both else value
+    step, *rest = path
+    if isinstance(value, dict) and (step in value or not rest):
+        changed = _changed(value.get(step, _NOTHING), rest, digest, wanted)
+        others = {key: item for key, item in value.items() if key != step}
+        return others if changed is _NOTHING else {**others, step: changed}
+    if isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
+        changed = _changed(value[step], rest, digest, wanted)
+        return value if changed is _NOTHING else [*value[:step], changed, *value[step + 1 :]]
+    return value
+
+
+def _with_missing(value: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """What somebody has put where nothing was, with what it leaves open."""
+    merged = {**wanted, **value}
+    for key in value.keys() & wanted.keys():
+        if isinstance(value[key], dict) and isinstance(wanted[key], dict):
+            merged[key] = _with_missing(value[key], wanted[key])
+    return merged
+
+
+def _digest(value: Any) -> str | None:
+    if value is _NOTHING:
+        return None
+    encoded = msgspec.json.encode(value, order="sorted")
+    return blake2b(encoded, digest_size=_DIGEST_BYTES).hexdigest()

@@ -10,8 +10,7 @@ import msgspec
 
 from tfjob.api.conversion import METADATA, Conversion, own_metadata, respelt_types
 from tfjob.api.problems import Path, Problem
-from tfjob.api.schema.checker import Definition, Schema
-from tfjob.api.schema.pod_schema import pod_definitions
+from tfjob.api.schema.checker import Definition, Schema, pod_definitions
 from tfjob.api.types import API_VERSION, KIND, TFJob
 
 REPLICA_SPEC: Definition = {"replicas": "int", "restartPolicy": "string", "template": "PodTemplateSpec"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfjob.api.conversion import canonical_type
-from tfjob.api.parameter_server import PS_FOLDER, PS_VOLUME, brings_server
+from tfjob.api.defaults import PS_FOLDER, PS_VOLUME, brings_server
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, MASTER, PS
 
 LEVELS = 20

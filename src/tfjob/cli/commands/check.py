@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.completing import FILE
-from tfjob.cli.context import On, output_option, place, valid_namespace
+from tfjob.cli.completion import FILE
+from tfjob.cli.context import On, is_quiet, output_option, place, valid_namespace
 
 if TYPE_CHECKING:
     from tfjob.api.manifest.loader import Manifest

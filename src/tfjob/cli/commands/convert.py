@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tfjob.cli.completing import FILE
+from tfjob.cli.completion import FILE
 from tfjob.cli.context import output_option
 
 
@@ -27,8 +27,7 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
     from msgspec.structs import replace
 
     from tfjob.api.problems import errors
-    from tfjob.api.versions.judgement import judge
-    from tfjob.api.versions.registry import to_version
+    from tfjob.api.versions.registry import judge, to_version
     from tfjob.cli import exit_codes
     from tfjob.launch import manifest_file
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.completing import JOB
+from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option
 
 if TYPE_CHECKING:

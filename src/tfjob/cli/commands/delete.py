@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.completing import JOB
-from tfjob.cli.context import On, console, namespace_option, on_option, output_option
-from tfjob.cli.durations import time_span
+from tfjob.cli.completion import JOB
+from tfjob.cli.context import On, console, is_quiet, namespace_option, on_option, output_option, time_span
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Console, Record
@@ -86,7 +84,7 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
     On a cluster, which others use too: the jobs of one namespace that are over, and the records kept of them here.
     """
     from tfjob.jobs.output import job_shape, print_list
-    from tfjob.jobs.tables import span
+    from tfjob.jobs.report import span
 
     oldest = datetime.now(UTC) - older
     with console(on, namespace, write=not dry_run) as there:

@@ -44,7 +44,7 @@ def _examine_machine(output: str) -> int:
     from tfjob.local.pod.machine import node
     from tfjob.local.sandbox import probe
     from tfjob.local.warm import pool
-    from tfjob.local.warm.warm_prospect import prospect
+    from tfjob.local.warm.start import prospect
 
     found = probe.probe()
     level = probe.level(found)

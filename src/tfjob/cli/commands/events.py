@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tfjob.cli.completing import JOB
+from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 
@@ -16,7 +16,7 @@ from tfjob.cli.context import On, console, namespace_option, on_option, output_o
 def events(job: str, on: On, namespace: str, output: str) -> None:
     """Show what happened to a job, one line a change, in order."""
     from tfjob.jobs.output import event_shape, print_list
-    from tfjob.jobs.tables import clock, table
+    from tfjob.jobs.report import clock, table
 
     with console(on, namespace, write=False) as there:
         found = there.events(there.find(job))

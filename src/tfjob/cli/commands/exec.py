@@ -7,7 +7,7 @@ import sys
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completing import JOB, REPLICA
+from tfjob.cli.completion import JOB, REPLICA
 from tfjob.cli.context import On, console, namespace_option, on_option
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.common_options import is_quiet
+from tfjob.cli.context import is_quiet
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completing import JOB, REPLICA
-from tfjob.cli.context import On, console, namespace_option, on_option, output_option
-from tfjob.cli.durations import time_span
+from tfjob.cli.completion import JOB, REPLICA
+from tfjob.cli.context import On, console, namespace_option, on_option, output_option, time_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,8 +12,7 @@ import click
 from tfjob.cli import exit_codes
 from tfjob.cli.commands.operator_run import run
 from tfjob.cli.commands.operator_self_test import self_test
-from tfjob.cli.context import valid_namespace
-from tfjob.cli.durations import time_span
+from tfjob.cli.context import time_span, valid_namespace
 
 if TYPE_CHECKING:
     from tfjob.operator.api_versions import ApiVersions
@@ -122,7 +121,7 @@ def manifests(crd_only: bool, output: str, **options: Any) -> None:
     """Print everything that an installation consists of, for `kubectl apply -f -`."""
     import msgspec
 
-    from tfjob.api.text.writer_operator import yaml_text
+    from tfjob.api.text.writer import plain_yaml
     from tfjob.operator.install import manifests as made
 
     crds = made.crds(options["namespace"], _versions(options["api_versions"], options["namespace_only"]))
@@ -131,7 +130,7 @@ def manifests(crd_only: bool, output: str, **options: Any) -> None:
         whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
         click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
         return
-    click.echo(yaml_text(objects), nl=False)
+    click.echo(plain_yaml(objects), nl=False)
 
 
 @operator.command()

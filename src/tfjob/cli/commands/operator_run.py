@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli.context import valid_namespace
-from tfjob.cli.durations import time_span
+from tfjob.cli.context import time_span, valid_namespace
 
 if TYPE_CHECKING:
     from tfjob.operator.options import Address
@@ -203,10 +202,10 @@ def run(
     import logging
     import os
 
-    from tfjob.cli import extras
+    from tfjob.cli import exit_codes
     from tfjob.durations import durations_from
 
-    with extras.needs("operator"):
+    with exit_codes.needs("operator"):
         from tfjob.kube.access import config
         from tfjob.operator.options import Options
         from tfjob.operator.process import logs, manager

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import click
 
-from tfjob.cli.context import valid_namespace
-from tfjob.cli.durations import time_span
+from tfjob.cli.context import time_span, valid_namespace
 
 PULL_HINT = "The chart's values test_image, tfImage and tensorboardImage name others; test.training=false needs none."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completing import FILE
+from tfjob.cli.completion import FILE
 from tfjob.cli.context import Command, On, on_option, output_option, valid_namespace
 from tfjob.launch.script import ScriptRequest, WithArguments, script_options
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.completing import JOB
+from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Event, Record, Replica
+    from tfjob.jobs.backend import Record, Replica
+    from tfjob.plan.actions import RecordedEvent
 
 
 @click.command()
@@ -40,12 +41,11 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     click.echo(_text(record, storage, replicas, explain.telling(events, record.job.status.start_time)))
 
 
-def _text(record: Record, storage: str, replicas: list[Replica], events: list[Event]) -> str:
+def _text(record: Record, storage: str, replicas: list[Replica], events: list[RecordedEvent]) -> str:
     from datetime import UTC, datetime
 
     from tfjob.jobs import explain
-    from tfjob.jobs.report import verdict
-    from tfjob.jobs.tables import age, clock, table, took
+    from tfjob.jobs.report import age, clock, table, took, verdict
 
     status = record.job.status
     because = f" ({record.reason})" if record.reason not in ("", record.state) else ""

@@ -8,9 +8,8 @@ import click
 from msgspec.structs import replace
 
 from tfjob.cli import exit_codes
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.completing import JOB
-from tfjob.cli.context import On, console, namespace_option, on_option, output_option
+from tfjob.cli.completion import JOB
+from tfjob.cli.context import On, console, is_quiet, namespace_option, on_option, output_option
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completing import JOB
+from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, console, namespace_option, on_option
 
 if TYPE_CHECKING:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.context import output_option, state, valid_namespace
+from tfjob.cli.context import is_quiet, output_option, state, valid_namespace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfjob.local.volumes.claims import Claim
 
 
 @click.group()
@@ -20,14 +25,13 @@ def volume() -> None:
 @output_option
 def ls(output: str) -> None:
     """List claims, their folders and the space they take."""
-    from tfjob.jobs.output import claim_shape, print_list
-    from tfjob.jobs.tables import clock, size, table
-    from tfjob.local.volumes.claims import Claims
-    from tfjob.local.volumes.usage import claim_users
+    from tfjob.jobs.output import print_list
+    from tfjob.jobs.report import clock, size, table
+    from tfjob.local.volumes.claims import Claims, claim_users
 
     with state(write=False) as (home, store):
         users = claim_users(store)
-        shapes = [claim_shape(one, users.get((one.namespace, one.name), [])) for one in Claims(home.claims).all()]
+        shapes = [_shape(one, users.get((one.namespace, one.name), [])) for one in Claims(home.claims).all()]
     if output != "text":
         print_list("Claim", shapes, output)
         return
@@ -63,9 +67,8 @@ def ls(output: str) -> None:
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
-    from tfjob.jobs.output import claim_shape, print_object
-    from tfjob.local.volumes.claims import Claims
-    from tfjob.local.volumes.usage import claim_users
+    from tfjob.jobs.output import print_object
+    from tfjob.local.volumes.claims import Claims, claim_users
 
     with state(write=True) as (home, store):
         claims = Claims(home.claims)
@@ -84,9 +87,23 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
                 )
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
         users = claim_users(store).get((namespace, name), [])
-        shape = claim_shape(found, users)
+        shape = _shape(found, users)
         claims.delete(namespace, name, used_by=users)
     if output != "text":
         print_object("Claim", shape, output)
     elif not is_quiet():
         click.echo(f"deleted claim {name}")
+
+
+def _shape(claim: Claim, used_by: Sequence[str]) -> dict[str, Any]:
+    """A claim as `-o json` prints it."""
+    from tfjob.local.volumes.claims import size_on_disk
+
+    return {
+        "name": claim.name,
+        "namespace": claim.namespace,
+        "folder": str(claim.folder),
+        "bytes": size_on_disk(claim.folder),
+        "created": claim.record.created,
+        "usedBy": list(used_by),
+    }

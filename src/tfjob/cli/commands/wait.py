@@ -7,10 +7,8 @@ from datetime import timedelta
 
 import click
 
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.completing import JOB
-from tfjob.cli.context import On, console, namespace_option, on_option, output_option
-from tfjob.cli.durations import time_span
+from tfjob.cli.completion import JOB
+from tfjob.cli.context import On, console, is_quiet, namespace_option, on_option, output_option, time_span
 
 LONGEST_PAUSE = 60.0
 

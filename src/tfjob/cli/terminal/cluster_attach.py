@@ -14,21 +14,20 @@ import msgspec
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.cli import exit_codes
-from tfjob.cli.common_options import is_quiet
+from tfjob.cli.context import is_quiet
 from tfjob.cli.notices import show_outages
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.screen import Screen, screen_for
 from tfjob.jobs.backend import Line, Record, Usage
+from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
-from tfjob.jobs.snapshot import Snapshot
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import Store
 from tfjob.kube.client.resources import CORE_EVENTS
 from tfjob.kube.jobs.backend import KubeConsole
 from tfjob.kube.jobs.follower import Follower
-from tfjob.kube.jobs.job_events import KubeEvent
-from tfjob.kube.jobs.job_states import PATIENCE, is_unseen
+from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.kube.submit.submission import Submission
 from tfjob.launch.cluster_creation import created, tell_it_goes_on
@@ -227,7 +226,7 @@ class _Attached:
 
     async def _tell_unseen(self) -> None:
         """Says that nobody looks after the job, once."""
-        await asyncio.sleep(PATIENCE.total_seconds() + MOMENT_SECONDS)
+        await asyncio.sleep(UNSEEN_PATIENCE.total_seconds() + MOMENT_SECONDS)
         if is_unseen(self._job, datetime.now(UTC)):
             hint = f"is one running? tfjob doctor{self._record.options}"
             self.display.say(f"no operator has looked at it; {hint}", warning=True)

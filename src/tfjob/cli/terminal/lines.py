@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.jobs.log_labels import container_labels
-from tfjob.jobs.snapshot import Doings
+from tfjob.jobs.logs import container_labels
+from tfjob.jobs.progress import Doings
 from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.in_place import CRASH_LOOP
 from tfjob.plan.policy.pending import RESTARTED, STARTING

@@ -8,14 +8,13 @@ import signal
 from collections.abc import Sequence
 
 from tfjob.api.objects import Pod
-from tfjob.cli.common_options import is_quiet
-from tfjob.cli.context import state
+from tfjob.cli.context import is_quiet, state
 from tfjob.cli.notices import show_troubles
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.screen import Screen, screen_for
-from tfjob.jobs.log_labels import container_labels
+from tfjob.jobs.logs import container_labels
+from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
-from tfjob.jobs.snapshot import Snapshot
 from tfjob.launch.local import start_all
 from tfjob.launch.starting import ended
 from tfjob.local.jobs.backend import LocalConsole, record

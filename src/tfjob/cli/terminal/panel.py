@@ -15,8 +15,8 @@ from rich.text import Text
 
 from tfjob.cli.terminal.terminal import Painted
 from tfjob.jobs.backend import Replica, Usage
-from tfjob.jobs.snapshot import Snapshot
-from tfjob.jobs.tables import age, size
+from tfjob.jobs.progress import Snapshot
+from tfjob.jobs.report import age, size
 
 COLOURS = {
     "Running": "green",

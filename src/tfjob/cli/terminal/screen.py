@@ -19,7 +19,7 @@ import click
 from tfjob.cli.exit_codes import colour, discard, discard_output, one_file
 from tfjob.cli.terminal import terminal
 from tfjob.cli.terminal.outbox import MOST_BYTES, Outbox
-from tfjob.jobs.snapshot import Snapshot
+from tfjob.jobs.progress import Snapshot
 
 PERIOD = 0.15
 """Seconds between two looks whether there is something to paint; the first comes when replicas have been started."""

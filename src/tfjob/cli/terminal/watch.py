@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from tfjob.jobs.output import OUTPUT_VERSION, job_shape, print_line
-from tfjob.jobs.tables import table
+from tfjob.jobs.report import table
 
 if TYPE_CHECKING:
-    from tfjob.cli.commands.ps import Columns
+    from tfjob.cli.terminal.job_table import Columns
     from tfjob.cli.terminal.terminal import Painted, Size, Terminal
     from tfjob.jobs.backend import Record
 

@@ -29,7 +29,7 @@ from tfjob.api.objects import (
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import API_VERSION, KIND, ORIGIN, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
 from tfjob.api.versions import v1
-from tfjob.api.versions.judgement import judge
+from tfjob.api.versions.registry import judge
 from tfjob.api.versions.round_trip import converted
 from tfjob.controller.cluster import InvalidJob, Key
 from tfjob.kube.client.shallow import decoded

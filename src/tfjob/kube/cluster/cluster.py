@@ -1,12 +1,16 @@
 """A Kubernetes API server as the controller's cluster: read from caches, written with fences.
 
-Status is fenced by the version that was read, a deletion by the uid that was seen, a creation by its name; `OwnWrites`
-covers the time until the caches show what was written.
+A status write is fenced by the version that was read, a deletion by the uid that was seen, a creation by its name.
+`OwnWrites` covers the time until the caches show what was written.
+
+The functions below the class say which job owns a child, which changes of a child matter, and why the API server
+rejected an object, in the words of the plan.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence, Set
 from functools import partial
 from typing import Any, Literal
@@ -16,17 +20,21 @@ from msgspec.structs import replace
 
 from tfjob.api.dialect import TF_JOB, origin
 from tfjob.api.names import (
+    FIRST_LABEL,
+    JOB_NAME_LABEL,
     OPERATOR_NAME,
     OPERATOR_NAME_LABEL,
+    TF_JOB_NAME_LABEL,
     child_name,
     name_label,
 )
-from tfjob.api.objects import AnyChild, Job, Pod, PodGroup
+from tfjob.api.objects import AnyChild, Deployment, Job, Pod, PodGroup
 from tfjob.api.types import KIND, TFJob
-from tfjob.api.versions.served_v1beta import DETAILS
 from tfjob.api.versions.status import v1alpha1_status
-from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
+from tfjob.api.versions.v1beta import DETAILS
+from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key, Refused
 from tfjob.kube.access import errors
+from tfjob.kube.access.errors import ApiError, Forbidden, Invalid, NotFound
 from tfjob.kube.cache.decode import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, decode_pod, job_of
 from tfjob.kube.cache.own_writes import OwnWrites
 from tfjob.kube.cache.reflector import Reflector
@@ -44,10 +52,8 @@ from tfjob.kube.client.resources import (
     Resource,
 )
 from tfjob.kube.cluster import tensorflow_org
-from tfjob.kube.cluster.children import differ, has_just_started, is_of_tf_job, job_key, owner_uid
 from tfjob.kube.cluster.event_log import EventLog
-from tfjob.kube.cluster.refusal import refused
-from tfjob.kube.cluster.wrapped_pods import has_failed, unwrapped, wrapper
+from tfjob.kube.cluster.tensorflow_org import has_failed, unwrapped, wrapper
 from tfjob.plan.actions import News
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import members
@@ -57,6 +63,14 @@ WATCHED = {"Pod": PODS, "Service": SERVICES, "ConfigMap": CONFIG_MAPS, "Deployme
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
 START_SECONDS = 0.2
 """How long the start of a pod waits for those of its peers, so that a job becomes Running with one status write."""
+INVALID, DENIED = "Invalid", "Denied"
+QUOTA, TERMINATING, NOT_ALLOWED, NO_NAMESPACE = (
+    "QuotaExceeded",
+    "NamespaceTerminating",
+    "Forbidden",
+    "NamespaceNotFound",
+)
+BAD_REQUEST, TOO_LARGE = 400, 413
 
 
 class KubeCluster:
@@ -382,3 +396,80 @@ def _missing(job: TFJob, shown: Sequence[AnyChild]) -> Set[str]:
     expected = members(job.status.started) - members(job.status.completed_indexes)
     names = {child_name(job, task.type, task.index) for task in expected}
     return names - {child.metadata.name for child in shown}
+
+
+def has_just_started(before: AnyChild | None, after: AnyChild | None) -> bool:
+    """Whether all that happened to a pod is that it runs now."""
+    return (
+        isinstance(before, Pod)
+        and isinstance(after, Pod)
+        and (before.status.phase, after.status.phase) == ("Pending", "Running")
+        and after.metadata.deletion_timestamp is None
+    )
+
+
+def owner_uid(child: AnyChild) -> str | None:
+    """The uid of the job that a child belongs to."""
+    return next((owner.uid for owner in child.metadata.owner_references if owner.controller), None)
+
+
+def job_key(child: AnyChild) -> Key | None:
+    """The job that a child, or the pod of a child, belongs to by its labels, else by its owner."""
+    namespace, labels = child.metadata.namespace, child.metadata.labels
+    if name := labels.get(JOB_NAME_LABEL):
+        return Key(namespace, name)
+    if FIRST_LABEL in labels and (name := labels.get(TF_JOB_NAME_LABEL)):
+        return Key(namespace, name, TF_JOB)
+    owners = (owner for owner in child.metadata.owner_references if owner.kind in JOB_KINDS)
+    return next((Key(namespace, owner.name, owner.kind) for owner in owners), None)
+
+
+def is_of_tf_job(child: AnyChild) -> bool:
+    """Whether a TfJob owns it."""
+    return any(owner.kind == TF_JOB for owner in child.metadata.owner_references)
+
+
+def differ(before: AnyChild, after: AnyChild) -> bool:
+    """Whether a change can matter; a pod's labels and versions change without its state."""
+    if isinstance(before, Pod) and isinstance(after, Pod) and before.status != after.status:
+        return True
+    if isinstance(before, PodGroup) and isinstance(after, PodGroup):
+        if (before.status, before.spec) != (after.status, after.spec):
+            return True
+    elif isinstance(before, Deployment | Job) and isinstance(after, Deployment | Job) and before.status != after.status:
+        return True
+    return (before.metadata.uid, before.metadata.deletion_timestamp) != (
+        after.metadata.uid,
+        after.metadata.deletion_timestamp,
+    )
+
+
+def refused(error: ApiError) -> Refused | None:
+    """The refusal that an answer means; None for an answer that has nothing to do with the child."""
+    reason = _reason(error)
+    return Refused(reason, error.message) if reason else None
+
+
+def _reason(error: ApiError) -> str:
+    if isinstance(error, Invalid) or error.code == TOO_LARGE:
+        return INVALID
+    if isinstance(error, NotFound):
+        return NO_NAMESPACE
+    if "denied the request" in error.message:
+        # An admission webhook may choose any code for its no.
+        return DENIED
+    if isinstance(error, Forbidden):
+        return _reason_of_forbidden(error)
+    return INVALID if error.code == BAD_REQUEST else ""
+
+
+def _reason_of_forbidden(error: Forbidden) -> str:
+    causes = [cause.reason for cause in error.details.causes or ()]
+    if TERMINATING in causes:
+        return TERMINATING
+    if "exceeded quota" in error.message:
+        return QUOTA
+    if re.search(r" cannot (create|update|patch) resource ", error.message):
+        # The operator's own rights: they may be repaired while the job waits.
+        return NOT_ALLOWED
+    return DENIED

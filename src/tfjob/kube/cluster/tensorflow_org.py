@@ -1,8 +1,13 @@
-"""What the operator writes into a TfJob: its defaults, and the random id that names all of its children."""
+"""The 2017 TfJob of tensorflow.org on a cluster: the defaults and the random id that are written into it, and its pods.
+
+The random id names all children of a TfJob. Each of its pods is kept as a batch/v1 Job, which makes the pod and never
+makes another. The plan knows only pods: here its pod becomes a Job, and the Job with the pod that the Job controller
+made of it becomes the plan's pod again, under the Job's name and uid, so that removing the pod removes the Job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from random import SystemRandom
 from typing import Any
@@ -18,10 +23,19 @@ from tfjob.api.names import (
     child_name,
     tensorboard_name,
 )
-from tfjob.api.objects import ObjectMeta
+from tfjob.api.objects import (
+    ContainerState,
+    ContainerStatus,
+    ContainerTerminated,
+    Job,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodStatus,
+)
 from tfjob.api.problems import errors
-from tfjob.api.types import RUNTIME_ID, TFJob
-from tfjob.api.versions.judgement import judge
+from tfjob.api.types import CONTAINER_NAME, RUNTIME_ID, TFJob
+from tfjob.api.versions.registry import judge
 from tfjob.api.versions.v1alpha1 import canonical_spec
 from tfjob.api.versions.write_back import completed
 from tfjob.kube.access.errors import NotFound
@@ -32,8 +46,9 @@ from tfjob.kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES
 from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE, config_map_name
 from tfjob.plan.facts.tasks import desired
 
-LENGTH = 4
+ID_LENGTH = 4
 _random = SystemRandom()
+NEVER = {"restartPolicy": "Never"}
 
 
 class _Named(msgspec.Struct):
@@ -48,7 +63,7 @@ class _Recorded(msgspec.Struct):
 
 def drawn() -> str:
     """Four characters."""
-    return "".join(_random.choices(RUNTIME_ALPHABET, k=LENGTH))
+    return "".join(_random.choices(RUNTIME_ALPHABET, k=ID_LENGTH))
 
 
 async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterable[CachedJob], tf_image: str) -> bool:
@@ -122,3 +137,60 @@ def _names(named: TFJob) -> set[tuple[Resource, str]]:
     tasks = {child_name(named, task.type, task.index) for task in desired(named)}
     services = tasks | {tensorboard_name(named)}
     return {(JOBS, name) for name in tasks} | {(SERVICES, name) for name in services}
+
+
+def wrapper(pod: Pod) -> Job:
+    """The Job that runs a pod once.
+
+    A pod that somebody deletes counts as a failure, and none is allowed, so it is not replaced: whether there will be
+    another one, and when, is decided by the plan. By `podReplacementPolicy`, which Kubernetes has since 1.29, the Job
+    does not fail before the pod has ended.
+    """
+    metadata = pod.metadata
+    template: dict[str, Any] = {
+        "metadata": {"labels": metadata.labels, "annotations": metadata.annotations, "finalizers": metadata.finalizers},
+        "spec": pod.spec,
+    }
+    return Job(
+        metadata=replace(metadata, finalizers=[]),
+        spec={
+            "backoffLimit": 0,
+            "completions": 1,
+            "parallelism": 1,
+            "podReplacementPolicy": "Failed",
+            "template": template,
+        },
+    )
+
+
+def unwrapped(job: Job, pods: Sequence[Pod]) -> Pod:
+    """The pod that the plan asked for, as it stands: `pods` are those that the Job controller made."""
+    if not pods:
+        return Pod(metadata=job.metadata, spec=NEVER, status=_without_pod(job))
+    made = max(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name))
+    # A Job has no grace period: with a pod that has one, both are gone when that is over.
+    times = [one.metadata.deletion_timestamp for one in (job, made) if one.metadata.deletion_timestamp]
+    metadata: ObjectMeta = replace(job.metadata, deletion_timestamp=max(times, default=None))
+    return Pod(metadata=metadata, spec=made.spec, status=made.status)
+
+
+def has_failed(job: Job) -> bool:
+    """Whether the pod of a Job ended badly, or was deleted."""
+    return "Failed" in _held(job)
+
+
+def _held(job: Job) -> dict[str, PodCondition]:
+    return {condition.type: condition for condition in job.status.conditions if condition.status == "True"}
+
+
+def _without_pod(job: Job) -> PodStatus:
+    """What a Job tells of a pod that is still to come, or is gone."""
+    held = _held(job)
+    if "Complete" in held:
+        done = ContainerTerminated(exit_code=0, finished_at=held["Complete"].last_transition_time)
+        container = ContainerStatus(name=CONTAINER_NAME, state=ContainerState(terminated=done))
+        return PodStatus(phase="Succeeded", container_statuses=[container])
+    if has_failed(job):
+        # A pod that failed by itself is kept: this one was deleted before its end.
+        return PodStatus(phase="Failed", reason="Terminated", message="its pod was deleted")
+    return PodStatus(phase="Pending")

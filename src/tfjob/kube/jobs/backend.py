@@ -16,20 +16,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfjob.api.crd.tf_job_crd import SHORT_NAME
+from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import origin
 from tfjob.api.types import TFJob
 from tfjob.jobs import find as finding
-from tfjob.jobs.backend import Board, Event, Line, LogQuery, NotFound, Record, Replica
+from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica
 from tfjob.jobs.replicas import replicas
 from tfjob.kube.access import errors
 from tfjob.kube.access.config import Access
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
 from tfjob.kube.client.version import server_version
-from tfjob.kube.jobs import job_states, jobs
-from tfjob.kube.jobs.containers import containers_of, pods_of, selector
-from tfjob.kube.jobs.job_events import events_of
+from tfjob.kube.jobs import jobs
+from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
+from tfjob.kube.jobs.jobs import events_of
+from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.policy.suspension import resumed
@@ -146,7 +147,7 @@ class KubeConsole:
         pods = self.run(pods_of(self.client, record.job)) if record.current else []
         return replicas(record.job, pods)
 
-    def events(self, record: Record) -> list[Event]:
+    def events(self, record: Record) -> list[RecordedEvent]:
         """Of the job and of its pods; a cluster keeps them for an hour."""
         return self.run(events_of(self.client, record.job))
 
@@ -159,7 +160,7 @@ class KubeConsole:
     def record(self, job: TFJob) -> Record:
         """A job of the cluster as commands show it."""
         folder, options = self.records.folder_of(job), self.options_for(job.metadata.namespace)
-        return job_states.record(job, datetime.now(UTC), folder=folder, options=options)
+        return jobs.record(job, datetime.now(UTC), folder=folder, options=options)
 
     def options_for(self, namespace: str) -> str:
         """What a command needs that is to find a job: its manifest may name a namespace that nobody looks in."""
@@ -167,7 +168,7 @@ class KubeConsole:
 
     def _gone(self, kept: JobRecord) -> Record:
         options = self.options_for(kept.job.metadata.namespace)
-        return job_states.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=options)
+        return jobs.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=options)
 
     def _get(self, name: str) -> TFJob | None:
         try:
@@ -298,7 +299,7 @@ def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
     """A TfJob whose name a TFJob has too is called in its own way."""
     if not origin(record.job).is_first or (record.job.metadata.namespace, record.name) not in taken:
         return record
-    return replace(record, id=f"{SHORT_NAME}/{record.name}")
+    return replace(record, id=f"{TF_JOB_SHORT_NAME}/{record.name}")
 
 
 async def _closed(batches: AsyncGenerator[list[Line], None]) -> None:

@@ -24,10 +24,8 @@ from tfjob.kube.cache.store import Store
 from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
-from tfjob.kube.jobs.containers import Container, belongs, containers_of, selector
+from tfjob.kube.jobs.container_logs import Container, LogLines, belongs, containers_of, parameters, selector, since_time
 from tfjob.kube.jobs.jobs import readable, resource_of
-from tfjob.kube.jobs.log_lines import LogLines
-from tfjob.kube.jobs.log_read import parameters, since_time
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 
 LAST_WORDS_SECONDS = 5.0

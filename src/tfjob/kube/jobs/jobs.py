@@ -1,29 +1,46 @@
-"""Jobs of an API server one at a time, as commands read and edit them; the operator has caches instead."""
+"""Jobs of an API server one at a time, as commands read and edit them: the object, its state for people, its events.
+
+The operator does not use this module: it has caches.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tfjob.api.crd.tf_job_crd import SHORT_NAME
+from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import TF_JOB, origin
+from tfjob.api.names import child_name
+from tfjob.api.objects import Model, ObjectMeta
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.round_trip import converted
 from tfjob.controller.cluster import InvalidJob
+from tfjob.jobs.backend import Record
 from tfjob.kube.access.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from tfjob.kube.cache.decode import JOB_DECODERS, CachedJob, job_of
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.patches import difference, merged
-from tfjob.kube.client.resources import JOB_KINDS, TF_JOBS, Resource
+from tfjob.kube.client.resources import CORE_EVENTS, JOB_KINDS, TF_JOBS, Resource
+from tfjob.plan.actions import RecordedEvent
+from tfjob.plan.facts.conditions import SUSPENDED, is_finished
+from tfjob.plan.facts.tasks import desired
+from tfjob.plan.policy.suspension import RESUMING
+from tfjob.records.job_records import short_id
 
 EDIT_TRIES = 5
 RETRY_SECONDS = 1.0
-
 Edit = Callable[[TFJob], TFJob]
+UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"
+UNSEEN_PATIENCE = timedelta(seconds=10)
+"""How long a job may lie there before it is said that no operator looks at it."""
+PENDING = "Pending"
+BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
 class NoTFJobs(KubeError):
@@ -52,8 +69,8 @@ async def get(client: Client, namespace: str, name: str) -> TFJob | None:
     A TFJob goes before a TfJob of the same name, which `tfja/NAME` means alone.
     """
     prefix, _, bare = name.rpartition("/")
-    wanted = bare if prefix == SHORT_NAME else name
-    kinds = {TF_JOB: TF_JOBS} if prefix == SHORT_NAME else JOB_KINDS
+    wanted = bare if prefix == TF_JOB_SHORT_NAME else name
+    kinds = {TF_JOB: TF_JOBS} if prefix == TF_JOB_SHORT_NAME else JOB_KINDS
     failures: list[ApiError] = []
     for kind, resource in kinds.items():
         try:
@@ -174,3 +191,138 @@ def readable(cached: CachedJob) -> TFJob:
         return job_of(cached)
     except InvalidJob as invalid:
         return invalid.job
+
+
+def record(job: TFJob, now: datetime, *, current: bool = True, folder: Path | None = None, options: str = "") -> Record:
+    """A job as a command shows it."""
+    state = state_of(job)
+    return Record(
+        job=job,
+        id=job.metadata.name if current else short_id(job),
+        state=state,
+        reason=_reason(job, state, now) if current else job.status.reason,
+        created=job.metadata.creation_timestamp or BEGINNING,
+        current=current,
+        folder=str(folder) if folder else "",
+        options=options,
+        note=_note(job, now, options) if current else "",
+    )
+
+
+def state_of(job: TFJob) -> str:
+    """The state that our operator writes, else what the conditions of another one say.
+
+    What was resumed is Pending, though the operator may not have seen that yet.
+    """
+    true = [condition.type for condition in job.status.conditions if condition.status == "True"]
+    state = job.status.state or next((name for name in reversed(true) if name != "Created"), PENDING)
+    return PENDING if state == SUSPENDED and not job.spec.run_policy.suspend else state
+
+
+def is_unseen(job: TFJob, now: datetime) -> bool:
+    """Whether no operator has looked at a job for longer than it should take one."""
+    status, made = job.status, job.metadata.creation_timestamp
+    looked_at = status.state or status.conditions or is_elsewhere(job)
+    return not looked_at and made is not None and now - made > UNSEEN_PATIENCE
+
+
+def is_elsewhere(job: TFJob) -> bool:
+    """Whether the job belongs to another controller."""
+    return job.spec.run_policy.managed_by not in (None, "", "kubeflow.org/training-operator")
+
+
+def _note(job: TFJob, now: datetime, options: str) -> str:
+    if is_elsewhere(job):
+        return f"it is managed by {job.spec.run_policy.managed_by}"
+    if is_unseen(job, now):
+        return f"no operator has looked at it; is one running? tfjob doctor{options}"
+    return ""
+
+
+def _reason(job: TFJob, state: str, now: datetime) -> str:
+    if job.metadata.deletion_timestamp is not None:
+        return TERMINATING
+    if is_unseen(job, now):
+        return UNSEEN
+    if job.spec.run_policy.suspend and state != SUSPENDED and not is_finished(job.status):
+        return SUSPENDING
+    if state == PENDING and job.status.state == SUSPENDED:
+        return RESUMING
+    return job.status.reason
+
+
+class ObjectReference(Model, frozen=True):
+    """What an Event is about."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class EventSeries(Model, frozen=True):
+    """How often, and when last, where the newer API counts."""
+
+    count: int = 0
+    last_observed_time: datetime | None = None
+
+
+class KubeEvent(Model, frozen=True):
+    """An Event as the API server keeps it; of its many times some are set."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    type: str = "Normal"
+    count: int | None = None
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+    series: EventSeries | None = None
+
+    @property
+    def first(self) -> datetime | None:
+        """When it happened first."""
+        return self.first_timestamp or self.event_time or self.metadata.creation_timestamp
+
+    @property
+    def last(self) -> datetime | None:
+        """When it happened last."""
+        return (self.series and self.series.last_observed_time) or self.last_timestamp or self.first
+
+
+async def events_of(client: Client, job: TFJob) -> list[RecordedEvent]:
+    """What happened to a job and to its pods, in order; a pod is called like its replica."""
+    found = await client.list(CORE_EVENTS, job.metadata.namespace, type=KubeEvent)
+    return story(job, found.items)
+
+
+def story(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
+    """The events that concern a job, in order."""
+    tasks = {child_name(job, task.type, task.index): task.name for task in desired(job)}
+    told = []
+    for event in events:
+        first, about = event.first, event.involved_object
+        if first is None:
+            continue
+        if about.kind in JOB_KINDS and about.uid == job.metadata.uid:
+            told.append(_event(event, first))
+        elif about.kind in ("Pod", "Job") and (name := tasks.get(_own_name(about.name, job))) and _is_later(event, job):
+            # By name and time: the pods that matter most are those that are gone.
+            told.append(_event(event, first, f"{name}: "))
+    return sorted(told, key=lambda event: event.time)
+
+
+def _own_name(name: str, job: TFJob) -> str:
+    """The name without what a Job adds to its pods': `master-76no-0` of `master-76no-0-x7k2p`."""
+    return "-".join(name.split("-")[:3]) if origin(job).is_first else name
+
+
+def _event(event: KubeEvent, first: datetime, who: str = "") -> RecordedEvent:
+    count = max(event.count or 1, event.series.count if event.series else 1)
+    return RecordedEvent(first, event.last or first, count, event.type == "Warning", event.reason, who + event.message)
+
+
+def _is_later(event: KubeEvent, job: TFJob) -> bool:
+    made, last = job.metadata.creation_timestamp, event.last
+    return made is None or last is None or last >= made

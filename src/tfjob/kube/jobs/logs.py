@@ -9,9 +9,8 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, Verdict
 from tfjob.jobs.backend import Line, LogQuery
 from tfjob.kube.client.client import Client
-from tfjob.kube.jobs.containers import Container, containers_of, pods_of
+from tfjob.kube.jobs.container_logs import Container, containers_of, pods_of, read
 from tfjob.kube.jobs.follower import Follower
-from tfjob.kube.jobs.log_read import read
 from tfjob.records.job_records import JobRecord, JobRecords
 
 

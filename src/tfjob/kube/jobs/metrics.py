@@ -13,7 +13,7 @@ from tfjob.jobs.backend import Usage
 from tfjob.kube.access.errors import Forbidden, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import POD_METRICS
-from tfjob.kube.jobs.containers import selector
+from tfjob.kube.jobs.container_logs import selector
 
 
 class ContainerMetrics(Struct):

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tfjob.api.defaults import with_defaults
-from tfjob.api.pod_references import CLAIM, CONFIG_MAP, SECRET, Reference, references
+from tfjob.api.pod_validation import CLAIM, CONFIG_MAP, SECRET, Reference, references
 from tfjob.api.problems import Path, Problem, path_parts, path_text
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.registry import to_version

@@ -17,7 +17,7 @@ from tfjob.kube.cache.decode import JOB_DECODERS
 from tfjob.kube.client.client import FIELD_MANAGER, Client
 from tfjob.kube.client.resources import CLAIMS, CONFIG_MAPS, JOB_KINDS, SECRETS, SERVICES
 from tfjob.kube.jobs import jobs
-from tfjob.kube.jobs.job_states import state_of
+from tfjob.kube.jobs.jobs import state_of
 
 BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS, SERVICES)}
 """The kinds that may stand beside a job."""

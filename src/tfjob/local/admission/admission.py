@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfjob.api.defaults import server_container, serves_by_default
 from tfjob.api.objects import ObjectMeta, Pod
-from tfjob.api.parameter_server import server_container, serves_by_default
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import TFJob
 from tfjob.local.admission import resources, shadows
 from tfjob.local.inputs import images
-from tfjob.local.inputs.downward import Node
-from tfjob.local.inputs.references import References
+from tfjob.local.inputs.references import Node, References
 from tfjob.local.run import tensorboard
 from tfjob.local.state import addresses
 from tfjob.local.state.config import Config

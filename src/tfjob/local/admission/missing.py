@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from tfjob.api.pod_references import CLAIM, CONFIG_MAP, Reference, references
+from tfjob.api.pod_validation import CLAIM, CONFIG_MAP, Reference, references
 from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.types import TFJob
 from tfjob.local.inputs.references import References

@@ -12,9 +12,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tfjob.api.pod_references import CONFIG_MAP, SECRET
-from tfjob.local.inputs import downward
-from tfjob.local.inputs.references import MissingReference, References
+from tfjob.api.pod_validation import CONFIG_MAP, SECRET
+from tfjob.local.inputs.references import (
+    MissingReference,
+    Node,
+    References,
+    container_named,
+    field_value,
+    resource_value,
+)
 from tfjob.local.state.errors import Refusal
 
 if TYPE_CHECKING:
@@ -56,7 +62,7 @@ def resolve(
     pod: Pod,
     *,
     references: References,
-    node: downward.Node,
+    node: Node,
     environ: Mapping[str, str],
     path_prefix: Sequence[Path] = (),
     image: Mapping[str, str] | None = None,
@@ -93,7 +99,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def _declared(
-    container: Mapping[str, Any], pod: Pod, references: References, node: downward.Node
+    container: Mapping[str, Any], pod: Pod, references: References, node: Node
 ) -> tuple[dict[str, str], set[str]]:
     values: dict[str, str] = {}
     secret: set[str] = set()
@@ -126,19 +132,19 @@ def _from_source(
     container: Mapping[str, Any],
     pod: Pod,
     references: References,
-    node: downward.Node,
+    node: Node,
 ) -> str | None:
     if "fieldRef" in origin:
         path = (origin["fieldRef"] or {}).get("fieldPath") or ""
         if path in ("metadata.labels", "metadata.annotations"):
             raise Refusal(f'fieldRef "{path}" cannot be one variable', f"Name one key: {path}['KEY'].")
-        value = downward.field_value(path, pod, node)
+        value = field_value(path, pod, node)
         if "\0" in value:
             raise Refusal(f'fieldRef "{path}" holds the character NUL and cannot be an environment variable')
         return value
     if "resourceFieldRef" in origin:
         reference = origin["resourceFieldRef"] or {}
-        return downward.resource_value(reference, downward.container_named(reference, pod, container), node)
+        return resource_value(reference, container_named(reference, pod, container), node)
     for source, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
         if source in origin:
             return _key_of(origin[source] or {}, kind, references)

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
-from tfjob.jobs.backend import Board, Event, Line, LogQuery, Record, Replica
+from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
+from tfjob.local.jobs.runs import find_run, list_runs
 from tfjob.local.run.driver_lock import ensure_driven, is_driven, is_interrupted, is_settled, start_background
-from tfjob.local.state import runs
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store
+from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired, task_of
 from tfjob.plan.policy.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed
@@ -48,19 +49,19 @@ class LocalConsole:
         """The runs whose name means them, or all."""
         namespace = None if all_namespaces else self.namespace
         with self.store.snapshot():
-            found = runs.listed(self.store, namespace, everything=everything)
+            found = list_runs(self.store, namespace, everything=everything)
             unsettled = [run for run in found if not is_settled(self.store, run.job.metadata.uid)]
         for run in unsettled:
             self._keep_going(run)
         if unsettled:
-            found = runs.listed(self.store, namespace, everything=everything)
+            found = list_runs(self.store, namespace, everything=everything)
         return [record(run) for run in found]
 
     def find(self, name: str) -> Record:
         """The run that `name` means, after seeing to it that it is driven if it should be."""
-        run = runs.find(self.store, name, self.namespace, latest_of_all=self._anywhere)
+        run = find_run(self.store, name, self.namespace, latest_of_all=self._anywhere)
         self._keep_going(run)
-        return record(runs.find(self.store, run.id, run.key.namespace))
+        return record(find_run(self.store, run.id, run.key.namespace))
 
     def again(self, record_: Record) -> Record | None:
         """The same run as it is now, driven if it should be."""
@@ -80,7 +81,7 @@ class LocalConsole:
 
         return replicas(self.store, self._run(record_))
 
-    def events(self, record_: Record) -> list[Event]:
+    def events(self, record_: Record) -> list[RecordedEvent]:
         """What its drivers told."""
         return [event for _, event in self.store.events(record_.uid)]
 
@@ -98,21 +99,21 @@ class LocalConsole:
 
     def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         """Of those containers that ever started."""
-        from tfjob.local.logs import replica_logs
+        from tfjob.local.logs import reader
 
-        return [source.replica for source in replica_logs.sources_of(self._run(record_), replica)]
+        return [source.replica for source in reader.sources_of(self._run(record_), replica)]
 
     def logs(self, record_: Record, query: LogQuery) -> Iterator[Line]:
         """What lies on disk, now or while it grows."""
-        from tfjob.local.logs import replica_logs
+        from tfjob.local.logs import reader
         from tfjob.local.logs.reader import read
 
         run = self._run(record_)
         if query.follow:
             return self._followed(run, query)
         if not query.previous:
-            return read(replica_logs.sources_of(run, query.replica), tail=query.tail, since=query.since)
-        earlier = replica_logs.earlier_sources(run, query.replica)
+            return read(reader.sources_of(run, query.replica), tail=query.tail, since=query.since)
+        earlier = reader.earlier_sources(run, query.replica)
         both = (
             read(
                 [one.source for one in earlier if one.in_place is way], tail=query.tail, since=query.since, previous=way
@@ -156,7 +157,7 @@ class LocalConsole:
 
     def delete(self, record_: Record) -> None:
         """Ends the run if it lives, then removes its record and its logs."""
-        from tfjob.local.run.run_removal import remove
+        from tfjob.local.run.submission import remove_run
 
         run = self._run(record_)
         if run.current and not is_settled(self.store, record_.uid):
@@ -164,7 +165,7 @@ class LocalConsole:
             self._drive_until_settled(record_.uid)
         while is_driven(run):
             time.sleep(STEP_SECONDS)
-        remove(self.store, run)
+        remove_run(self.store, run)
 
     def running(self, record_: Record) -> dict[str, list[str]]:
         """By replica, the names of its containers."""
@@ -205,7 +206,7 @@ class LocalConsole:
     def _run(self, record_: Record) -> Run:
         run = self.store.run(record_.uid)
         # Somebody may remove it while we look; then this name is as good as any other that is gone.
-        return run or runs.find(self.store, record_.id, record_.job.metadata.namespace)
+        return run or find_run(self.store, record_.id, record_.job.metadata.namespace)
 
     def _keep_going(self, run: Run) -> None:
         """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
@@ -221,18 +222,18 @@ class LocalConsole:
             time.sleep(STEP_SECONDS)
 
     def _followed(self, run: Run, query: LogQuery) -> Iterator[Line]:
-        from tfjob.local.logs import replica_logs
+        from tfjob.local.logs import reader
         from tfjob.local.logs.reader import POLL, Follower
 
         uid = run.job.metadata.uid
-        sources = replica_logs.sources_of(run, query.replica)
+        sources = reader.sources_of(run, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
                 over = is_settled(self.store, uid)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in replica_logs.sources_of(run, query.replica):
+                    for source in reader.sources_of(run, query.replica):
                         follower.add(source)
                     present = self.store.run(uid)
                     if present is not None:

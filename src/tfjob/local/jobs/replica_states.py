@@ -13,8 +13,7 @@ from tfjob.local.sandbox.exec import main_process
 from tfjob.local.state.pod_history import PodRecord, history
 from tfjob.local.state.store import Run, Store
 from tfjob.local.warm.start import how
-from tfjob.plan.facts.attempts import restarts_in_place
-from tfjob.plan.facts.tasks import desired, main_container, task_of
+from tfjob.plan.facts.tasks import desired, main_container, restarts_in_place, task_of
 from tfjob.plan.policy.in_place import between_tries
 from tfjob.plan.policy.suspension import STOPPED
 

@@ -10,25 +10,32 @@
 Below a container's folder lies one folder per restart, 0, 1, 2 ..., each with `log`, `log.1` ... (the newest first) and
 `truncated`, the bytes that rotation threw away. A file is known by its inode: when it is renamed under a reader, the
 reader drains it and goes on with the one that came after it.
+
+`sources_of` finds the logs of a run by replica and attempt: on disk, readable when all else is gone.
 """
 
 from __future__ import annotations
 
 import heapq
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
+from tfjob.api.names import child_name
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, character_start, readable, visible
 from tfjob.local.logs.files import LogFiles
+from tfjob.local.state.pod_history import PodRecord, history
+from tfjob.local.state.store import Run
+from tfjob.plan.facts.tasks import desired
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-POLL = 0.1
 
+POLL = 0.1
 _CHUNK = 1024 * 1024
 
 
@@ -307,3 +314,52 @@ class _Lines:
             return False
         self._stamp = stamp
         return True
+
+
+class Earlier(NamedTuple):
+    """A container's run before the last: in the same pod (`in_place`), or the last one of the pod before it."""
+
+    source: Source
+    in_place: bool
+
+
+def sources_of(run: Run, replica: str | None) -> list[Source]:
+    """The newest attempt of each replica that `replica` means (all, one, or one container: `worker-0/sidecar`)."""
+    return [source for _, records in _pods(run, replica) for source in _containers(run, records[-1], replica)]
+
+
+def earlier_sources(run: Run, replica: str | None) -> list[Earlier]:
+    """The attempt before the newest, of each container that has one."""
+    found = []
+    for _, records in _pods(run, replica):
+        older = {source.replica: source for source in _containers(run, records[-2], replica)} if records[1:] else {}
+        for source in _containers(run, records[-1], replica):
+            if len(restarts(source.folder)) > 1:
+                found.append(Earlier(source, in_place=True))
+            elif source.replica in older:
+                found.append(Earlier(older[source.replica], in_place=False))
+    return found
+
+
+def _pods(run: Run, replica: str | None) -> Iterator[tuple[str, list[PodRecord]]]:
+    labels = _labels(run)
+    for name, records in history(run.folder).items():
+        if replica is None or replica.partition("/")[0] in (labels.get(name), name):
+            yield name, records
+
+
+def _containers(run: Run, record: PodRecord, replica: str | None) -> list[Source]:
+    label = _labels(run).get(record.name, record.name)
+    container = replica.partition("/")[2] if replica else ""
+    alone = len(record.containers) == 1
+    named = [(f"{label}/{name}", name) for name in record.init_containers]
+    named += [(label if alone else f"{label}/{name}", name) for name in record.containers]
+    return [
+        Source(shown, record.folder / "logs" / name)
+        for shown, name in named
+        if container in ("", name) and (record.folder / "logs" / name).is_dir()
+    ]
+
+
+def _labels(run: Run) -> dict[str, str]:
+    return {child_name(run.job, task.type, task.index): task.name for task in desired(run.job)}

@@ -13,13 +13,11 @@ from typing import Any, Literal
 from tfjob.api import quantity
 from tfjob.api.objects import Pod
 from tfjob.local.inputs import environment, gpus, images
-from tfjob.local.inputs.downward import Node
-from tfjob.local.inputs.references import References
-from tfjob.local.pod import peers
-from tfjob.local.pod.peers import Peer
+from tfjob.local.inputs.references import Node, References
+from tfjob.local.pod.network import Peer, rewrite_peers
 from tfjob.local.sandbox import pod_spec
 from tfjob.local.state.config import Config
-from tfjob.local.volumes import job_storage, mount_paths, volumes
+from tfjob.local.volumes import job_storage, volumes
 from tfjob.local.volumes.claims import Claims
 from tfjob.plan.build.job_storage import MOUNT_PATH, VOLUME, claim_name
 
@@ -178,17 +176,17 @@ class _Texts:
 
     def of(self, container: str, text: str) -> str:
         if self._level == "full":
-            return peers.rewrite(text, self._network, names=True)
+            return rewrite_peers(text, self._network, names=True)
         mapping = self._resolved.rewrites(container)
         own = (mount for mount in self._resolved.mounts[container] if mount.volume == VOLUME)
         ours = {mount.target for mount in own if mount.target.startswith(MOUNT_PATH)}
-        for path in mount_paths.rewritten([text], mapping):
+        for path in volumes.rewrite_all_paths([text], mapping):
             if path in ours:
                 continue  # nobody wrote it: it comes from our own variables
             note = f"{path} is {mapping[path]} here: level {self._level} cannot mount"
             if note not in self.notes:
                 self.notes.append(note)
-        return peers.rewrite(mount_paths.rewrite(text, mapping), self._network, names=False)
+        return rewrite_peers(volumes.rewrite_paths(text, mapping), self._network, names=False)
 
 
 def volume_context(pod: Pod, machine: Machine, folder: Path) -> volumes.Context:

@@ -12,8 +12,7 @@ from typing import Any, cast
 from tfjob.api.objects import ConfigMap
 from tfjob.controller.cluster import Key
 from tfjob.local.inputs import environment
-from tfjob.local.inputs.downward import Node
-from tfjob.local.inputs.references import References
+from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod.assembly import Machine
 from tfjob.local.sandbox import probe
 from tfjob.local.sandbox.pod_spec import Level

@@ -1,13 +1,21 @@
-"""The addresses of a run: one for every replica's name, the same for its whole life, and how peers learn them."""
+"""The addresses of a run: one for every replica's name, the same for its whole life, and how peers learn them.
+
+At full level every pod has a hosts file, and strings stay as they are. Without mount namespaces,
+`name.namespace.svc:port` in TF_CONFIG, command and environment is replaced with an address, and at the lowest level
+with a port of 127.0.0.1.
+"""
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tfjob.api.names import child_name
 from tfjob.api.types import TFJob
-from tfjob.local.pod.peers import LOOPBACK, Peer
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import addresses
 from tfjob.local.state.addresses import AddressError, HostEntry
@@ -16,6 +24,7 @@ from tfjob.plan.facts.tasks import Task, desired
 from tfjob.plan.facts.tf_config import port
 
 HOSTS = Path("/etc/hosts")
+LOOPBACK = "127.0.0.1"
 
 
 class Network:
@@ -96,3 +105,31 @@ def _host_table() -> str:
         return HOSTS.read_text()
     except OSError:
         return f"{LOOPBACK}\tlocalhost\n"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A replica: its service's name, its address, and for ports that it cannot have, those that it has instead."""
+
+    name: str
+    namespace: str
+    ip: str
+    ports: Mapping[int, int] = field(default_factory=dict)
+
+
+def rewrite_peers(text: str, peers: Iterable[Peer], *, names: bool) -> str:
+    """`text` with every `peer:port` as it must read here: with `names` only ports change, without them hosts too."""
+    for peer in peers:
+        if peer.name in text and (peer.ports or not names):
+            text = _pattern(peer).sub(partial(_address, peer, names), text)
+    return text
+
+
+def _pattern(peer: Peer) -> re.Pattern[str]:
+    suffix = rf"(?:\.{re.escape(peer.namespace)}(?:\.svc(?:\.[a-z0-9.-]+)?)?)?"
+    return re.compile(rf"(?<![\w.-])({re.escape(peer.name)}{suffix}):(\d+)")
+
+
+def _address(peer: Peer, names: bool, match: re.Match[str]) -> str:
+    host, port = match[1], int(match[2])
+    return f"{host if names else peer.ip}:{peer.ports.get(port, port)}"

@@ -117,3 +117,9 @@ def take_right(folder: Path) -> int | None:
             time.sleep(STEP_SECONDS)
         else:
             return descriptor
+
+
+def is_expired(run: Run) -> bool:
+    """Whether the time to live of a finished job is over; its record stays."""
+    until = expiry(run.job, run.job.status)
+    return until is not None and until <= datetime.now(UTC)

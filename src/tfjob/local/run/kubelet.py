@@ -30,7 +30,7 @@ from tfjob.local.pod.network import Network
 from tfjob.local.run.driver_lock import is_driven
 from tfjob.local.run.pod_folder import clean, pod_folder, sweep, was_launched
 from tfjob.local.sandbox import supervisor
-from tfjob.local.sandbox.file_identity import version
+from tfjob.local.sandbox.pod_files import file_version
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import write_whole
 from tfjob.local.state.store import Run, Store
@@ -213,7 +213,7 @@ class Kubelet:
         # Asked first: what a dead supervisor wrote is its last word.
         alive = supervisor.alive(folder)
         status_file = folder / "status.json"
-        found = version(str(status_file))
+        found = file_version(str(status_file))
         if found == watched.seen and alive:
             return
         watched.seen = found

@@ -1,9 +1,10 @@
-"""A submission: a job with everything that it brings along, and how it becomes a run."""
+"""A submission: a job with everything that it brings along, how it becomes a run, and how a run is removed."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,18 +13,19 @@ from typing import Any
 
 import msgspec
 
+from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Key
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.network import Network
-from tfjob.local.run.driver_lock import is_driven, is_interrupted, take_right
-from tfjob.local.run.run_removal import end_leftovers, remove
+from tfjob.local.run.driver_lock import is_driven, is_expired, is_interrupted, take_right
+from tfjob.local.run.pod_folder import clean, pod_folder, sweep
+from tfjob.local.sandbox import rootfs, supervisor
 from tfjob.local.state import config
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import Home, boot_id, write_whole
 from tfjob.local.state.options import Options
 from tfjob.local.state.provenance import PROVENANCE_FILE, Provenance, provenance
-from tfjob.local.state.runs import is_expired
 from tfjob.local.state.secrets import Secrets
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
@@ -31,6 +33,8 @@ from tfjob.local.volumes.job_storage import filled_claim
 from tfjob.plan.build.job_storage import VOLUME
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.policy.suspension import INTERRUPTED, STOPPED, SUSPEND_REASON
+
+POLL_SECONDS = 0.05
 
 
 class NameInUse(Refusal):
@@ -97,7 +101,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
         _reserve_addresses(store, run, submission.options)
         _tell_of_files(home, store, run, submission.options)
     except BaseException:
-        remove(store, run)
+        remove_run(store, run)
         raise
     return Started(run, locks[0])
 
@@ -167,3 +171,25 @@ def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], na
                 Claims(home.claims).declare(document, key.namespace, now)
             case kind:
                 store.put_object(kind, key, document)
+
+
+def remove_run(store: Store, run: Run) -> None:
+    """Removes a run that nobody drives, with its logs and its record; claims stay."""
+    end_leftovers(store, run)
+    for folder in sorted((run.folder / "pods").glob("*")):
+        rootfs.remove_rootfs(folder)
+    shutil.rmtree(run.folder, ignore_errors=True)
+    store.remove(run.job.metadata.uid)
+
+
+def end_leftovers(store: Store, run: Run) -> None:
+    """Ends the pods of a run that nobody drives, such as those that `cleanPodPolicy: None` kept."""
+    pods = store.children(Pod, run.job.metadata.uid)
+    folders = [pod_folder(run.folder, pod) for pod in pods]
+    for folder in folders:
+        supervisor.stop(folder)
+    while any(supervisor.alive(folder) for folder in folders):
+        time.sleep(POLL_SECONDS)
+    for pod, folder in zip(pods, folders, strict=True):
+        sweep(pod)
+        clean(folder)

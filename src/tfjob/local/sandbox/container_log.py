@@ -5,6 +5,8 @@ being full and never dies of it: what cannot be written is dropped and counted.
 
     log, log.1 ... log.N-1   the newest first
     truncated                bytes that rotation threw away, once it did
+
+`TerminationMessage` is the file that a container may write before it ends, or else the last lines of its log.
 """
 
 from __future__ import annotations
@@ -13,11 +15,17 @@ import os
 import re
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .pod_spec import ContainerSpec, Mount
+
+
 _PART = 64 * 1024  # the longest record
 _PATIENCE = 0.25  # a line without its end is shown after this many seconds
 _TAIL = 16 * 1024
-
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_BYTES, _LINES = 4096, 20
+_DEFAULT_PATH = "/dev/termination-log"
 
 
 def timestamp(seconds: float) -> str:
@@ -171,3 +179,36 @@ def plain_tail(output: bytes, count: int, max_bytes: int) -> str:
         text = _ANSI.sub("", visible.decode("utf-8", "replace"))
         lines.append("".join(char for char in text if char == "\t" or char >= " "))
     return "\n".join(lines).encode()[-max_bytes:].decode("utf-8", "ignore")
+
+
+class TerminationMessage:
+    """The message of one container, in a file of its pod's directory."""
+
+    def __init__(self, pod_dir: str, spec: ContainerSpec) -> None:
+        self._file = f"{pod_dir}/termination/{spec['name']}"
+        self._path = spec["terminationMessagePath"] or _DEFAULT_PATH
+        self._falls_back = spec["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+    @property
+    def mount(self) -> Mount:
+        """How the container sees the file."""
+        return {"source": self._file, "target": self._path, "readOnly": False}
+
+    def clear(self) -> None:
+        """An empty file, for a new run."""
+        os.makedirs(os.path.dirname(self._file), mode=0o700, exist_ok=True)
+        fd = os.open(self._file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        os.fchmod(fd, 0o666)  # whatever user the program becomes
+        os.close(fd)
+
+    def read(self, code: int, log: ContainerLog) -> str:
+        """What is to be said of a run that ended with this code."""
+        try:
+            with open(self._file, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _BYTES))
+                text = file.read(_BYTES).decode("utf-8", "replace")
+        except OSError:
+            text = ""
+        if text or code == 0 or not self._falls_back:
+            return text
+        return log.last_lines(_LINES, _BYTES)

@@ -1,4 +1,4 @@
-"""The files that a supervisor leaves in its pod's directory: atomic JSON, the lock, a status safe from a full disk."""
+"""The files of a pod's folder: atomic JSON, the lock, a status that survives a full disk, the identity of a file."""
 
 from __future__ import annotations
 
@@ -118,3 +118,21 @@ def is_locked(path: str) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def file_identity(path: str) -> tuple[int, int] | None:
+    """What stays while a path names the same file; None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def file_version(path: str) -> tuple[int, int, int] | None:
+    """What changes when a file is written or replaced: its time alone may not, within one tick of the clock."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -17,7 +17,7 @@ from . import container, pod_files, processes, syscalls
 from .bind_rewrite import BindRewriter
 from .container_log import timestamp
 from .lifecycle import phase
-from .memory_volumes import MemoryVolumes
+from .rootfs import MemoryVolumes
 from .supervised_container import Member
 
 TYPE_CHECKING = False

@@ -1,20 +1,29 @@
-"""The processes of this machine: who is whose child, how much memory, which carry a pod's mark.
+"""The processes of this machine: their parents, their memory, and which of them carry the mark of a pod.
 
-Read from /proc where there is one, from `ps` elsewhere (macOS; not tested there).
+Read from /proc where it exists, from `ps` elsewhere (macOS; not tested there).
+
+The arguments and environment variables that other processes read in /proc are in memory that a process is born with. A
+forked process writes over its copy, as far as there is room, so that it looks like one that was started as its program
+and is found by the mark of its pod.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
 
 MARK = "TFJOB_POD"
 """The environment variable that every process of a pod carries; its value is the pod's uid."""
-
 _HAS_PROC = os.path.isdir("/proc/self")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+ROOM = " " * 2048
+"""A last word for a process whose forks will write over its words."""
+BLANK_MARK = "0" * 98304
+"""The value of the mark in a process whose forks will write their variables over it."""
+_ARG_START, _ENV_START = 45, 47  # fields of stat, counted from the state; the ends follow
 
 
 def table() -> dict[int, tuple[int, int]]:
@@ -137,3 +146,38 @@ def _ps(*arguments: str) -> list[str]:
     flags, columns = arguments
     with os.popen(f"ps {flags} -o {columns}") as output:  # noqa: S605 -- our own words
         return output.read().splitlines()
+
+
+def show_words(argv: list[str]) -> None:
+    """Show these words; without /proc nothing changes."""
+    start, length = _born_with(_ARG_START)
+    if length:
+        words = b"".join(os.fsencode(word) + b"\0" for word in argv)
+        ctypes.memmove(start, words[: length - 1].ljust(length, b"\0"), length)
+
+
+def show_variables(env: dict[str, str]) -> None:
+    """Show these, the mark first, in a process that was born with a blank one; without /proc nothing changes.
+
+    What else it was born with stays: libraries may hold on to it, and it says the same.
+    """
+    start, length = _born_with(_ENV_START)
+    blank = f"{MARK}={BLANK_MARK}".encode()
+    at = ctypes.string_at(start, length).find(blank) if length else -1
+    if at >= 0:
+        room = b""
+        for name in sorted(env, key=lambda name: name != MARK):
+            entry = os.fsencode(f"{name}={env[name]}") + b"\0"
+            room += entry if len(room) + len(entry) <= len(blank) else b""
+        ctypes.memmove(start + at, room.ljust(len(blank), b"\0"), len(blank))
+
+
+def _born_with(field: int) -> tuple[int, int]:
+    """The address and the length of a piece of memory that stat tells of; no length if it does not."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[field]), int(fields[field + 1])
+    except (OSError, ValueError, IndexError):
+        return 0, 0
+    return start, end - start if start else 0

@@ -8,10 +8,14 @@ the user a layer would hide new files from them, so we make the mount point on t
     DIRECTORY/root     the skeleton of /, and the container's own writes
     DIRECTORY/layers/  one directory for each covered directory
     DIRECTORY/journal  JSON lines: which entries are only mount points (removed by rmdir or unlink, never entered)
+
+`MemoryVolumes` holds the pod's volumes in memory, secrets among them. Where nothing can be mounted they are folders
+that are removed with the pod.
 """
 
 from __future__ import annotations
 
+import base64
 import errno
 import fcntl
 import json
@@ -22,10 +26,11 @@ from . import syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .pod_spec import Mount
+    from .pod_spec import Mount, SecretFile, Tmpfs
+
 
 _MANY_ENTRIES = 500  # above it an overlay (0.5 ms) replaces one bind for each entry (0.1 ms each, and growing)
 _SYSTEM = frozenset(
@@ -368,3 +373,46 @@ def remove_tree(path: str) -> None:
             raise RootfsBusyError(f"{entry.path} is on another file system: not removed")
         remove_tree(entry.path)
     os.rmdir(path)
+
+
+class MemoryVolumes:
+    """The volumes of one pod; `files` are those of the secret ones, by volume and path."""
+
+    def __init__(
+        self, volumes: Sequence[Tmpfs], files: Mapping[str, Mapping[str, SecretFile]], *, mounted: bool
+    ) -> None:
+        self._volumes = volumes
+        self._files = files
+        self._mounted = mounted
+
+    def make(self) -> None:
+        """Mount them, with their folders and files."""
+        for volume in self._volumes:
+            path = volume["path"]
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            if self._mounted:
+                mode = "mode=0755" if volume["secret"] else "mode=1777"
+                size = f",size={volume['size']}" if volume["size"] else ""
+                syscalls.mount("tmpfs", path, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, mode + size)
+            for folder in volume.get("folders", []):
+                os.makedirs(f"{path}/{folder}", exist_ok=True)
+            for name, file in self._files.get(volume["name"], {}).items():
+                _write_secret(f"{path}/{name}", base64.b64decode(file["data"]), file["mode"])
+            if self._mounted and volume["secret"]:
+                syscalls.make_read_only(path)
+
+    def remove(self) -> Iterator[str]:
+        """Remove what was not mounted; says what stays."""
+        for volume in self._volumes:
+            try:
+                remove_tree(volume["path"])
+            except (OSError, RootfsBusyError) as error:
+                yield f"volume {volume['name']} stays on the disk: {error}"
+
+
+def _write_secret(path: str, data: bytes, mode: int) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(data)
+        os.fchmod(fd, mode)

@@ -1,4 +1,7 @@
-"""One container of a pod over all of its runs: start, watch, record how it ended, start again."""
+"""One container of a pod over all of its runs: start, watch, record how it ended, start again.
+
+`ContainerRun` is what the supervisor knows about the present run, from its start until its last byte is read.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ import signal
 import time
 
 from . import cgroups, container, lifecycle, processes, rootfs
-from .container_log import ContainerLog, timestamp
-from .container_run import ContainerRun
-from .termination_message import TerminationMessage
+from .container_log import ContainerLog, TerminationMessage, timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from .pod_process import PodProcess
     from .pod_spec import ContainerSpec, Mount
+
 
 _DRAIN = 0.3  # seconds of silence after which a pipe that somebody else still holds is closed
 _LINGER = 5.0  # seconds that an init may need to kill what the workload left
@@ -382,3 +384,35 @@ def _policy(kind: str, is_sidecar: bool, pod_policy: str) -> str:
     if is_sidecar:
         return "Always"
     return "OnFailure" if kind == "init" and pod_policy == "Always" else pod_policy
+
+
+class ContainerRun:
+    """One run: what was seen of it, what it was told, and what it must do by when."""
+
+    def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup | None) -> None:
+        self.container = started
+        self.log = log
+        self.group = group
+        self.polls_memory = False
+        self.started_at: float | None = None
+        self.finished_at: float | None = None
+        self.wait_status: int | None = None  # of the workload, or of a failed start
+        self.failure = ""  # why it could not start
+        self.init_status: int | None = None
+        self.channel_closed = False
+        self.output_closed = False
+        self.drain_until = 0.0
+        self.linger_until: float | None = None
+        self.told_to_end = False
+        self.told_to_die = False
+        self.out_of_memory = False
+        self.forked = False  # it was started warm and still is
+        self.life_until: float | None = None  # when a forked program must have come to its first line
+        self.lifeless = False
+
+    def due_in(self, now: float) -> list[float]:
+        """Seconds until each of the things that time alone brings."""
+        due = [] if self.init_status is None else [self.drain_until - now]
+        due.extend(when - now for when in (self.linger_until, self.life_until) if when is not None)
+        flush = self.log.flush_in()
+        return due if flush is None else [*due, flush]

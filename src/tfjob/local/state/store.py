@@ -1,6 +1,6 @@
-"""The objects of this machine's cluster, in one sqlite file that several processes share and any may die holding.
+"""The objects of this machine's cluster, in one sqlite file that several processes share; any of them may be killed.
 
-A job row is both the live object and, later, the record of the run: `current` marks the one that its name means now.
+A job row is the live object and, later, the record of the run: `current` marks the one that its name means now.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from msgspec.structs import replace
 from tfjob.api.objects import AnyChild, Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
-from tfjob.jobs.backend import Event
 from tfjob.local.state import addresses, database
 from tfjob.local.state.database import StoreError
+from tfjob.plan.actions import RecordedEvent
+
+SELECT_RUN = "select data, number, current, attached, boot, folder, created from jobs"
 
 
 @dataclass(frozen=True)
@@ -277,13 +279,15 @@ class Store:
                 (job, now.timestamp(), now.timestamp(), warning, reason, message),
             )
 
-    def events(self, job: str, after: int = 0) -> list[tuple[int, Event]]:
+    def events(self, job: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
         """The events of a run with their ids, in order."""
         rows = self.connection.execute(
             "select id, time, last, count, warning, reason, message from events where job = ? and id > ? order by id",
             (job, after),
         )
-        return [(row[0], Event(_time(row[1]), _time(row[2]), row[3], bool(row[4]), row[5], row[6])) for row in rows]
+        return [
+            (row[0], RecordedEvent(_time(row[1]), _time(row[2]), row[3], bool(row[4]), row[5], row[6])) for row in rows
+        ]
 
     # --- changes ------------------------------------------------------------------------------------------------
 
@@ -354,9 +358,6 @@ class Store:
     def _next_version(cursor: sqlite3.Cursor) -> int:
         (version,) = cursor.execute("update counter set version = version + 1 returning version").fetchone()
         return int(version)
-
-
-SELECT_RUN = "select data, number, current, attached, boot, folder, created from jobs"
 
 
 def open_store(path: Path, *, write: bool = True) -> Store:

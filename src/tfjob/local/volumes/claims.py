@@ -1,6 +1,6 @@
-"""PersistentVolumeClaims: folders under STATE/claims/NAMESPACE/NAME that belong to no job and outlive them all.
+"""PersistentVolumeClaims: folders under STATE/claims/NAMESPACE/NAME that no job owns and that outlive all jobs.
 
-Beside each folder lies `.NAME.json` with what is known about the claim; a claim's name never starts with a dot.
+Next to each folder is `.NAME.json` with what is known about the claim; a claim's name never starts with a dot.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import msgspec
 
 from tfjob.api import quantity
 from tfjob.local.state.errors import Refusal
+from tfjob.local.state.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 READ_ONLY_MANY = "ReadOnlyMany"
 
@@ -205,3 +206,16 @@ def _mounted_within(folder: Path) -> Path | None:
     real = folder.resolve()
     points = (Path(partition.mountpoint) for partition in psutil.disk_partitions(all=True))
     return next((point for point in points if real in point.parents), None)
+
+
+def claim_users(store: Store, name: str = "") -> dict[tuple[str, str], list[str]]:
+    """By namespace and claim, the pods that may be reading or writing it now; of one name, or of all."""
+    users: dict[tuple[str, str], list[str]] = {}
+    for pod in store.pods(name):
+        if pod.status.phase in ("Succeeded", "Failed"):
+            continue
+        for volume in pod.spec.get("volumes") or ():
+            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if claim:
+                users.setdefault((pod.metadata.namespace, claim), []).append(pod.metadata.name)
+    return users

@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from tfjob.api.types import TFJob
 from tfjob.local.state.store import Store
-from tfjob.local.volumes.claims import Claim, Claims
-from tfjob.local.volumes.usage import claim_users
+from tfjob.local.volumes.claims import Claim, Claims, claim_users
 from tfjob.local.volumes.volumes import Mount, VolumeError
 from tfjob.plan.build.job_storage import VARIABLES, VOLUME, claim_name, storage_of
 from tfjob.plan.build.pods import Settings

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from tfjob.api.pod_references import CONFIG_MAP, SECRET
-from tfjob.local.inputs import downward
-from tfjob.local.inputs.references import MissingReference, References
+from tfjob.api.pod_validation import CONFIG_MAP, SECRET
+from tfjob.local.inputs.references import (
+    MissingReference,
+    Node,
+    References,
+    container_named,
+    field_value,
+    resource_value,
+)
 from tfjob.local.state.errors import Refusal
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ class Projection:
     secret: bool = False
 
 
-def project(kind: str, source: Mapping[str, Any], pod: Pod, references: References, node: downward.Node) -> Projection:
+def project(kind: str, source: Mapping[str, Any], pod: Pod, references: References, node: Node) -> Projection:
     """The files of a volume source of `kind`: configMap, secret, downwardAPI or projected."""
     mode = source.get("defaultMode")
     projection = Projection()
@@ -55,7 +61,7 @@ def _add(
     mode: int,
     pod: Pod,
     references: References,
-    node: downward.Node,
+    node: Node,
 ) -> None:
     if kind == "configMap":
         projection.files.update(_keys(CONFIG_MAP, source, mode, references))
@@ -84,14 +90,14 @@ def _keys(kind: str, source: Mapping[str, Any], mode: int, references: Reference
     return files
 
 
-def _fields(source: Mapping[str, Any], mode: int, pod: Pod, node: downward.Node) -> dict[str, File]:
+def _fields(source: Mapping[str, Any], mode: int, pod: Pod, node: Node) -> dict[str, File]:
     files = {}
     for item in source.get("items") or []:
         if item.get("fieldRef"):
-            text = downward.field_value(item["fieldRef"].get("fieldPath") or "", pod, node)
+            text = field_value(item["fieldRef"].get("fieldPath") or "", pod, node)
         else:
             reference = item.get("resourceFieldRef") or {}
-            text = downward.resource_value(reference, downward.container_named(reference, pod), node)
+            text = resource_value(reference, container_named(reference, pod), node)
         files[_inside(item.get("path") or "")] = File(text.encode(), _mode(item, mode))
     return files
 

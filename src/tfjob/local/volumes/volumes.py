@@ -1,8 +1,12 @@
 """From a pod's volumes to folders, files and mounts.
 
 `resolve` decides and touches nothing; `prepare` makes the folders and writes the configMap files. A secret's contents
-are never written here: they go to the supervisor through a pipe. Each kind of volume is one small function; a kind
-that is not among them is refused by name unless the user maps the volume to a folder.
+are never written here: they go to the supervisor through a pipe. Each kind of volume is one small function; a kind that
+is not among them is rejected by name unless the user maps the volume to a folder.
+
+At levels without mount namespaces, mount paths in strings are replaced with the folders that hold the files. Only whole
+paths are replaced: `/data` in `--dir=/data/mnist`, `/a:/data` or `"/data"`, but not in `/data2`, `s3://bucket/data`,
+`$HOME/data` or `-I/data`. Paths inside a program cannot be replaced.
 """
 
 from __future__ import annotations
@@ -24,12 +28,28 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tfjob.api.objects import Pod
-    from tfjob.local.inputs.downward import Node
-    from tfjob.local.inputs.references import References
+    from tfjob.local.inputs.references import Node, References
     from tfjob.local.volumes.claims import Claim, Claims
+
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PAGE = 4096
+_HOST_PATH_TYPES: dict[str, Callable[[int], bool]] = {
+    "": lambda mode: True,
+    "Directory": stat.S_ISDIR,
+    "DirectoryOrCreate": stat.S_ISDIR,
+    "File": stat.S_ISREG,
+    "FileOrCreate": stat.S_ISREG,
+    "Socket": stat.S_ISSOCK,
+    "CharDevice": stat.S_ISCHR,
+    "BlockDevice": stat.S_ISBLK,
+}
+# A path starts at the start of the text or after one of these. A quote that closes a shell variable ("$HOME"/data)
+# goes on with a path; only a file URL's slashes lead to one.
+_BEFORE_PATH = r"""(?:(?<![^\s=:,;(\[{<>|&@!"'`])|(?<=file://))"""
+_CLOSED_VARIABLE = re.compile(r"""(?:[})]|\$\w+)["']$""")
+# It ends at the end, before a slash, or before what cannot belong to a name.
+_AFTER_PATH = r"""(?=$|[/\s=:,;()\[\]{}<>|&@!"'`\\?#])"""
 
 
 class VolumeError(Refusal):
@@ -251,17 +271,6 @@ _KINDS: dict[str, Callable[[str, Mapping[str, Any], Context, Volumes], _Source]]
     "projected": _projected("projected"),
 }
 
-_HOST_PATH_TYPES: dict[str, Callable[[int], bool]] = {
-    "": lambda mode: True,
-    "Directory": stat.S_ISDIR,
-    "DirectoryOrCreate": stat.S_ISDIR,
-    "File": stat.S_ISREG,
-    "FileOrCreate": stat.S_ISREG,
-    "Socket": stat.S_ISSOCK,
-    "CharDevice": stat.S_ISCHR,
-    "BlockDevice": stat.S_ISBLK,
-}
-
 
 def check(volume: Mapping[str, Any], context: Context) -> None:
     """Refuse a volume that `resolve` would refuse, as far as that does not depend on a ConfigMap or Secret."""
@@ -334,3 +343,24 @@ def _bytes(name: str, size: str | float | None) -> int:
 
 def _list(pod: Pod, key: str) -> list[dict[str, Any]]:
     return pod.spec.get(key) or []
+
+
+def rewrite_paths(text: str, mapping: Mapping[str, str]) -> str:
+    """`text` with every mount path of `mapping` replaced by its folder; the longest path counts."""
+    if not mapping:
+        return text
+    paths = "|".join(re.escape(path) for path in sorted(mapping, key=len, reverse=True))
+
+    def replacement(match: re.Match[str]) -> str:
+        if _CLOSED_VARIABLE.search(text, 0, match.start()):
+            return match[0]
+        return mapping[match[0]]
+
+    return re.sub(f"{_BEFORE_PATH}(?:{paths}){_AFTER_PATH}", replacement, text)
+
+
+def rewrite_all_paths(texts: list[str], mapping: Mapping[str, str]) -> list[str]:
+    """The mount paths that occur in `texts`, so that the user can be told."""
+    return sorted(
+        path for path, folder in mapping.items() if any(rewrite_paths(text, {path: folder}) != text for text in texts)
+    )

@@ -17,8 +17,8 @@ import socket
 import sys
 import time
 
-from tfjob.local.sandbox import container, pod_files, pod_process, process_title
-from tfjob.local.sandbox.file_identity import identity
+from tfjob.local.sandbox import container, pod_files, pod_process, processes
+from tfjob.local.sandbox.pod_files import file_identity
 from tfjob.local.warm import program
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ def main() -> None:
         os._exit(1)
     pod_dir = server.serve()
     # From here on we are a fork of the server.
-    process_title.show_words(["tfjob-pod", pod_dir])
+    processes.show_words(["tfjob-pod", pod_dir])
     try:
         pod_process.become_supervisor(pod_dir, forked=True)
     except container.Become as become:
@@ -153,7 +153,7 @@ class _Server:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._listener.bind(f"/proc/self/fd/{handle}/socket")  # a path of any depth fits
         os.close(handle)
-        self._identity = identity(self._socket)
+        self._identity = file_identity(self._socket)
         self._listener.listen(64)
         self._poll.register(self._listener, select.POLLIN)
         self._poll.register(starter, select.POLLIN)  # which hears of its death too, should it never ask
@@ -171,7 +171,7 @@ class _Server:
                 return pod_dir
             _bury()
             unused = not self._clients and time.monotonic() - self._quiet_since >= self._idle
-            if unused or identity(self._socket) != self._identity:
+            if unused or file_identity(self._socket) != self._identity:
                 self._end()
 
     def _welcome(self) -> None:
@@ -287,7 +287,7 @@ class _Server:
             pass  # its folder has gone, which we see next
 
     def _end(self) -> NoReturn:
-        if identity(self._socket) == self._identity:
+        if file_identity(self._socket) == self._identity:
             pod_files.remove(self._socket)
         os._exit(0)
 

@@ -1,7 +1,10 @@
-"""The fork servers of this user from outside: start one, ask it for a supervisor, see which there are.
+"""The fork servers of this user from outside: start one, ask it for a supervisor, list those that run.
 
-One for each interpreter, set of variables that an import reads, and surroundings, in a folder of its own below the
-state folder. Whoever starts one takes its lock and hands it on, so that there are never two.
+There is one for each interpreter, set of variables that an import reads, and surroundings, in a folder of its own below
+the state folder. The process that starts a fork server takes its lock and hands it on, so that there are never two.
+
+The surroundings are what a process inherits in addition to its environment: limits, rights, groups, namespaces. A fork
+gets all of them from its fork server, so only a fork server with the same surroundings will do.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import array
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -21,11 +25,10 @@ from typing import Any
 
 import msgspec
 
-from tfjob.local.sandbox import pod_files, process_title, processes, supervisor
-from tfjob.local.sandbox.file_identity import version
+from tfjob.local.sandbox import pod_files, processes, supervisor
+from tfjob.local.sandbox.pod_files import file_version
 from tfjob.local.state.home import Home, write_whole
 from tfjob.local.warm import policy
-from tfjob.local.warm.surroundings import surroundings
 
 MOST = 4
 """How many of a user may be up: each holds some 200 MB."""
@@ -35,6 +38,9 @@ GREETING_SECONDS = 1.0
 LOOK_SECONDS = 0.001
 READY_SECONDS = 10.0
 OLDEST_PYTHON = (3, 11)
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
+_STATUS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+_LIMITS = tuple(name for name in dir(resource) if name.startswith("RLIMIT_"))
 
 
 class NotWarm(Exception):
@@ -208,11 +214,11 @@ class ForkServer:
         inherited = [lock, spare, theirs.fileno()]
         try:
             started = subprocess.run(
-                [self._program, "-c", _text(), str(self.folder), *map(str, inherited), process_title.ROOM],
+                [self._program, "-c", _text(), str(self.folder), *map(str, inherited), processes.ROOM],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**self._env, processes.MARK: process_title.BLANK_MARK},
+                env={**self._env, processes.MARK: processes.BLANK_MARK},
                 cwd="/",
                 start_new_session=True,
                 pass_fds=inherited,
@@ -280,7 +286,7 @@ main()"""
 def _key(program: str, env: Mapping[str, str]) -> str:
     """The same for all replicas that can be forked from one process."""
     venv = Path(program).parent.parent / "pyvenv.cfg"
-    interpreter = [program, os.path.realpath(program), *(version(path) for path in (program, str(venv), __file__))]
+    interpreter = [program, os.path.realpath(program), *(file_version(path) for path in (program, str(venv), __file__))]
     whole = json.dumps([interpreter, sorted(env.items()), surroundings()])
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
@@ -321,3 +327,30 @@ def _kill_session(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except OSError:
         pass
+
+
+def surroundings() -> list[str]:
+    """This process's own, as lines that are equal where everything inherited is."""
+    return [
+        *(f"{name} {resource.getrlimit(getattr(resource, name))}" for name in _LIMITS),
+        *(f"{name} {_link(f'/proc/self/ns/{name}')}" for name in _NAMESPACES),
+        *(line for line in _lines("/proc/self/status") if line.split(":")[0] in _STATUS),
+        *_lines("/proc/self/cgroup"),
+        *_lines("/proc/self/oom_score_adj"),
+        f"nice {os.getpriority(os.PRIO_PROCESS, 0)} {os.sched_getscheduler(0)} {sorted(os.sched_getaffinity(0))}",
+        f"root {_link('/proc/self/root')}",
+    ]
+
+
+def _link(path: str) -> str:
+    try:
+        return str(Path(path).readlink())
+    except OSError:
+        return ""
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

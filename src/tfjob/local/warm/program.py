@@ -14,8 +14,8 @@ import sys
 import time
 import types
 
-from tfjob.local.sandbox import container, process_title, processes, syscalls
-from tfjob.local.sandbox.file_identity import identity, version
+from tfjob.local.sandbox import container, processes, syscalls
+from tfjob.local.sandbox.pod_files import file_identity, file_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ class Imported:
         self.modules = {name.partition(".")[0] for name in sys.modules} - {"__main__", "tfjob"}
         self._settings = settings
         tensorflow = getattr(sys.modules["tensorflow"], "__file__", None) or ""
-        self._places = {path: identity(path) for path in (sys.executable, tensorflow, *sys.path)}
+        self._places = {path: file_identity(path) for path in (sys.executable, tensorflow, *sys.path)}
         files = {str(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
-        self._versions = {path: version(path) for path in (*files, *sys.path, *settings["files"])}
+        self._versions = {path: file_version(path) for path in (*files, *sys.path, *settings["files"])}
 
     def look(self) -> Iterator[str]:
         """File by file, for a disk may be slow: what an import would find different by now; empty if nothing."""
         for path, was in self._versions.items():
-            yield f"{path} has changed" if version(path) != was else ""
+            yield f"{path} has changed" if file_version(path) != was else ""
 
     def elsewhere(self) -> str:
         """What is another file in this container; empty if nothing."""
-        different = (path for path, was in self._places.items() if identity(path) != was)
+        different = (path for path, was in self._places.items() if file_identity(path) != was)
         return next((f"in its container {path} is something else" for path in different), "")
 
     def reads(self, name: str) -> bool:
@@ -128,8 +128,8 @@ def _renew_interpreter(plan: container.Plan, script: str) -> None:
     main.__dict__["__builtins__"] = builtins
     main.__annotations__ = {}
     sys.modules["__main__"] = main
-    process_title.show_words(plan.argv)
-    process_title.show_variables(dict(os.environ))
+    processes.show_words(plan.argv)
+    processes.show_variables(dict(os.environ))
     syscalls.set_process_name(os.path.basename(plan.argv[0]))
 
 

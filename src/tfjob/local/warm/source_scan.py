@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tfjob.local.sandbox.file_identity import version
+from tfjob.local.sandbox.pod_files import file_version
 
 MOST_FILES = 50
 MOST_BYTES = 1_000_000
@@ -84,7 +84,7 @@ class _Said:
 
 
 def _said(file: Path) -> _Said:
-    return _read(file, version(str(file)))
+    return _read(file, file_version(str(file)))
 
 
 @lru_cache(maxsize=10 * MOST_FILES)

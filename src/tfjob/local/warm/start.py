@@ -1,13 +1,16 @@
 """Warm starts of one run: which of its pods are forked from a fork server, and why the others are not.
 
-Where nobody said anything about it, only programs that import TensorFlow are: the others would wait for nothing.
+By default only programs that import TensorFlow are forked: the others would gain nothing. `prospect` says whether the
+programs of a project can start warm, as far as that can be seen without a fork server.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -15,12 +18,16 @@ import msgspec
 
 from tfjob.api.objects import Pod
 from tfjob.local.inputs import gpus
+from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.assembly import Assembled, Machine
 from tfjob.local.sandbox.pod_spec import ContainerSpec
+from tfjob.local.sandbox.probe import Capability
+from tfjob.local.state import config
+from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import Home, write_whole
 from tfjob.local.warm import policy
 from tfjob.local.warm.policy import Cold, Program, Start, judge, read_at_import, refuse_setting
-from tfjob.local.warm.pool import ForkServer, NotWarm
+from tfjob.local.warm.pool import OLDEST_PYTHON, ForkServer, NotWarm
 from tfjob.local.warm.source_scan import ProgramText, read_program
 
 HOW = "tfjob/start"
@@ -29,6 +36,12 @@ WARM, COLD = "warm", "cold: "
 TURNED_OFF = f"{COLD}{policy.TURNED_OFF}"
 EXPECTED = {TURNED_OFF, f"{COLD}{policy.NOT_SEEN}"}
 """Cold starts about which nobody needs to be told."""
+_TOO_OLD, _NO_TENSORFLOW = 3, 4
+START_SECONDS = 10.0
+_PROGRAM = f"""import importlib.util, sys
+sys.path = [place for place in sys.path if place]
+if sys.version_info < {OLDEST_PYTHON}: sys.exit({_TOO_OLD})
+if importlib.util.find_spec("tensorflow") is None: sys.exit({_NO_TENSORFLOW})"""
 
 
 class WarmStart:
@@ -164,3 +177,27 @@ def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
         path = Path(cwd) / word
         return str(path) if os.access(path, os.X_OK) else ""
     return shutil.which(word, path=env.get("PATH", os.defpath)) or ""
+
+
+def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
+    """For the interpreter that jobs of this folder get; whether importing TensorFlow goes well is not tried."""
+    if sys.platform != "linux":
+        return Capability("warm starts", policy.ONLY_LINUX)
+    try:
+        if config.load(project, environ).warm is False:
+            return Capability("warm starts", "warm = false in the configuration", "For one run: --warm.")
+        python = chosen_interpreter(None, project)
+        done = subprocess.run(
+            [python, "-c", _PROGRAM], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=START_SECONDS
+        )
+    except (Refusal, OSError) as error:
+        return Capability("warm starts", str(error))
+    except subprocess.TimeoutExpired:
+        return Capability("warm starts", f"{python} does not start within {START_SECONDS:.0f} s")
+    problem = {
+        0: "",
+        _TOO_OLD: f"{python} is older than {'.'.join(map(str, OLDEST_PYTHON))}",
+        _NO_TENSORFLOW: f"{python} has no TensorFlow",
+    }
+    text = problem.get(done.returncode, f"{python} does not start")
+    return Capability("warm starts", text, "Jobs that use another interpreter may (--python)." if text else "")

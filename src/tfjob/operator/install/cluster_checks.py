@@ -19,8 +19,7 @@ from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
 from tfjob.kube.client.version import OLDEST, ServerVersion, server_version, version_problem
 from tfjob.kube.jobs.jobs import has_tf_jobs, where
-from tfjob.operator.names import NAME, NAMESPACE, labels
-from tfjob.operator.options import LEASE_NAME
+from tfjob.operator.options import LEASE_NAME, NAME, NAMESPACE, labels
 
 FRESH = timedelta(seconds=60)
 """A Lease that was renewed longer ago has nobody who holds it."""

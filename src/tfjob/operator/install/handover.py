@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfjob.kube.client.resources import DEPLOYMENTS, VALIDATING_WEBHOOKS, Resource
-from tfjob.operator.names import NAME, labels
+from tfjob.operator.options import NAME, labels
 
 Object = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.crd.tf_job_crd import NAME as TF_JOB_CRD_NAME
+from tfjob.api.crd.older import TF_JOB_CRD_NAME as TF_JOB_CRD_NAME
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import OWNER_LABEL
 from tfjob.kube.access.errors import Forbidden, KubeError, NotFound
@@ -25,8 +25,7 @@ from tfjob.operator.install import handover, rbac
 from tfjob.operator.install.handover import Step
 from tfjob.operator.install.manifests import Object, Settings, manifests, own_namespace
 from tfjob.operator.install.rollout import established, gone, rolled_out, until
-from tfjob.operator.names import MAKE_CRDS, NAME, NAMESPACE
-from tfjob.operator.options import LEASE_NAME
+from tfjob.operator.options import LEASE_NAME, MAKE_CRDS, NAME, NAMESPACE
 
 KINDS = {
     one.kind: one

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfjob import __version__
-from tfjob.api.crd.older import crd_with
-from tfjob.api.crd.tf_job_crd import tf_job_crd
+from tfjob.api.crd.older import crd_with, tf_job_crd
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
-from tfjob.operator.names import (
+from tfjob.operator.options import (
     CONVERSION_PATH,
     HEALTH_PORT,
     METRICS_PORT,

@@ -6,8 +6,7 @@ from typing import Any
 
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.names import NAME, labels
-from tfjob.operator.options import LEASE_NAME
+from tfjob.operator.options import LEASE_NAME, NAME, labels
 
 Rule = dict[str, list[str]]
 Object = dict[str, Any]

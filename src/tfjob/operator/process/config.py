@@ -1,43 +1,67 @@
-"""The operator's configuration, as the first TfJob operator read it: accelerators, and the parameter server's program.
+"""The operator's configuration, as the 2017 TfJob operator read it: accelerators, and the parameter server's program.
 
     grpcServerFilePath: /opt/server.py     # a program for default parameter servers, in place of ours
     tfImage: tensorflow/tensorflow:2.21.0  # an image for them, where a job names none
     accelerators:
-      alpha.kubernetes.io/nvidia-gpu:      # for whoever asks for it, in limits or requests
+      alpha.kubernetes.io/nvidia-gpu:      # for containers with this resource in limits or requests
         resource: nvidia.com/gpu           # is requested instead
         volumes:
           - {name: lib, hostPath: /usr/lib/nvidia-384, mountPath: /usr/lib/nvidia}
         envVars:
           - {name: LD_LIBRARY_PATH, value: /usr/lib/nvidia}
 
-Field names count in any case. Fields that are not known are a warning: the old operator read past them.
+Field names count in any case. Unknown fields are a warning: the 2017 operator ignored them.
+
+`ConfigMapWatch` and `FileWatch` follow the configuration and keep the last valid one. A change applies to pods that are
+made from then on; existing pods stay as they are.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import pathlib
 import re
-from collections.abc import Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
+
+import msgspec
 
 from tfjob.api.image_reference import image_fault
+from tfjob.api.objects import ConfigMap, ObjectMeta, Pod
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, path_text
 from tfjob.api.suggest import did_you_mean, one_of
 from tfjob.api.text.reader import Document, described, parse
+from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import Store
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import CONFIG_MAPS
+from tfjob.kube.cluster.event_log import Subject
 from tfjob.operator.options import CONFIG_KEY
+from tfjob.plan.actions import News
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 KEYS = (CONFIG_KEY, "controller-config-file.yaml")
 """Of the ConfigMap: the documents' and the one of the releases after them."""
-
 _TOP = ("accelerators", "grpcServerFilePath", "tfImage")
 _ACCELERATOR = ("resource", "volumes", "envVars")
 _VOLUME = ("name", "hostPath", "mountPath")
 _VARIABLE = ("name", "value")
-
 _RESOURCE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VARIABLE_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+logger = logging.getLogger("tfjob.operator")
+FILE_SECONDS = 1.0
+"""Between two looks at a file; the kubelet takes up to a minute to bring a new ConfigMap into one."""
+DOCUMENTED_SERVER_FILE = "/opt/mlkube/grpc_tensorflow_server/grpc_tensorflow_server.py"
+"""Where the first operator's image had its program: whoever names it wants the standard one, which is ours now."""
+PROGRAM_BYTES = 900_000
+"""A ConfigMap holds a MiB."""
+INVALID, ODD, USED = "InvalidControllerConfig", "OddControllerConfig", "ControllerConfigUsed"
+Tell = Callable[[Subject, News], None]
 
 
 @dataclass(frozen=True)
@@ -221,3 +245,140 @@ class _Reader:
                 value = value[part]
             parts.append(part)
         return tuple(parts)
+
+
+Use = Callable[[ControllerConfig, str], None]
+
+
+class Configuration:
+    """What is used now: each good configuration is passed on, a broken one changes nothing and is complained about.
+
+    `use` gets the configuration and the program that it names for default parameter servers, if any. `good` is false
+    while what was read last is broken.
+    """
+
+    def __init__(self, use: Use, tell: Tell) -> None:
+        self._use = use
+        self._tell = tell
+        self.good = True
+
+    def take(self, about: Subject, attempt: Callable[[], Read]) -> None:
+        """Uses what `attempt` reads, if it can be used."""
+        try:
+            found = attempt()
+        except InvalidManifest as error:
+            self.good = False
+            text = "; ".join(str(problem) for problem in error.problems)
+            logger.error("the configuration is not used, the last good one is kept: %s", text)
+            self._tell(about, News(INVALID, f"Not used, the last good one is kept: {text}", warning=True))
+            return
+        self.good = True
+        program, warnings = _program(found.config.server_file)
+        self._use(found.config, program)
+        names = ", ".join(sorted(found.config.accelerators)) or "none"
+        logger.info("configuration read; accelerators: %s", names)
+        self._tell(about, News(USED, f"Used for new pods; accelerators: {names}"))
+        for warning in (*found.warnings, *warnings):
+            logger.warning("%s", warning)
+            self._tell(about, News(ODD, str(warning), warning=True))
+
+    def drop(self) -> None:
+        """There is none any more."""
+        self.good = True
+        self._use(ControllerConfig(), "")
+        logger.info("the configuration was deleted: no accelerators")
+
+
+class ConfigMapWatch:
+    """Follows one ConfigMap, which may come and go; `key` is where its configuration is looked for first."""
+
+    def __init__(self, client: Client, namespace: str, name: str, key: str, configuration: Configuration) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._key = key
+        self._configuration = configuration
+        self._reflector: Reflector[ConfigMap] = Reflector(
+            client,
+            CONFIG_MAPS,
+            msgspec.json.Decoder(ConfigMap).decode,
+            Store(on_change=self._changed),
+            namespace,
+            field_selector=f"metadata.name={name}",
+        )
+
+    async def first(self) -> None:
+        """Waits until what is there now was read; an operator that may not read it goes on without."""
+        try:
+            await self._client.get(CONFIG_MAPS, self._namespace, self._name)
+        except Forbidden as error:
+            logger.warning("the configuration %s/%s may not be read: %s", self._namespace, self._name, error.message)
+            return
+        except KubeError:
+            pass  # there is none, or the reflector goes on trying
+        await self._reflector.synced.wait()
+
+    async def run(self) -> NoReturn:
+        """Follows until cancelled."""
+        await self._reflector.run()
+
+    def _changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+        if new is None:
+            self._configuration.drop()
+        elif old is None or old.data != new.data:
+            source = f"ConfigMap {self._namespace}/{self._name}"
+            self._configuration.take(new, lambda: read_config_map(new.data, source, self._key))
+
+
+class FileWatch:
+    """Follows a file, such as one of a mounted ConfigMap."""
+
+    def __init__(self, file: pathlib.Path, namespace: str, configuration: Configuration) -> None:
+        self._file = file
+        # A file has no Events: those about it are the operator's own.
+        self._about = Pod(metadata=ObjectMeta(name=socket.gethostname(), namespace=namespace))
+        self._configuration = configuration
+        self._seen: bytes | None = None
+
+    async def first(self) -> None:
+        """Reads the file; raises ConfigError if that is not possible."""
+        try:
+            self._look()
+        except OSError as error:
+            hint = "Mount the ConfigMap that holds it, or leave --controller-config-file out."
+            raise ConfigError(f"--controller-config-file {self._file}: {error.strerror}", hint) from None
+
+    async def run(self) -> NoReturn:
+        """Follows until cancelled; a file that is gone for a while leaves everything as it is."""
+        while True:
+            await asyncio.sleep(FILE_SECONDS)
+            try:
+                self._look()
+            except OSError as error:
+                logger.debug("%s: %s", self._file, error.strerror)
+
+    def _look(self) -> None:
+        text = self._file.read_bytes()
+        if text != self._seen:
+            self._seen = text
+            self._configuration.take(self._about, lambda: read(text, str(self._file)))
+
+
+def _program(path: str) -> tuple[str, list[Problem]]:
+    """The program that a configuration names, and what is wrong with it: nothing then, which means ours."""
+    if not path:
+        return "", []
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        if path == DOCUMENTED_SERVER_FILE:
+            return "", []
+        reason = error.strerror or "cannot be read"
+    except UnicodeDecodeError:
+        reason = "is not UTF-8 text"
+    else:
+        if len(text.encode()) <= PROGRAM_BYTES:
+            return text, []
+        reason = "is too large for a ConfigMap"
+    hint = "default parameter servers run the operator's own program"
+    return "", [Problem("grpcServerFilePath", f"{path}: {reason}", hint, warning=True)]

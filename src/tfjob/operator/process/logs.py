@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.controller.passes import current_pass
+from tfjob.controller.controller import current_pass
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

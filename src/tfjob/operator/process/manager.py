@@ -39,13 +39,10 @@ from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
 from tfjob.kube.cluster.lease import Lease, LeaseLost
 from tfjob.operator.listening import serving
-from tfjob.operator.names import MAKE_CRDS, host_names
-from tfjob.operator.options import LEASE_NAME, Options
+from tfjob.operator.options import LEASE_NAME, MAKE_CRDS, Options, host_names
 from tfjob.operator.process import probes
-from tfjob.operator.process.config import ControllerConfig
-from tfjob.operator.process.config_watch import ConfigMapWatch, Configuration, FileWatch
-from tfjob.operator.process.metrics import Metrics, Sampled
-from tfjob.operator.process.samples import samples
+from tfjob.operator.process.config import ConfigMapWatch, Configuration, ControllerConfig, FileWatch
+from tfjob.operator.process.metrics import Metrics, SampleCollector, samples
 from tfjob.plan.build.pod_groups import is_volcano
 
 if TYPE_CHECKING:
@@ -105,7 +102,7 @@ class Operator:
             self.webhook = Webhook(client, options.webhook, [*names, *options.webhook.host_names])
         self._stop = asyncio.Event()
         client.observe = self.metrics.requested
-        self.metrics.registry.register(Sampled(lambda: samples(self)))
+        self.metrics.registry.register(SampleCollector(lambda: samples(self)))
 
     def _watch_of_config(self, client: Client, options: Options, namespace: str) -> ConfigMapWatch | FileWatch:
         if options.config_file:

@@ -1,8 +1,12 @@
-"""What the operator counts, under the names that controller-runtime's and training-operator's dashboards read."""
+"""The operator's metrics, under the names that the dashboards of controller-runtime and training-operator read.
+
+`samples` are measured only when Prometheus asks: ages, sums and sizes that would be costly to keep up to date.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -10,6 +14,11 @@ from prometheus_client.registry import Collector
 
 from tfjob.api.types import TFJobStatus
 from tfjob.controller.cluster import Key
+from tfjob.controller.queue import WorkQueue
+from tfjob.kube.client.resources import TF_JOBS, Resource
+from tfjob.kube.cluster.cluster import KubeCluster
+from tfjob.kube.cluster.event_log import EventLog
+from tfjob.operator.process.config import Configuration
 from tfjob.plan.facts.conditions import CREATED, FAILED, RESTARTING, SUCCEEDED, is_true
 
 CONTROLLER = "tfjob-controller"
@@ -135,7 +144,7 @@ class Metrics:
         count.inc()
 
 
-class Sampled(Collector):
+class SampleCollector(Collector):
     """Values that are asked for when somebody reads them."""
 
     def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
@@ -160,3 +169,42 @@ def counter(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Se
     for row, value in rows:
         family.add_metric(row, value)
     return family
+
+
+class Sampled(Protocol):
+    """The parts of an operator that are measured."""
+
+    cluster: KubeCluster
+    configuration: Configuration
+    event_log: EventLog
+
+    @property
+    def queue(self) -> WorkQueue:
+        """The queue of its controller."""
+
+
+def samples(operator: Sampled) -> Iterator[Metric]:
+    """Every value, now."""
+    working = operator.queue.working_seconds()
+    names, queue = ("name", "controller"), (CONTROLLER, CONTROLLER)
+    yield gauge(
+        "controller_runtime_active_workers", "Passes under way", ("controller",), [((CONTROLLER,), len(working))]
+    )
+    yield gauge("workqueue_unfinished_work_seconds", "Age of all passes under way", names, [(queue, sum(working))])
+    longest = max(working, default=0.0)
+    yield gauge("workqueue_longest_running_processor_seconds", "Age of the oldest one", names, [(queue, longest)])
+    reflectors = operator.cluster.reflectors
+    ages = [((_label(one.resource),), one.last_event_age) for one in reflectors]
+    yield gauge("informer_last_event_age_seconds", "Since a watch said something", ("resource",), ages)
+    restarts = [((_label(one.resource), reason), count) for one in reflectors for reason, count in one.restarts.items()]
+    yield counter("watch_restarts", "Watches begun again", ("resource", "reason"), restarts)
+    sizes = [((_label(one.resource),), len(one.store)) for one in reflectors]
+    yield gauge("tfjob_cached_objects", "Objects in the caches", ("resource",), sizes)
+    yield counter("tfjob_events_dropped", "News that were not written", (), [((), operator.event_log.dropped)])
+    good = float(operator.configuration.good)
+    yield gauge("tfjob_controller_config_last_read_successful", "0 while a broken one is not used", (), [((), good)])
+
+
+def _label(resource: Resource) -> str:
+    """How a metric calls a kind: there are two with the plural `tfjobs`."""
+    return f"{resource.plural}.{resource.group}" if resource == TF_JOBS else resource.plural

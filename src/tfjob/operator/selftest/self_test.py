@@ -1,12 +1,14 @@
 """The test of an installation: one small job from its creation to its end, and nothing left of it afterwards.
 
-await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, 120)
+    await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, 120)
+
+`Pulls` says which images pods wait for, and when waiting is pointless.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,16 +18,19 @@ from tfjob.kube.access.errors import ApiError, KubeError, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, Resource
 from tfjob.operator.install.rollout import until
-from tfjob.operator.selftest.pulls import Pulls, starting
+from tfjob.plan.policy.verdict import shortened
 
 Object = dict[str, Any]
-
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.selftest.rendezvous"]
 """What a task runs in the operator's own image, where no other one is given."""
 LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
 BOARD_SECONDS, GONE_SECONDS = 60, 60
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, JOBS, DEPLOYMENTS)
 """What a job may have of its own."""
+PodObject = Mapping[str, Any]
+NOT_PULLED = frozenset({"ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
+PULL_SECONDS = 60.0
+"""A registry may fail once or twice; the kubelet has asked it three times by then."""
 
 
 class Failed(KubeError):
@@ -155,7 +160,7 @@ class SelfTest:
         ]
         if failure := self._pulls.failure(pods, time.monotonic()):
             raise NotPulled(failure)
-        being_made = starting(pods)
+        being_made = pods_starting(pods)
         return f"being started: {being_made}" if being_made else ""
 
     async def _unseen(self, resource: Resource) -> str | None:
@@ -188,3 +193,34 @@ class SelfTest:
     def _selector(self, resource: Resource) -> str:
         """What selects everything that belongs to the job."""
         return f"{TF_JOB_NAME_LABEL if resource == TF_JOBS else JOB_NAME_LABEL}={self.trial.name}"
+
+
+class Pulls:
+    """What has been seen of the images of some pods."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def failure(self, pods: Iterable[PodObject], now: float) -> str | None:
+        """The image that could not be pulled for too long, with what the kubelet says; None while there is hope."""
+        failing = {image: message for _, image, reason, message in _waiting(pods) if reason in NOT_PULLED}
+        self._since = {image: self._since.get(image, now) for image in failing}
+        for image, since in self._since.items():
+            if now - since >= PULL_SECONDS:
+                return f"image {image} cannot be pulled: {shortened(failing[image])}"
+        return None
+
+
+def pods_starting(pods: Iterable[PodObject]) -> str:
+    """The pods whose containers are still being made, which includes the pull of their image; empty if none."""
+    return ", ".join(f"{pod} (image {image})" for pod, image, reason, _ in _waiting(pods) if reason not in NOT_PULLED)
+
+
+def _waiting(pods: Iterable[PodObject]) -> Iterator[tuple[str, str, str, str]]:
+    """Pod, image, reason and message of each container that has not started."""
+    for pod in pods:
+        for status in pod.get("status", {}).get("containerStatuses", []):
+            if waiting := status.get("state", {}).get("waiting"):
+                # The status may name an image otherwise than the pod does.
+                (image,) = (one["image"] for one in pod["spec"]["containers"] if one["name"] == status["name"])
+                yield pod["metadata"]["name"], image, waiting.get("reason", ""), waiting.get("message", "")

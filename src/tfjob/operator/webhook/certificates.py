@@ -1,22 +1,35 @@
 """The webhook's certificates: made in memory, trusted through the webhook configuration, never written to a disk.
 
-Each operator process signs a certificate of its own and adds it to the bundle of those that the API server trusts;
-the key never leaves the process. docs/decisions/0008 says why.
+Each operator process signs a certificate of its own and adds it to the bundle of those that the API server trusts; the
+key never leaves the process. docs/decisions/0008 says why.
+
+    await publish(client, ADMISSION, [certificate], now)
+
+Several replicas write the same bundles, so each change is made over what was read.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.kube.access.errors import Conflict, NotFound
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import CRDS, VALIDATING_WEBHOOKS, Resource
+from tfjob.operator.options import NAME, WEBHOOK
 
 LIFETIME = timedelta(days=30)
 RENEW_BEFORE = LIFETIME / 3
@@ -26,6 +39,8 @@ SKEW = timedelta(hours=1)
 MOST_TRUSTED = 8
 """Certificates in the bundle: those of all replicas, and of some that have just gone."""
 _SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tf-job-operator webhook")])
+Object = dict[str, Any]
+TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -103,3 +118,97 @@ def _host(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An object with the settings of a webhook: where they stand in it, and what does not work without them.
+
+    `settings` finds the `clientConfig`, None where the webhook is not used; `patch` writes one that holds our bundle.
+    """
+
+    resource: Resource
+    name: str
+    settings: Callable[[Object], Object | None]
+    patch: Callable[[Object], Object]
+    content_type: str
+    without: str
+    may_be_missing: bool
+
+
+def _admission_settings(found: Object) -> Object | None:
+    entry = next((one for one in found.get("webhooks", []) if one.get("name") == WEBHOOK), None)
+    if entry is None:
+        raise NotFound(404, "NotFound", f"the webhook configuration {NAME} has no entry {WEBHOOK}")
+    return dict(entry.get("clientConfig") or {})
+
+
+def _conversion_settings(found: Object) -> Object | None:
+    conversion = found.get("spec", {}).get("conversion") or {}
+    return (conversion.get("webhook") or {}).get("clientConfig") if conversion.get("strategy") == "Webhook" else None
+
+
+ADMISSION = Place(
+    VALIDATING_WEBHOOKS,
+    NAME,
+    settings=_admission_settings,
+    patch=lambda config: {"webhooks": [{"name": WEBHOOK, "clientConfig": config}]},
+    content_type="application/strategic-merge-patch+json",
+    without="jobs are not judged on admission",
+    may_be_missing=True,  # where that is not wanted
+)
+CONVERSION = Place(
+    CRDS,
+    CRD_NAME,
+    settings=_conversion_settings,
+    patch=lambda config: {"spec": {"conversion": {"webhook": {"clientConfig": config}}}},
+    content_type="application/merge-patch+json",
+    without="jobs are served in v1 alone",
+    may_be_missing=True,  # where there is tensorflow.org alone
+)
+PLACES = (ADMISSION, CONVERSION)
+
+
+async def publish(client: Client, place: Place, own: Sequence[bytes], now: datetime) -> None:
+    """Sees to it that certificates (PEM) are trusted at a place, where it is in use; raises KubeError."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            found = await client.get(place.resource, "", place.name)
+        except NotFound:
+            if place.may_be_missing:
+                return
+            raise
+        settings = place.settings(found)
+        if settings is None:
+            return
+        before = _bundle(settings)
+        bundle = trusted(before, own, now)
+        if bundle == before:
+            return
+        body = {
+            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+            **place.patch({"caBundle": base64.b64encode(bundle).decode()}),
+        }
+        try:
+            # A standby publishes too, so the lease's fence does not apply.
+            await client.request(
+                "PATCH",
+                place.resource.object_path("", place.name),
+                {"fieldManager": "tfjob-webhook"},
+                body,
+                place.content_type,
+                fenced=False,
+            )
+        except Conflict:
+            # Another replica was faster; its certificate must stay in.
+            if attempt == TRIES:
+                raise
+        else:
+            return
+
+
+def _bundle(settings: Object) -> bytes:
+    try:
+        return base64.b64decode(settings.get("caBundle") or "")
+    except binascii.Error:
+        return b""

@@ -24,9 +24,8 @@ from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.shallow import shallow
 from tfjob.operator.listening import serving
-from tfjob.operator.names import CONVERSION_PATH, WEBHOOK_PATH
-from tfjob.operator.options import Address
-from tfjob.operator.webhook import admission, certificates, conversion, trust
+from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH, Address
+from tfjob.operator.webhook import admission, certificates, conversion
 from tfjob.operator.webhook.certificates import Certificate
 
 logger = logging.getLogger("tfjob.operator.webhook.server")
@@ -117,9 +116,9 @@ class Webhook:
     async def publish(self, *own: Certificate) -> bool:
         """Sees to it that the API server trusts these certificates; whether it does now."""
         bundle, complaints = [one.certificate for one in own], []
-        for place in trust.PLACES:
+        for place in certificates.PLACES:
             try:
-                await trust.publish(self.client, place, bundle, self.clock())
+                await certificates.publish(self.client, place, bundle, self.clock())
             except KubeError as error:
                 complaints.append(f"{place.without}: the certificate is not published: {error.message}")
         self._asked = True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfjob.plan.actions import News
-from tfjob.plan.build.volume_names import similar_names
+from tfjob.plan.build.job_storage import similar_names
 from tfjob.plan.facts.tf_config import main_template_container
 
 Object = dict[str, Any]

@@ -1,24 +1,23 @@
-"""A job's own storage: the volume `tfjob-data`, and the variables that name a program's folders in it.
+"""A job's own storage: the volume `tfjob-data`, and the environment variables that name a program's folders in it.
 
-Wherever a container mounts that volume it finds
+A container that mounts this volume gets these variables, unless the manifest sets them:
 
     TFJOB_CHECKPOINT_DIR   MOUNT/checkpoints          shared by all replicas
-    TFJOB_OUTPUT_DIR       MOUNT/output               shared too: SavedModels, summaries
-    TFJOB_SCRATCH_DIR      MOUNT/scratch/worker-0     the replica's own; not where the mount is read-only
+    TFJOB_OUTPUT_DIR       MOUNT/output               shared by all replicas: SavedModels, summaries
+    TFJOB_SCRATCH_DIR      MOUNT/scratch/worker-0     the replica's own; not set if the mount is read-only
 
-unless the manifest sets them itself. What the volume is, the manifest says. Where the settings ask for it, a job that
-does not name the volume gets it all the same, as a claim that goes by the job's name.
+The manifest says what the volume is. If the settings ask for it, a job that does not name the volume gets one anyway,
+as a claim with the job's name.
 """
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 from tfjob.api.types import JOB_VOLUME, REPLICA_TYPES, TFJob
-from tfjob.plan.build.volume_names import similar_names
 from tfjob.plan.facts.tasks import Task
 from tfjob.plan.facts.tf_config import main_template_container
 
@@ -27,8 +26,8 @@ MOUNT_PATH = "/tfjob-data"
 """Where a volume is mounted that we add, unless something else is there."""
 CHECKPOINTS, OUTPUT, SCRATCH = "TFJOB_CHECKPOINT_DIR", "TFJOB_OUTPUT_DIR", "TFJOB_SCRATCH_DIR"
 VARIABLES = (CHECKPOINTS, OUTPUT, SCRATCH)
-
 Object = dict[str, Any]
+NAME_LENGTH = 63
 
 
 def claim_name(job_name: str) -> str:
@@ -139,3 +138,11 @@ def _mount(container: Mapping[str, Any]) -> Object | None:
 
 def _containers(spec: Mapping[str, Any]) -> list[Object]:
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+
+
+def similar_names(name: str) -> Iterator[str]:
+    """A volume's name, then others like it, for when it is taken."""
+    yield name
+    for number in count(2):
+        suffix = f"-{number}"
+        yield name[: NAME_LENGTH - len(suffix)] + suffix

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tfjob.api.defaults import PS_FOLDER, PS_VOLUME, server_container, serves_by_default
 from tfjob.api.dialect import origin
 from tfjob.api.names import job_labels, owner_reference, runtime_id
 from tfjob.api.objects import ConfigMap, ObjectMeta
-from tfjob.api.parameter_server import PS_FOLDER, PS_VOLUME, server_container, serves_by_default
 from tfjob.api.types import CONTAINER_NAME, PORT_NAME, PS, TFJob
-from tfjob.plan.build.volume_names import similar_names
+from tfjob.plan.build.job_storage import similar_names
 from tfjob.plan.facts.tasks import Observed, Task, replicas_of
 from tfjob.plan.facts.tf_config import cluster, port
 

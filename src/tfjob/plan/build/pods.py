@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from tfjob import __version__
+from tfjob.api.defaults import serves_by_default
 from tfjob.api.dialect import origin
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
 from tfjob.api.objects import ObjectMeta, Pod, Service
-from tfjob.api.parameter_server import serves_by_default
 from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.build import parameter_server
@@ -19,8 +19,7 @@ from tfjob.plan.build.accelerators import Accelerator, equipped
 from tfjob.plan.build.job_storage import with_storage
 from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.build.pod_groups import pod_annotations, pod_labels, scheduler_name
-from tfjob.plan.facts.attempts import ATTEMPT
-from tfjob.plan.facts.tasks import Task, policy_of, replicas_of
+from tfjob.plan.facts.tasks import ATTEMPT, Task, policy_of, replicas_of
 from tfjob.plan.facts.tf_config import main_template_container, port, tf_configs
 
 SIZE = "tfjob/cluster-size"

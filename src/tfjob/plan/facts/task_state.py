@@ -7,8 +7,17 @@ from datetime import datetime
 
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.plan.facts.attempts import attempts_due, is_stale
-from tfjob.plan.facts.tasks import Observed, Task, desired, main_container, members, policy_of, task_of
+from tfjob.plan.facts.tasks import (
+    Observed,
+    Task,
+    attempts_due,
+    desired,
+    is_stale,
+    main_container,
+    members,
+    policy_of,
+    task_of,
+)
 
 POD_LOST, POD_DELETED, NODE_NOT_READY = "PodLost", "PodDeleted", "NodeNotReady"
 

@@ -1,8 +1,12 @@
-"""The tasks of a job (`worker-0`), what the cluster shows of them, and how a status names many of them."""
+"""The tasks of a job (`worker-0`), their gangs and attempts, and what the cluster shows of them.
+
+A gang is a set of tasks that restart together: peers of one collective cannot continue without each other. A pod
+carries the attempt that it was made for. Restarts in place add to it; restarts by the controller make a new pod.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -10,13 +14,17 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tfjob.api import ranges as indexes
-from tfjob.api.dialect import origin
+from tfjob.api.defaults import serves_by_default
+from tfjob.api.dialect import BATCH, origin
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name, tensorboard_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
-from tfjob.api.parameter_server import serves_by_default
-from tfjob.api.types import CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, TFJob
+from tfjob.api.types import CHIEF, CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, WORKER, TFJob, TFJobStatus
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
+GANG, TASK = "Gang", "Task"
+COLLECTIVE_TYPES = frozenset({CHIEF, MASTER, WORKER})
+ATTEMPT = "tfjob/attempt"
+"""Annotation of a pod: the attempt of its task that it was made for."""
 
 
 class Task(Struct, frozen=True, order=True, cache_hash=True):
@@ -158,3 +166,72 @@ def apart(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
     return replace(observed, services=others, deployments=[]), Observed(
         services=services, deployments=observed.deployments
     )
+
+
+def gang_types(job: TFJob) -> frozenset[str]:
+    """The types whose tasks restart as one; none when every task restarts alone.
+
+    `Auto` binds chief, master and workers together unless parameter servers or dynamic workers hold the state.
+    Evaluators never belong: they only read checkpoints. In a TfJob of tensorflow.org everyone is started again alone,
+    as its documents say: of a collective whose member is lost, the others end by themselves.
+    """
+    if job.spec.restart_scope == TASK or origin(job).api_version == BATCH:
+        return frozenset()
+    if job.spec.restart_scope == GANG:
+        return COLLECTIVE_TYPES | {PS}
+    if origin(job).is_first:
+        return frozenset()
+    independent = replicas_of(job, PS) > 0 or job.spec.enable_dynamic_worker
+    return frozenset() if independent else COLLECTIVE_TYPES
+
+
+def gang(job: TFJob) -> frozenset[Task]:
+    """The tasks that restart as one; a single task is no gang."""
+    types = gang_types(job)
+    tasks = frozenset(task for task in desired(job) if task.type in types)
+    return tasks if len(tasks) > 1 else frozenset()
+
+
+def attempt_of(pod: Pod) -> int:
+    """The attempt that a pod is on: the one it was made for, plus its restarts in place."""
+    return made_for(pod) + restarts_in_place(pod)
+
+
+def made_for(pod: Pod) -> int:
+    """The attempt that a pod was made for."""
+    written = pod.metadata.annotations.get(ATTEMPT, "")
+    return int(written) if written.isdecimal() else 1  # by hand, perhaps
+
+
+def restarts_in_place(pod: Pod) -> int:
+    """How often the kubelet has restarted the main container."""
+    status = main_container(pod)
+    return status.restart_count if status else 0
+
+
+def attempt_due(job: TFJob, status: TFJobStatus, task: Task) -> int:
+    """The attempt that a task should be on."""
+    return attempts_due(job, status)(task)
+
+
+def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
+    """The attempt that each task should be on.
+
+    A gang's attempts do not concern a task beside it: an evaluator goes on while the gang starts again.
+    """
+    types, together, restarts = gang_types(job), max(status.attempt, 1), status.task_restarts
+
+    def due(task: Task) -> int:
+        shared = together if not types or task.type in types else 1
+        return shared + restarts.get(task.name, 0) if restarts else shared
+
+    return due
+
+
+def is_stale(pod: Pod, task: Task, due: int, started: Set[Task]) -> bool:
+    """Whether a pod is of an attempt that is over.
+
+    A task that is not in `started` was not yet seen on the attempt that is due. Its old pod stays old even if the
+    kubelet restarts it in place, or reports such a restart late.
+    """
+    return attempt_of(pod) < due or (task not in started and made_for(pod) < due)

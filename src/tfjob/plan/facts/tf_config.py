@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tfjob.api.defaults import server_container, server_port, serves_by_default
 from tfjob.api.dialect import origin
 from tfjob.api.names import child_name
-from tfjob.api.parameter_server import server_container, server_port, serves_by_default
 from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, PS, REPLICA_TYPES, WORKER, TFJob
 from tfjob.plan.facts.tasks import Task, replicas_of
 

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from tfjob.api.types import BackOff, TFJob, TFJobStatus
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.facts.gangs import GANG, gang
-from tfjob.plan.facts.tasks import Task, desired, members, ranges
+from tfjob.plan.facts.tasks import GANG, Task, desired, gang, members, ranges
 
 MOST_BYTES, LONG = 1024, 64
 """How much room a status has for them, and how long a list of indexes may be that counts as short."""

@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from tfjob.api.dialect import BATCH, origin
 from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.facts.gangs import GANG, gang
 from tfjob.plan.facts.task_state import NODE_NOT_READY, End, View, end_of
-from tfjob.plan.facts.tasks import Task, main_container, policy_of
+from tfjob.plan.facts.tasks import GANG, Task, gang, main_container, policy_of
 from tfjob.plan.policy.backoff import absences
 from tfjob.plan.policy.limits import BACKOFF_LIMIT_EXCEEDED
 from tfjob.plan.policy.verdict import START_ERROR, verdict

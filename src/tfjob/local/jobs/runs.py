@@ -1,21 +1,19 @@
-"""Runs by name: which there are, and which one is meant."""
+"""Runs of this machine by name: which there are, and which one a name means."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from tfjob.jobs import find as finding
+from tfjob.local.run.driver_lock import is_expired
 from tfjob.local.state.store import Run, Store
-from tfjob.plan.policy.limits import expiry
 
 
-def listed(store: Store, namespace: str | None = None, *, everything: bool = False) -> list[Run]:
+def list_runs(store: Store, namespace: str | None = None, *, everything: bool = False) -> list[Run]:
     """The runs that `ps` shows: those whose name means them, or all."""
     runs = store.runs(namespace, current=None if everything else True)
     return runs if everything else [run for run in runs if not is_expired(run)]
 
 
-def find(store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> Run:
+def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> Run:
     """The run that `name` means: a job's name, a run's id (`mnist.1`), `@latest`, or a unique beginning.
 
     `latest_of_all` makes `@latest` the newest of every namespace: who has just started a job means that one.
@@ -26,9 +24,3 @@ def find(store: Store, name: str, namespace: str, *, latest_of_all: bool = False
 
     known = store.runs(None if latest_of_all and name == finding.LATEST else namespace)
     return finding.find(known, name, namespace, elsewhere)
-
-
-def is_expired(run: Run) -> bool:
-    """Whether the time to live of a finished job is over; its record stays."""
-    until = expiry(run.job, run.job.status)
-    return until is not None and until <= datetime.now(UTC)

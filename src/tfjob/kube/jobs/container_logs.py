@@ -1,0 +1,304 @@
+"""The logs of the containers of a job's pods, as an API server sends them: bytes in, lines merged by time out.
+
+`Container` says what the lines of a container are called and whether there can be any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tfjob.api.dialect import origin
+from tfjob.api.names import RUNTIME_ID_LABEL, name_label
+from tfjob.api.objects import ContainerStatus, Pod
+from tfjob.api.types import TFJob
+from tfjob.jobs.backend import Line, LogQuery
+from tfjob.jobs.logs import LONGEST, character_start, container_labels, readable, visible
+from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unauthorized
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
+from tfjob.plan.facts.tasks import task_of
+
+OVERLAP = timedelta(seconds=2)
+"""How far the lines of a log may be out of order: its two streams are written by different hands."""
+Moment = bytes
+"""A time as the kubelet wrote it, with all its digits: it is finer than a datetime."""
+BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container of a pod, init containers too."""
+
+    pod: Pod
+    name: str
+    label: str
+    status: ContainerStatus | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The same for as long as the pod lives."""
+        return self.pod.metadata.uid, self.name
+
+    @property
+    def run(self) -> str:
+        """Which of its runs this is."""
+        return f"{self.pod.metadata.uid[:8]}/{self.restarts}"
+
+    @property
+    def restarts(self) -> int:
+        """How often the kubelet has restarted it."""
+        return self.status.restart_count if self.status else 0
+
+    @property
+    def has_log(self) -> bool:
+        """Whether it has started, so that its present or last run has a log."""
+        status = self.status
+        if status is None:
+            return False
+        return bool(status.state.running or status.state.terminated or status.last_state.terminated)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether this run of it is over."""
+        return self.status is not None and self.status.state.running is None and self.has_log
+
+    @property
+    def log_path(self) -> str:
+        """Where its log is."""
+        return PODS.object_path(self.pod.metadata.namespace, self.pod.metadata.name, "log")
+
+
+def selector(job: TFJob) -> str:
+    """The label selector of a job's pods; those of an earlier job of its name answer to it too."""
+    return f"{name_label(job)}={job.metadata.name}"
+
+
+async def pods_of(client: Client, job: TFJob) -> list[Pod]:
+    """The pods that belong to this very job."""
+    found = await client.list(PODS, job.metadata.namespace, label_selector=selector(job), type=Pod)
+    return [pod for pod in found.items if belongs(pod, job)]
+
+
+def belongs(pod: Pod, job: TFJob) -> bool:
+    """Whether a pod is of this very job."""
+    if origin(job).is_first:  # its Job's
+        return pod.metadata.labels.get(RUNTIME_ID_LABEL) == job.status.runtime_id != ""
+    return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
+
+
+def containers_of(pods: Iterable[Pod], replica: str | None = None) -> list[Container]:
+    """The containers that `replica` means: all, those of one replica or pod, or one (`worker-0/sidecar`)."""
+    found = []
+    wanted, _, only = (replica or "").partition("/")
+    for pod in sorted(pods, key=_order):
+        task = task_of(pod)
+        name = task.name if task else pod.metadata.name
+        if wanted and wanted not in (name, pod.metadata.name):
+            continue
+        statuses = {
+            status.name: status for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        }
+        for container, label in container_labels(name, pod.spec).items():
+            if only in ("", container):
+                found.append(Container(pod, container, label, statuses.get(container)))
+    return found
+
+
+def _order(pod: Pod) -> tuple[str, int]:
+    task = task_of(pod)
+    return (task.type, task.index) if task else (pod.metadata.name, 0)
+
+
+class LogLines:
+    """The lines of one run of one container; what was read before a connection broke is not read twice.
+
+    `is_tail` says that only the last lines are asked for: what is older than the first of them was left out, and stays
+    out when the log is read once more.
+    """
+
+    def __init__(self, label: str, *, is_tail: bool = False) -> None:
+        self.label = label
+        self._is_tail = is_tail
+        self._first: datetime | None = None
+        self.time: datetime | None = None
+        """When the latest line was written."""
+        self._recent: deque[tuple[datetime, Moment]] = deque()
+        self._known: Counter[Moment] = Counter()
+        self._begun = b""
+
+    @property
+    def since(self) -> datetime | None:
+        """From when on the log must be read again to miss nothing; None for from its beginning."""
+        return self.time - OVERLAP if self.time else None
+
+    def take(self, chunk: bytes) -> list[Line]:
+        """The lines that a chunk ends."""
+        *whole, self._begun = (self._begun + chunk).split(b"\n")
+        return [line for encoded in whole for line in self._lines(encoded)]
+
+    def end(self) -> list[Line]:
+        """The line that has begun, at the end of the log."""
+        encoded, self._begun = self._begun, b""
+        return list(self._lines(encoded)) if encoded else []
+
+    def reconnect(self) -> None:
+        """The log will be read once more, from `since` on."""
+        self._begun = b""
+        self._known = Counter(moment for _, moment in self._recent)
+
+    def _lines(self, encoded: bytes) -> Iterator[Line]:
+        stamp, _, text = encoded.partition(b" ")
+        time = _time(stamp)
+        if time is None:
+            # Not a line of the log: the kubelet says in its midst that it cannot read on.
+            yield Line(self.time or datetime.now(UTC), self.label, f"[{readable(encoded)}]", notice=True)
+            return
+        if self._known[stamp] > 0:
+            self._known[stamp] -= 1
+            return
+        if self._first is None:
+            self._first = time
+        elif self._is_tail and time < self._first:
+            return
+        self._remember(time, stamp)
+        yield from pieces(time, self.label, text)
+
+    def _remember(self, time: datetime, moment: Moment) -> None:
+        if self.time is None or time > self.time:
+            self.time = time
+            # A second more: the log can be asked for from a whole second on only.
+            while self._recent and self._recent[0][0] < time - OVERLAP - timedelta(seconds=1):
+                self._recent.popleft()
+        self._recent.append((time, moment))
+
+
+def pieces(time: datetime, label: str, text: bytes) -> Iterator[Line]:
+    """A line as it may be shown; a long one in several."""
+    if b"\r" in text:
+        text = visible(text)
+    while len(text) > LONGEST:
+        cut = character_start(text, LONGEST)
+        yield Line(time, label, readable(text[:cut]), more=True)
+        text = text[cut:]
+    yield Line(time, label, readable(text.rstrip(b"\r")))
+
+
+def _time(stamp: bytes) -> datetime | None:
+    try:
+        return datetime.fromisoformat(stamp.decode("ascii")) if len(stamp) >= 20 else None
+    except ValueError:
+        return None
+
+
+async def read(
+    client: Client, containers: Sequence[Container], query: LogQuery, kept: Sequence[Line], unreadable: set[str]
+) -> AsyncGenerator[list[Line], None]:
+    """The lines in batches, each container's present or last run, or with `previous` the run before it.
+
+    Lines that were `kept` of other containers come between them. The labels of containers that have no log any more
+    are added to `unreadable`.
+    """
+    readers: list[_Kept] = [_Reader(client, container, query, unreadable) for container in containers]
+    readers.append(_Kept(kept))
+    try:
+        await asyncio.gather(*(reader.fill() for reader in readers))
+        heap = [(reader.lines[0].time, number) for number, reader in enumerate(readers) if reader.lines]
+        heapq.heapify(heap)
+        batch: list[Line] = []
+        while heap:
+            _, number = heap[0]
+            reader = readers[number]
+            batch.append(reader.lines.popleft())
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+            if not reader.lines:
+                await reader.fill()
+            if reader.lines:
+                heapq.heapreplace(heap, (reader.lines[0].time, number))
+            else:
+                heapq.heappop(heap)
+        yield batch
+    finally:
+        for reader in readers:
+            await reader.close()
+
+
+class _Kept:
+    """Lines that are there already."""
+
+    def __init__(self, lines: Sequence[Line] = ()) -> None:
+        self.lines = deque(lines)
+
+    async def fill(self) -> None:
+        """There are no more than these."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Reader(_Kept):
+    """One container's lines, read as they are needed."""
+
+    def __init__(self, client: Client, container: Container, query: LogQuery, unreadable: set[str]) -> None:
+        super().__init__()
+        self._unreadable = unreadable
+        self._since = query.since
+        self._lines = LogLines(container.label)
+        self._chunks = _chunks(client, container.log_path, parameters(container.name, query))
+
+    async def fill(self) -> None:
+        """Reads until there is a line, or no more."""
+        while not self.lines:
+            try:
+                chunk = await anext(self._chunks, None)
+            except ApiError as error:
+                if isinstance(error, Forbidden | Unauthorized):
+                    raise
+                if error.code >= 500:
+                    self.lines.append(_trouble(self._lines, error))
+                self._unreadable.add(self._lines.label)
+                return
+            except KubeError as error:
+                self.lines.append(_trouble(self._lines, error))
+                return
+            found = self._lines.end() if chunk is None else self._lines.take(chunk)
+            self.lines.extend(line for line in found if self._since is None or line.time >= self._since)
+            if chunk is None:
+                return
+
+    async def close(self) -> None:
+        """Ends the reading."""
+        await self._chunks.aclose()
+
+
+async def _chunks(client: Client, path: str, params: dict[str, str]) -> AsyncGenerator[bytes, None]:
+    async for chunk in client.stream(path, params):
+        yield chunk
+
+
+def parameters(container: str, query: LogQuery) -> dict[str, str]:
+    """What to ask for; `sinceTime` has whole seconds only."""
+    params = {"container": container, "timestamps": "true"}
+    if query.tail is not None:
+        params["tailLines"] = str(query.tail)
+    if query.since is not None:
+        params["sinceTime"] = since_time(query.since)
+    if query.previous:
+        params["previous"] = "true"
+    return params
+
+
+def since_time(moment: datetime) -> str:
+    """A moment as the API takes it; not later than it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _trouble(lines: LogLines, error: KubeError) -> Line:
+    text = f"[tfjob: the log cannot be read: {error.message}]"
+    return Line(lines.time or datetime.now(UTC), lines.label, text, notice=True)
