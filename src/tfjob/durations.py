@@ -51,6 +51,16 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     longest_rejection_retry: timedelta = timedelta(seconds=60)
     """The same when it has been refused for long."""
 
+    longest_retry: timedelta = timedelta(seconds=60)
+    """The longest delay after a pass that failed: a full disk or a lost network ends without notice."""
+
+    # --- this machine ---
+
+    start_retry: timedelta = timedelta(seconds=2)
+    """Until a pod that could not be started is tried again."""
+    end_grace: timedelta = timedelta(seconds=5)
+    """The grace period of what a finished job leaves running, if the manifest sets none: nothing waits for it."""
+
     # --- the API server ---
 
     request: timedelta = timedelta(seconds=60)

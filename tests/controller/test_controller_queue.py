@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from tfjob.controller.cluster import Key
 from tfjob.controller.hooks import Unobserved
-from tfjob.controller.queue import FIRST_DELAY, LAST_DELAY, WorkQueue
+from tfjob.controller.queue import FIRST_DELAY, WorkQueue
+from tfjob.durations import USUAL
 
 A, B = Key("default", "a"), Key("default", "b")
 LONG = 3600.0
@@ -110,7 +111,7 @@ def test_failures_back_off_and_success_resets() -> None:
     async def test(queue: WorkQueue) -> None:
         delays = [queue.retry(A) for _ in range(30)]
         assert delays[:4] == [FIRST_DELAY, 2 * FIRST_DELAY, 4 * FIRST_DELAY, 8 * FIRST_DELAY]
-        assert delays[-1] == LAST_DELAY
+        assert delays[-1] == USUAL.longest_retry.total_seconds()
         assert queue.retry(B) == FIRST_DELAY, "each key has its own back-off"
         queue.forget(A)
         assert queue.retry(A) == FIRST_DELAY

@@ -9,6 +9,7 @@ import asyncio
 import json
 import random
 from collections.abc import Callable
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -18,11 +19,10 @@ import bad_input
 from bad_cases import Cases
 from kube.api_server import Answer, ApiServer, chunks, event, pod, pods, reply, silence
 from tfjob.api.objects import Pod
+from tfjob.durations import Durations
 from tfjob.kube.cache import decode as cached_module
-from tfjob.kube.cache import reflector as reflector_module
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import Store
-from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
 
@@ -30,14 +30,17 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.timeout(3600)
-def test_a_watch_with_anything_in_it_goes_on(cases: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_with_anything_in_it_goes_on(cases: Cases) -> None:
     """Lines that are no events, objects of other shapes: what comes before and after them is seen, of every kind."""
-    monkeypatch.setattr(reflector_module, "Backoff", lambda: Backoff(0.01, 0.02))
-    monkeypatch.setattr(reflector_module, "SHORT_SECONDS", 0.01)
-    monkeypatch.setattr(reflector_module, "PACE_SECONDS", 0.0)
+    durations = Durations(
+        first_watch_delay=timedelta(seconds=0.01),
+        longest_watch_delay=timedelta(seconds=0.02),
+        watch_short=timedelta(seconds=0.01),
+        watch_pace=timedelta(0),
+    )
 
     async def follow(numbers: range, decode: Callable[[bytes | msgspec.Raw], Pod]) -> None:
-        async with ApiServer() as server, Client(server.access()) as client:
+        async with ApiServer() as server, Client(server.access(), durations=durations) as client:
             server.lists.extend([reply(pods(5, pod("before", 1)))] * len(numbers))
             server.watches.extend(odd_watch(number) for number in numbers)
             server.watches.append(chunks(event("ADDED", pod("after", 10**6)), silence))

@@ -184,13 +184,19 @@ def test_probes_and_metrics_speak_as_controller_runtime_does(control_plane: Clie
         team.until("again", restarts=1)
         for name in METRICS:
             assert operator.samples(name), name
-        assert {name: operator.samples(f"training_operator_jobs_{name}_total") for name in JOBS} == {
+        wanted = {
             name: [({"job_namespace": place, "framework": "tensorflow"}, count)] if count else []
             for name, count in JOBS.items()
         }
+        # An operator counts a moment after its status can be seen.
+        wait_until(lambda: counted(operator) == wanted, 60, lambda: f"{counted(operator)}, not {wanted}")
         assert operator.total("controller_runtime_reconcile_errors_total") == 0
         assert operator.total("rest_client_requests_total", code="201", method="POST") > 0
         assert operator.total("leader_election_master_status", name="tf-operator") == 1
+
+
+def counted(operator: OperatorProcess) -> Object:
+    return {name: operator.samples(f"training_operator_jobs_{name}_total") for name in JOBS}
 
 
 JOBS = {"created": 3, "successful": 1, "failed": 1, "restarted": 1, "deleted": 0}

@@ -55,8 +55,9 @@ class Controller:
         self.settings = settings or Settings()
         self.clock = clock
         self.observer = observer or Unobserved()
-        self.queue = WorkQueue(self.observer)
-        self.cleaning = WorkQueue()
+        longest = self.settings.durations.longest_retry
+        self.queue = WorkQueue(self.observer, longest)
+        self.cleaning = WorkQueue(longest_retry=longest)
         """Jobs that have ended and left something to remove."""
         self._refusals = Refusals()
         self._repeated: dict[Key, dict[str, Repetition]] = {}

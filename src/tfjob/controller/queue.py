@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from datetime import timedelta
 from time import monotonic
 
 from tfjob.controller.cluster import Key
 from tfjob.controller.hooks import Observer, Unobserved
+from tfjob.durations import USUAL
 
-FIRST_DELAY, LAST_DELAY = 0.005, 60.0
-"""Seconds; a full disk or a lost network ends without notice, so the longest delay is what a user waits afterwards."""
+FIRST_DELAY = 0.005
+"""Seconds after the first failure; each further one doubles them."""
 
 
 class WorkQueue:
     """Keys to look at, each at most once; a key that is added while it is worked on comes back after `done`."""
 
-    def __init__(self, observer: Observer | None = None) -> None:
+    def __init__(self, observer: Observer | None = None, longest_retry: timedelta = USUAL.longest_retry) -> None:
+        self._longest_retry = longest_retry.total_seconds()
         self._observer = observer or Unobserved()
         self._ready: deque[Key] = deque()
         self._waiting: dict[Key, float] = {}
@@ -52,7 +55,7 @@ class WorkQueue:
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
         self._observer.retried()
-        delay: float = min(FIRST_DELAY * 2 ** min(count, 20), LAST_DELAY)
+        delay: float = min(FIRST_DELAY * 2 ** min(count, 20), self._longest_retry)
         self.add_after(key, delay)
         return delay
 

@@ -79,7 +79,8 @@ class Driver:
         network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
         self.cluster = cluster
-        self.controller = Controller(cluster, dataclasses.replace(SETTINGS, durations=durations_from(os.environ)))
+        durations = durations_from(os.environ)
+        self.controller = Controller(cluster, dataclasses.replace(SETTINGS, durations=durations))
         self.board = Beside(machine, run.folder, lambda news: cluster.publish(run.job, news))
         self.kubelet = Kubelet(
             store,
@@ -89,6 +90,7 @@ class Driver:
             lifeline=run.folder / "lifeline" if attached else None,
             publish=lambda news: cluster.publish(run.job, news),
             warm=WarmStart(home, machine) if machine.warm is not False else None,
+            durations=durations,
         )
 
     async def drive(self, tick: Callable[[], None] = lambda: None) -> None:

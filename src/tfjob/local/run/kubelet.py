@@ -23,6 +23,7 @@ from tfjob.api.objects import (
     Pod,
     PodStatus,
 )
+from tfjob.durations import USUAL, Durations
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.references import MissingReference
 from tfjob.local.pod.assembly import Machine, assemble
@@ -42,11 +43,8 @@ from tfjob.plan.policy.verdict import PEAK_MEMORY
 
 STARTS_AT_ONCE = 8
 """Supervisors that start side by side: each is an interpreter, and more would only wait for the same cores."""
-RETRY_SECONDS = 2.0
-"""How often a pod that could not be assembled is tried again."""
 STARTING_SECONDS = 0.5
 """How long one look may start pods: meanwhile nobody sees to Ctrl-C, and to what the others say."""
-GRACE_AFTER_THE_END = 5.0
 UNKNOWN = "ContainerStatusUnknown"
 
 
@@ -95,8 +93,10 @@ class Kubelet:
         lifeline: Path | None,
         publish: Callable[[News], None],
         warm: WarmStart | None = None,
+        durations: Durations = USUAL,
     ) -> None:
         self.store = store
+        self.durations = durations
         self.run = run
         self.machine = machine
         self.network = network
@@ -133,7 +133,7 @@ class Kubelet:
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:
             return None
-        watched.next_try = now.timestamp() + RETRY_SECONDS
+        watched.next_try = now.timestamp() + self.durations.start_retry.total_seconds()
         if self._shares_gpus():
             available = gpus.found(self.machine.environ)
             pod = gpus.hold(self.store, pod, available, self._is_live)
@@ -250,8 +250,8 @@ class Kubelet:
             return 0.0
         run = self.store.run(self.run.job.metadata.uid)
         unset = pod.spec.get("terminationGracePeriodSeconds") is None
-        # Nobody waits for what a finished job leaves; collectives ignore SIGTERM and would take all of the default.
-        return GRACE_AFTER_THE_END if unset and run and is_finished(run.job.status) else None
+        # Collectives ignore SIGTERM, and would take all of the default though nothing waits for them.
+        return self.durations.end_grace.total_seconds() if unset and run and is_finished(run.job.status) else None
 
     def _store_status(self, pod: Pod, status: PodStatus, report: Report) -> None:
         status = replace(status, pod_ip=pod.status.pod_ip)
