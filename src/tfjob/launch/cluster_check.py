@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from tfjob.api.manifest.loader import Manifest
 from tfjob.api.problems import Problem, path_parts
-from tfjob.cli.context import On, cluster_console
 from tfjob.kube.submit.preflight import Preflight, object_problems
-from tfjob.launch.cluster import canonical
+from tfjob.launch.cluster import OpenConsole, canonical
 from tfjob.launch.starting import placed
 
 
-def cluster_problems(on: On, manifest: Manifest, namespace: str) -> list[Problem]:
+def cluster_problems(open_console: OpenConsole, manifest: Manifest, namespace: str) -> list[Problem]:
     """Asks about every job and object; nothing is made."""
     found: list[Problem] = []
-    with cluster_console(on, namespace) as console:
+    with open_console(namespace) as console:
         for entry in manifest.entries:
             job = placed(entry, canonical(entry.written), namespace, console.namespace)
             preflight = Preflight(console.client, job, manifest.objects)

@@ -17,6 +17,7 @@ from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
 from tfjob.cli.notices import show_outages
 from tfjob.cli.terminal.lines import Display, level
+from tfjob.cli.terminal.result import report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
 from tfjob.jobs.backend import Line, Record, Usage
 from tfjob.jobs.progress import Snapshot
@@ -31,7 +32,6 @@ from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.kube.submit.submission import Submission
 from tfjob.launch.cluster_creation import created, tell_it_goes_on
-from tfjob.launch.starting import ended
 from tfjob.plan.actions import News
 from tfjob.plan.facts.tasks import task_of
 from tfjob.records.job_records import RecordReader, RecordWriter
@@ -60,7 +60,7 @@ def attach(console: KubeConsole, submission: Submission, output: str, *, plain: 
         tell_it_goes_on(records)  # whatever keeps us from following it
         raise
     if not detached:
-        return ended(console, [record.name for record in records], left, output, width=screen.width)
+        return report_result(console, [record.name for record in records], left, output, width=screen.width)
     tell_it_goes_on(left)
     return exit_codes.INTERRUPTED
 

@@ -11,12 +11,12 @@ from tfjob.api.objects import Pod
 from tfjob.cli.context import is_quiet, state
 from tfjob.cli.notices import show_troubles
 from tfjob.cli.terminal.lines import Display, level
+from tfjob.cli.terminal.result import report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
 from tfjob.jobs.logs import container_labels
 from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
 from tfjob.launch.local import start_all
-from tfjob.launch.starting import ended
 from tfjob.local.jobs.backend import LocalConsole, record
 from tfjob.local.jobs.meter import Meter
 from tfjob.local.logs.reader import Follower, Source
@@ -40,7 +40,7 @@ def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
         names = [one.run.name for one in started]
-        return ended(LocalConsole(home, store), names, records, output, width=screen.width)
+        return report_result(LocalConsole(home, store), names, records, output, width=screen.width)
 
 
 class Watched:
