@@ -14,7 +14,7 @@ from kube.api_server import ApiServer, abort, chunks, event, pod, pods, refuse, 
 from tfjob.api.objects import Pod
 from tfjob.kube.cache import reflector as reflector_module
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
@@ -36,7 +36,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def following(test: Test) -> None:
     async def run() -> None:
         async with ApiServer() as server, Client(server.access()) as client:
-            reflector = Reflector(client, PODS, decode, Store[Pod](), "team", "app=x")
+            reflector = Reflector(client, PODS, decode, ObjectStore[Pod](), "team", "app=x")
             task = asyncio.create_task(reflector.run())
             try:
                 await asyncio.wait_for(test(server, reflector), timeout=20)

@@ -15,8 +15,8 @@ from tfjob.cli.examples import epilog
 from tfjob.launch.target import On as On
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Console
-    from tfjob.kube.jobs.backend import KubeConsole
+    from tfjob.jobs.backend import Backend
+    from tfjob.kube.jobs.backend import KubeBackend
     from tfjob.local.state.home import Home
     from tfjob.local.state.store import Store
 
@@ -116,33 +116,33 @@ def state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
 
 
 @contextmanager
-def console(on: On, namespace: str, *, write: bool) -> Iterator[Console]:
+def open_backend(on: On, namespace: str, *, write: bool) -> Iterator[Backend]:
     """The jobs of one namespace, here or there; `write` says whether the command will change something."""
     if on.cluster:
-        with cluster_console(on, namespace) as cluster:
+        with open_cluster_backend(on, namespace) as cluster:
             yield cluster
         return
-    from tfjob.local.jobs.backend import LocalConsole
+    from tfjob.local.jobs.backend import LocalBackend
 
     with state(write=write) as (folder, store):
-        yield LocalConsole(folder, store, namespace)
+        yield LocalBackend(folder, store, namespace)
 
 
 @contextmanager
-def cluster_console(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeConsole]:
+def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeBackend]:
     """The jobs of one namespace of a cluster; with `seconds`, nothing is waited for any longer."""
     from hashlib import sha256
 
     from tfjob.cli.notices import show_outages
     from tfjob.kube.access import config
-    from tfjob.kube.jobs.backend import open_console
+    from tfjob.kube.jobs.backend import open_backend
 
     show_outages(lambda text: click.echo(text, err=True))
     access = config.load(on.context or None)
     # Two contexts may lead to one cluster, and a context to another one tomorrow.
     records = home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
     elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
-    with open_console(access, namespace, on.words + elsewhere, records, seconds) as opened:
+    with open_backend(access, namespace, on.words + elsewhere, records, seconds) as opened:
         yield opened
 
 

@@ -15,10 +15,10 @@ from tfjob.api.dialect import origin
 from tfjob.api.types import TFJob
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import KubeError
-from tfjob.kube.jobs.backend import KubeConsole
+from tfjob.kube.jobs.backend import KubeBackend
 from tfjob.kube.submit.submission import Submission, as_kept, as_kept_with_tf_jobs
 from tfjob.launch.errors import InvalidRequest
-from tfjob.launch.starting import Request, jobs_of, placed, tell, written
+from tfjob.launch.starting import Request, jobs_of, report_problems, with_namespace, written
 
 ONLY_HERE = {
     "python": "--python",
@@ -28,25 +28,27 @@ ONLY_HERE = {
     "cpu": "--cpu",
 }
 """What a request may say of this machine alone; and whether replicas start warm."""
-OpenConsole = Callable[[str], AbstractContextManager[KubeConsole]]
+OpenBackend = Callable[[str], AbstractContextManager[KubeBackend]]
 """Opens the jobs of one namespace of a cluster."""
 
 
 class ClusterLaunch:
     """The jobs of a manifest for a cluster."""
 
-    def __init__(self, context: str, request: Request, open_console: OpenConsole) -> None:
+    def __init__(self, context: str, request: Request, open_backend: OpenBackend) -> None:
         given = [option for name, option in ONLY_HERE.items() if getattr(request, name)]
         if request.warm is not None:
             given.append("--warm" if request.warm else "--cold")
         if given:
             raise InvalidRequest(f"{given[0]} is about this machine, and the job is for a cluster", "Leave it out.")
         data, manifest = jobs_of(request, cluster=True)
-        tell(manifest.problems)
+        report_problems(manifest.problems)
         self.written = partial(written, request, data, manifest)
-        self.open_console = partial(open_console, request.namespace)
+        self.open_backend = partial(open_backend, request.namespace)
         default = config.load(context or None).namespace
-        jobs = [placed(entry, canonical(entry.written), request.namespace, default) for entry in manifest.entries]
+        jobs = [
+            with_namespace(entry, canonical(entry.written), request.namespace, default) for entry in manifest.entries
+        ]
         self.submission = Submission(jobs, manifest.objects)
 
     def show(self, output: str) -> None:
@@ -59,10 +61,10 @@ class ClusterLaunch:
         """Creates the jobs."""
         from tfjob.jobs.output import job_shape, print_list
         from tfjob.jobs.report import next_commands
-        from tfjob.launch.cluster_creation import created
+        from tfjob.launch.cluster_creation import create_jobs
 
-        with self.open_console() as console:
-            records, interrupted = created(console, self.submission)
+        with self.open_backend() as backend:
+            records, interrupted = create_jobs(backend, self.submission)
         if output != "text":
             print_list("Job", [job_shape(record) for record in records], output)
         for record in records if output == "text" else ():
@@ -75,8 +77,8 @@ class ClusterLaunch:
         if not any(origin(job).is_first for job in self.submission.jobs):
             return manifests
         try:
-            with self.open_console() as console:
-                return [console.run(as_kept(console.client, manifest)) for manifest in manifests]
+            with self.open_backend() as backend:
+                return [backend.run(as_kept(backend.client, manifest)) for manifest in manifests]
         except KubeError as error:
             click.echo(f"shown as for a cluster with TfJobs of tensorflow.org; it cannot be asked: {error}", err=True)
             return [as_kept_with_tf_jobs(manifest) for manifest in manifests]

@@ -17,7 +17,7 @@ from tfjob.api.problems import Problem, path_parts
 from tfjob.controller.cluster import Key
 from tfjob.launch.manifest_file import pairs, without_secrets
 from tfjob.launch.script import is_script
-from tfjob.launch.starting import Request, jobs_of, placed, tell, written
+from tfjob.launch.starting import Request, jobs_of, report_problems, with_namespace, written
 from tfjob.local.admission import absent_programs, admission
 from tfjob.local.admission import missing as missing_objects
 from tfjob.local.inputs import gpus
@@ -44,14 +44,16 @@ class LocalLaunch:
     def __init__(self, request: Request) -> None:
         data, manifest = jobs_of(request)
         options, notes = options_of(request)
-        tell([*manifest.problems, *local_problems(manifest, options, request.namespace)])
+        report_problems([*manifest.problems, *local_problems(manifest, options, request.namespace)])
         for note in notes:
             click.echo(note, err=True)
         record = without_secrets(data, manifest)
         self._entries = manifest.entries
         self.written = partial(written, request, data, manifest)
         self.submissions = [
-            Submission(placed(entry, entry.job, request.namespace, "default"), manifest.objects, record, options)
+            Submission(
+                with_namespace(entry, entry.job, request.namespace, "default"), manifest.objects, record, options
+            )
             for entry in manifest.entries
         ]
 
@@ -85,7 +87,7 @@ class LocalLaunch:
 
     def tell_attached(self) -> None:
         """Warns about settings that an attached run cannot honor."""
-        tell(
+        report_problems(
             entry.located(Problem(CLEAN_POD_POLICY, ENDS_WITH_US, "to keep them, use tfjob submit", warning=True))
             for entry in self._entries
             if entry.job.spec.run_policy.clean_pod_policy == cleanup.NONE

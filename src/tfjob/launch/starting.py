@@ -82,7 +82,7 @@ def written(request: Request, data: bytes, manifest: Manifest) -> str:
     return yaml_text([*without_contents(manifest.objects), *jobs])
 
 
-def tell(problems: Iterable[Problem]) -> None:
+def report_problems(problems: Iterable[Problem]) -> None:
     """Shows the warnings and raises the errors."""
     ordered = in_order(problems)
     for problem in ordered:
@@ -92,7 +92,7 @@ def tell(problems: Iterable[Problem]) -> None:
         raise InvalidManifest(refused)
 
 
-def placed(entry: Entry, job: TFJob, namespace: str, otherwise: str) -> TFJob:
+def with_namespace(entry: Entry, job: TFJob, namespace: str, otherwise: str) -> TFJob:
     """The job, in the namespace of the command line if it names none itself, and else in another."""
     own = entry.written.metadata.namespace
     if own and namespace and own != namespace:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli.completion import FILE
-from tfjob.cli.context import On, cluster_console, is_quiet, output_option, place, valid_namespace
+from tfjob.cli.context import On, is_quiet, open_cluster_backend, output_option, place, valid_namespace
 
 if TYPE_CHECKING:
     from tfjob.api.manifest.loader import Manifest
@@ -80,7 +80,7 @@ def _judges(on: On | None, python: str, volumes: tuple[str, ...], namespace: str
     if on.cluster:
         from tfjob.launch.cluster_check import cluster_problems
 
-        return lambda manifest: cluster_problems(partial(cluster_console, on), manifest, namespace)
+        return lambda manifest: cluster_problems(partial(open_cluster_backend, on), manifest, namespace)
     from tfjob.launch import local
     from tfjob.launch.starting import Request
 

@@ -10,7 +10,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import FILE
-from tfjob.cli.context import Command, On, cluster_console, is_quiet, on_option, output_option, valid_namespace
+from tfjob.cli.context import Command, On, is_quiet, on_option, open_cluster_backend, output_option, valid_namespace
 from tfjob.launch.script import ScriptRequest, is_script
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def run(
     if on.cluster:
         from tfjob.launch.cluster import ClusterLaunch
 
-        there = ClusterLaunch(on.context, request, partial(cluster_console, on))
+        there = ClusterLaunch(on.context, request, partial(open_cluster_backend, on))
         if dry_run or detach:
             return _start(there, output, dry_run=dry_run)
         return _attach_there(there, output, plain=plain)
@@ -177,8 +177,8 @@ def _attach_here(jobs: LocalLaunch, output: str, *, plain: bool) -> int:
 def _attach_there(jobs: ClusterLaunch, output: str, *, plain: bool) -> int:
     from tfjob.cli.terminal.cluster_attach import attach
 
-    with jobs.open_console() as console:
-        return attach(console, jobs.submission, output, plain=plain)
+    with jobs.open_backend() as backend:
+        return attach(backend, jobs.submission, output, plain=plain)
 
 
 @click.command(cls=WithArguments)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.jobs.backend import Console, Record
+from tfjob.jobs.backend import Backend, Record
 from tfjob.plan.facts.conditions import is_finished
 
 
 def report_result(
-    there: Console, started: Sequence[str], records: Sequence[Record], output: str, *, width: int | None = None
+    there: Backend, started: Sequence[str], records: Sequence[Record], output: str, *, width: int | None = None
 ) -> int:
     """Print how an attached run ended, and return its exit code; `started` are the names of its jobs.
 

@@ -38,7 +38,7 @@ from tfjob.kube.access.errors import ApiError, Forbidden, Invalid, NotFound
 from tfjob.kube.cache.decode import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, decode_pod, job_of
 from tfjob.kube.cache.own_writes import OwnWrites
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import (
     CONFIG_MAPS,
@@ -100,11 +100,13 @@ class KubeCluster:
         self._soon: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._lost_nodes: frozenset[str] = frozenset()
-        self.jobs: dict[str, Store[CachedJob]] = {kind: Store(on_change=self._job_changed) for kind in kinds}
-        self.pods: Store[Pod] = Store(index=owner_uid, on_change=self._child_changed)
-        self.nodes: Store[Node] = Store(on_change=self._node_changed)
-        self._stores: dict[str, Store[Any]] = {
-            kind: Store(index=owner_uid, on_change=self._child_changed) for kind in (*watched, "PodGroup")
+        self.jobs: dict[str, ObjectStore[CachedJob]] = {
+            kind: ObjectStore(on_change=self._job_changed) for kind in kinds
+        }
+        self.pods: ObjectStore[Pod] = ObjectStore(index=owner_uid, on_change=self._child_changed)
+        self.nodes: ObjectStore[Node] = ObjectStore(on_change=self._node_changed)
+        self._stores: dict[str, ObjectStore[Any]] = {
+            kind: ObjectStore(index=owner_uid, on_change=self._child_changed) for kind in (*watched, "PodGroup")
         }
         self._stores["Pod"] = self.pods
         self.reflectors: list[Reflector[Any]] = [

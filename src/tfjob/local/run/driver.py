@@ -25,10 +25,10 @@ from tfjob.controller.controller import Controller
 from tfjob.local.pod.machine import machine_of
 from tfjob.local.pod.network import Network
 from tfjob.local.run.cluster import LocalCluster
-from tfjob.local.run.driver_lock import is_settled, take_right
+from tfjob.local.run.driver_lock import acquire_driver_lock, is_settled
 from tfjob.local.run.kubelet import Kubelet
 from tfjob.local.run.pod_folder import pod_folder
-from tfjob.local.run.tensorboard import Beside
+from tfjob.local.run.tensorboard import TensorBoardProcess
 from tfjob.local.run.wakeups import Wakeups
 from tfjob.local.sandbox import supervisor
 from tfjob.local.state.home import Home, boot_id
@@ -80,7 +80,7 @@ class Driver:
         cluster = LocalCluster(store, self.uid, network, on_news)
         self.cluster = cluster
         self.controller = Controller(cluster, settings)
-        self.board = Beside(machine, run.folder, lambda news: cluster.publish(run.job, news))
+        self.board = TensorBoardProcess(machine, run.folder, lambda news: cluster.publish(run.job, news))
         self.kubelet = Kubelet(
             store,
             run,
@@ -200,7 +200,7 @@ class Driver:
 
     @contextmanager
     def _right_to_drive(self) -> Iterator[None]:
-        lock = take_right(self.folder) if self._lock is None else self._lock
+        lock = acquire_driver_lock(self.folder) if self._lock is None else self._lock
         if lock is None:
             raise AlreadyDriven(str(self.folder))
         try:

@@ -83,7 +83,7 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
 
     That process is born with the lock, so that nobody else starts one meanwhile.
     """
-    lock = take_right(run.folder) if lock is None else lock
+    lock = acquire_driver_lock(run.folder) if lock is None else lock
     if lock is None:
         return False
     try:
@@ -102,7 +102,7 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
     return True
 
 
-def take_right(folder: Path) -> int | None:
+def acquire_driver_lock(folder: Path) -> int | None:
     """The descriptor that holds the right until it is closed in every process; None when another process has it."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + PATIENCE_SECONDS

@@ -36,7 +36,7 @@ from tfjob.api.suggest import did_you_mean, one_of
 from tfjob.api.text.reader import Document, described, parse
 from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import CONFIG_MAPS
 from tfjob.kube.cluster.event_log import Subject
@@ -302,7 +302,7 @@ class ConfigMapWatch:
             client,
             CONFIG_MAPS,
             msgspec.json.Decoder(ConfigMap).decode,
-            Store(on_change=self._changed),
+            ObjectStore(on_change=self._changed),
             namespace,
             field_selector=f"metadata.name={name}",
         )

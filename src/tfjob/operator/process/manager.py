@@ -217,7 +217,7 @@ async def operate(access: Access, options: Options) -> None:
     logger.info("tfjob operator %s at %s", __version__, access.server)
     # The lease has connections of its own: a renewal must not wait behind the writes of a busy moment.
     async with Client(access, CONNECTIONS) as client, Client(access, 2) as lease_client:
-        kinds = await look_around(client, options)
+        kinds = await discover_job_kinds(client, options)
         operator = Operator(client, lease_client, access, options, kinds)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -239,7 +239,7 @@ def pod_groups(options: Options) -> Resource | None:
     return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS
 
 
-async def look_around(client: Client, options: Options) -> list[str]:
+async def discover_job_kinds(client: Client, options: Options) -> list[str]:
     """The kinds of jobs that the cluster has.
 
     Refuses one that is too old, or lacks what we write; says so when the definition of TFJobs is not ours.
