@@ -32,7 +32,7 @@ from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.kube.submit.submission import Submission
 from tfjob.launch.cluster_creation import create_jobs, report_detached
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.facts.tasks import task_of
 from tfjob.records.job_records import RecordReader, RecordWriter
 
@@ -212,7 +212,7 @@ class _Attached:
 
     def _happened(self, old: KubeEvent | None, new: KubeEvent | None) -> None:
         if old is None and new is not None and not self._quiet:
-            self.display.news(News(new.reason, new.message, warning=new.type == "Warning"))
+            self.display.news(Event(new.reason, new.message, warning=new.type == "Warning"))
 
     async def _measure(self) -> None:
         """Asks what the pods use, for a live view; a cluster that does not serve it is asked once."""

@@ -54,7 +54,7 @@ from tfjob.kube.client.resources import (
 from tfjob.kube.cluster import tensorflow_org
 from tfjob.kube.cluster.event_log import EventLog
 from tfjob.kube.cluster.tensorflow_org import has_failed, unwrapped, wrapper
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import members
 
@@ -171,7 +171,7 @@ class KubeCluster:
 
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children that belong to this very job, by uid: a job of the same name before it had others."""
-        if kind is Pod and origin(job).is_first:
+        if kind is Pod and origin(job).is_tensorflow_org:
             return [unwrapped(one, await self._pods_in(one)) for one in await self._children(Job, job)]  # type: ignore[misc]
         return await self._children(kind, job)
 
@@ -252,9 +252,9 @@ class KubeCluster:
 
     def kept_as(self, kind: str, job: TFJob) -> str:
         """The pod of a TfJob is kept as a Job."""
-        return "Job" if kind == "Pod" and origin(job).is_first else kind
+        return "Job" if kind == "Pod" and origin(job).is_tensorflow_org else kind
 
-    def publish(self, job: TFJob, news: News) -> None:
+    def publish(self, job: TFJob, news: Event) -> None:
         """Leaves news to the event log."""
         self.event_log.add(job, news)
 

@@ -114,7 +114,7 @@ class KubeBackend:
         present = {job.metadata.uid for job in found}
         gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
         records = [self.record(job) for job in found]
-        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_first}
+        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_tensorflow_org}
         records = [_told_apart(record, taken) for record in records]
         return sorted([*map(self._gone, gone if everything else ()), *records], key=lambda record: record.created)
 
@@ -225,7 +225,7 @@ class KubeBackend:
             status = present.job.status
             # What stops a TfJob is an annotation, which changes no generation.
             noticed = status.observed_generation >= present.job.metadata.generation and (
-                status.state == SUSPENDED or not origin(present.job).is_first
+                status.state == SUSPENDED or not origin(present.job).is_tensorflow_org
             )
             if noticed and status.state == SUSPENDED and not self.run(pods_of(self.client, present.job)):
                 return
@@ -297,7 +297,7 @@ class KubeBackend:
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
     """A TfJob whose name a TFJob has too is called in its own way."""
-    if not origin(record.job).is_first or (record.job.metadata.namespace, record.name) not in taken:
+    if not origin(record.job).is_tensorflow_org or (record.job.metadata.namespace, record.name) not in taken:
         return record
     return replace(record, id=f"{TF_JOB_SHORT_NAME}/{record.name}")
 

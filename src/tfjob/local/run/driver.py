@@ -37,7 +37,7 @@ from tfjob.local.state.store import Run, Store, open_store
 from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import SETTINGS, discard_unused
 from tfjob.local.warm.start import WarmStart
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.build.pods import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.policy.suspension import STOPPED, suspended
@@ -63,7 +63,7 @@ class Driver:
         *,
         attached: bool,
         lock: int | None = None,
-        on_news: Callable[[News], None] | None = None,
+        on_news: Callable[[Event], None] | None = None,
         settings: Settings = SETTINGS,
     ) -> None:
         self.home = home

@@ -19,7 +19,7 @@ from tfjob.local.sandbox import pod_files
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.facts.tasks import Observed, apart
+from tfjob.plan.facts.tasks import Observed, split_tensorboard
 from tfjob.plan.policy.cleanup import cleanup
 from tfjob.plan.policy.limits import expiry
 from tfjob.plan.policy.suspension import INTERRUPTED, suspended
@@ -46,7 +46,7 @@ def is_settled(store: Store, uid: str) -> bool:
     if is_finished(job.status):
         expires = expiry(job, job.status)
         expired = expires is not None and expires <= datetime.now(UTC) and not job.spec.run_policy.suspend
-        replicas, _ = apart(job, Observed(pods=pods, services=store.children(Service, uid)))
+        replicas, _ = split_tensorboard(job, Observed(pods=pods, services=store.children(Service, uid)))
         return not (expired or cleanup(job, replicas))
     return job.spec.run_policy.suspend and job.status.state == SUSPENDED and not pods
 

@@ -27,7 +27,7 @@ from tfjob.local.inputs.images import chosen_interpreter, has_module
 from tfjob.local.pod.assembly import Machine, volume_context
 from tfjob.local.state.errors import Refusal
 from tfjob.local.volumes import volumes
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 
 logger = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ def free_port(wanted: int | None) -> int:
 class TensorBoardProcess:
     """The TensorBoard beside a run, kept up by the run's driver while the job asks for one."""
 
-    def __init__(self, machine: Machine, folder: Path, publish: Callable[[News], None]) -> None:
+    def __init__(self, machine: Machine, folder: Path, publish: Callable[[Event], None]) -> None:
         self._machine = machine
         self._folder = folder
         self._publish = publish
@@ -245,7 +245,7 @@ class TensorBoardProcess:
             self._told = True
             shown = self._server.view
             nothing = f" (no event files yet in {shown.log_dir})" if shown.is_empty else f" shows {shown.log_dir}"
-            self._publish(News("TensorBoard", f"TensorBoard at {url}{nothing}"))
+            self._publish(Event("TensorBoard", f"TensorBoard at {url}{nothing}"))
 
     def close(self) -> None:
         """Ends it."""
@@ -266,7 +266,7 @@ class TensorBoardProcess:
             self._refused = True  # told when the job was submitted
         except Refusal as refusal:
             self._refused = True
-            self._publish(News("TensorBoardRefused", f"no TensorBoard: {refusal}", warning=True))
+            self._publish(Event("TensorBoardRefused", f"no TensorBoard: {refusal}", warning=True))
         else:
             self._server = Server(shown, self._folder / "tensorboard.log")
 
