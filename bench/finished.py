@@ -13,7 +13,7 @@ from bench.load import AT_ONCE, manifest, percentile
 from tfjob.kube.access import config
 from tfjob.kube.cache.decode import decode_pod
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import NAMESPACES, PODS, TFJOBS
 
@@ -79,7 +79,7 @@ async def _new_jobs(kubeconfig: Path) -> list[float]:
             if after is not None:
                 seen.setdefault(after.metadata.name, asyncio.Event()).set()
 
-        watch = Reflector(client, PODS, decode_pod, Store(on_change=changed), NAMESPACE)
+        watch = Reflector(client, PODS, decode_pod, ObjectStore(on_change=changed), NAMESPACE)
         task = asyncio.create_task(watch.run())
         await watch.synced.wait()
         latencies = []

@@ -17,7 +17,7 @@ import msgspec
 from tfjob.api.objects import Model, ObjectMeta, Pod
 from tfjob.kube.access.errors import NotFound
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import NAMESPACES, PODS, SERVICES, TFJOBS
 
@@ -93,8 +93,8 @@ class Load:
         """Makes the jobs and sees them to their end."""
         await self.client.create(NAMESPACES, "", {"metadata": {"name": self.namespace}})
         watches: list[Reflector[Any]] = [
-            Reflector(self.client, PODS, _pods.decode, Store(on_change=self._pod_changed), self.namespace),
-            Reflector(self.client, TFJOBS, _jobs.decode, Store(on_change=self._job_changed), self.namespace),
+            Reflector(self.client, PODS, _pods.decode, ObjectStore(on_change=self._pod_changed), self.namespace),
+            Reflector(self.client, TFJOBS, _jobs.decode, ObjectStore(on_change=self._job_changed), self.namespace),
         ]
         followers = [asyncio.create_task(watch.run()) for watch in watches]
         for watch in watches:

@@ -14,6 +14,7 @@ from tfjob.api.manifest import loader as manifests
 from tfjob.cli import exit_codes
 from tfjob.cli.commands.stop import scaled
 from tfjob.cli.main import COMMANDS, cli
+from tfjob.local.state.errors import Refusal
 
 BAD_INPUT = {
     "no such file": (("run", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
@@ -214,9 +215,11 @@ def test_a_user_without_a_home_is_told_to_name_one(empty: CommandLine, monkeypat
     monkeypatch.delenv("TFJOB_HOME", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nobody)
-    with pytest.raises(exit_codes.Stop) as stopped:
+    with pytest.raises(Refusal) as refused:
         context.home()
-    assert stopped.value.hint == "Set TFJOB_HOME to a folder for the state."
+    stop = exit_codes.explained(refused.value)
+    assert stop is not None
+    assert (stop.code, stop.hint) == (exit_codes.BAD_INPUT, "Set TFJOB_HOME to a folder for the state.")
 
 
 def test_a_fault_of_our_own_is_one_line_and_exit_70(capsys: pytest.CaptureFixture[str]) -> None:

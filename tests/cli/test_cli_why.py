@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tfjob.jobs.explain import telling, told
+from tfjob.jobs.explain import format_events, recent_warnings
 from tfjob.plan.actions import RecordedEvent
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -22,7 +22,7 @@ def test_warnings_that_say_more_than_the_verdict_are_shown_the_newest_last() -> 
         event("Pulled", "worker-0: pulled", warning=False),
         event("FailedScheduling", "worker-0: no node", 20),
     ]
-    assert told(telling(events, None), NOW) == [
+    assert format_events(recent_warnings(events, None), NOW) == [
         "  event      20s ago, FailedScheduling: worker-0: no node",
         "  event      5s ago, FailedMount: worker-0: no such volume (x4)",
     ]
@@ -30,15 +30,15 @@ def test_warnings_that_say_more_than_the_verdict_are_shown_the_newest_last() -> 
 
 def test_replicas_that_wait_for_the_same_are_shown_once() -> None:
     events = [event("FailedScheduling", f"worker-{number}: no node", number) for number in range(50)]
-    assert [one.message for one in telling(events, None)] == ["worker-0: no node"]
+    assert [one.message for one in recent_warnings(events, None)] == ["worker-0: no node"]
 
 
 def test_at_most_five_are_shown_and_none_of_an_earlier_attempt() -> None:
     events = [event("BackOff", f"worker-0: number {number}", 100 - number) for number in range(10)]
-    assert [one.message[-1] for one in telling(events, None)] == ["5", "6", "7", "8", "9"]
-    assert telling(events, NOW) == []
+    assert [one.message[-1] for one in recent_warnings(events, None)] == ["5", "6", "7", "8", "9"]
+    assert recent_warnings(events, NOW) == []
 
 
 def test_a_long_message_is_cut() -> None:
-    (line,) = told([event("FailedMount", "x" * 1000)], NOW)
+    (line,) = format_events([event("FailedMount", "x" * 1000)], NOW)
     assert len(line) < 350

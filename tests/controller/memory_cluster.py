@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tfjob.api.objects import AnyChild, ObjectMeta, Pod, PodGroup, PodGroupStatus, PodStatus
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 
 Hook = Callable[[str, str], None]
 """Called before each operation with its name and object; it may raise."""
@@ -25,7 +25,7 @@ class MemoryCluster:
     def __init__(self) -> None:
         self.jobs: dict[Key, TFJob] = {}
         self.stored: dict[tuple[str, str], AnyChild] = {}
-        self.news: list[News] = []
+        self.news: list[Event] = []
         self.operations: list[str] = []
         self.before: Hook = lambda operation, name: None
         self.cuts_deletions_short = False
@@ -101,7 +101,7 @@ class MemoryCluster:
     def kept_as(self, kind: str, job: TFJob) -> str:
         return kind
 
-    def publish(self, job: TFJob, news: News) -> None:
+    def publish(self, job: TFJob, news: Event) -> None:
         self.news.append(news)
 
     # --- the world behind it ---

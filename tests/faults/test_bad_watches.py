@@ -22,7 +22,7 @@ from tfjob.api.objects import Pod
 from tfjob.durations import Durations
 from tfjob.kube.cache import decode as cached_module
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
 
@@ -44,7 +44,7 @@ def test_a_watch_with_anything_in_it_goes_on(cases: Cases) -> None:
             server.lists.extend([reply(pods(5, pod("before", 1)))] * len(numbers))
             server.watches.extend(odd_watch(number) for number in numbers)
             server.watches.append(chunks(event("ADDED", pod("after", 10**6)), silence))
-            store = Store[Pod]()
+            store = ObjectStore[Pod]()
             following = asyncio.create_task(Reflector(client, PODS, decode, store, "team").run())
             try:
                 async with asyncio.timeout(60 + len(numbers) * 0.3):

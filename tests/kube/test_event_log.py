@@ -11,7 +11,7 @@ from tfjob.kube.access.errors import NotFound, Unreachable
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster import event_log
 from tfjob.kube.cluster.event_log import EventLog
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 
 JOB = TFJob(metadata=ObjectMeta(name="j", namespace="n", uid="u", resource_version="5"))
 
@@ -48,8 +48,8 @@ def test_children_that_are_made_together_are_one_event_that_names_them() -> None
     server = Server()
     log = log_to(server)
     for name in ("j-chief-0", "j-worker-0"):
-        log.add(JOB, News("SuccessfulCreatePod", f"Created pod: {name}"))
-    log.add(JOB, News("SuccessfulCreateService", "Created service: j-chief-0"))
+        log.add(JOB, Event("SuccessfulCreatePod", f"Created pod: {name}"))
+    log.add(JOB, Event("SuccessfulCreateService", "Created service: j-chief-0"))
     asyncio.run(log.flush())
     assert server.told() == [
         ("SuccessfulCreatePod", "Created pods: j-chief-0, j-worker-0", 1),
@@ -61,8 +61,8 @@ def test_equal_news_raise_the_count_of_the_first_event() -> None:
     server = Server()
     log = log_to(server)
     for _ in range(3):
-        log.add(JOB, News("FailedCreatePod", "Error creating: exceeded quota", warning=True))
-        log.add(JOB, News("FailedCreatePod", "Error creating: exceeded quota", warning=True))
+        log.add(JOB, Event("FailedCreatePod", "Error creating: exceeded quota", warning=True))
+        log.add(JOB, Event("FailedCreatePod", "Error creating: exceeded quota", warning=True))
         asyncio.run(log.flush())
     assert server.told() == [("FailedCreatePod", "Error creating: exceeded quota", 6)]
 
@@ -70,10 +70,10 @@ def test_equal_news_raise_the_count_of_the_first_event() -> None:
 def test_an_event_that_expired_is_written_again() -> None:
     server = Server()
     log = log_to(server)
-    log.add(JOB, News("TFJobRestarting", "again", warning=True))
+    log.add(JOB, Event("TFJobRestarting", "again", warning=True))
     asyncio.run(log.flush())
     server.events.clear()
-    log.add(JOB, News("TFJobRestarting", "again", warning=True))
+    log.add(JOB, Event("TFJobRestarting", "again", warning=True))
     asyncio.run(log.flush())
     assert server.told() == [("TFJobRestarting", "again", 1)]
 
@@ -81,7 +81,7 @@ def test_an_event_that_expired_is_written_again() -> None:
 def test_an_event_names_its_job_its_source_and_its_kind_as_training_operator_does() -> None:
     server = Server()
     log = log_to(server)
-    log.add(JOB, News("TFJobFailed", "TFJob n/j has failed because worker-0 exited 3.", warning=True))
+    log.add(JOB, Event("TFJobFailed", "TFJob n/j has failed because worker-0 exited 3.", warning=True))
     asyncio.run(log.flush())
     (event,) = server.events.values()
     assert event["involvedObject"] == {
@@ -100,7 +100,7 @@ def test_a_server_that_is_down_costs_one_request_a_piece_of_news_and_no_error() 
     server.down = True
     log = log_to(server)
     for number in range(5):
-        log.add(JOB, News("TFJobRestarting", f"incident {number}"))
+        log.add(JOB, Event("TFJobRestarting", f"incident {number}"))
     asyncio.run(log.flush())
     assert (server.requests, log.dropped) == (5, 5)
 
@@ -110,7 +110,7 @@ def test_news_beyond_the_limit_are_dropped_and_counted(monkeypatch: Any) -> None
     server = Server()
     log = log_to(server)
     for number in range(5):
-        log.add(JOB, News("TFJobRestarting", f"incident {number}"))
+        log.add(JOB, Event("TFJobRestarting", f"incident {number}"))
     asyncio.run(log.flush())
     assert (len(server.events), log.dropped) == (3, 2)
 
@@ -119,7 +119,7 @@ def test_a_message_that_names_too_many_is_cut() -> None:
     server = Server()
     log = log_to(server)
     for number in range(1000):
-        log.add(JOB, News("SuccessfulCreatePod", f"Created pod: j-worker-{number}"))
+        log.add(JOB, Event("SuccessfulCreatePod", f"Created pod: j-worker-{number}"))
     asyncio.run(log.flush())
     (event,) = server.events.values()
     assert len(event["message"]) <= event_log.MESSAGE_LENGTH

@@ -17,7 +17,7 @@ from tfjob.kube.access.config import Access
 from tfjob.kube.access.credentials import Fixed, bearer
 from tfjob.kube.access.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import (
     CONFIG_MAPS,
@@ -168,7 +168,7 @@ def test_who_asks_decides_what_is_answered(access: Access) -> None:
 def test_a_store_follows_what_happens(access: Access) -> None:
     async def test(client: Client, namespace: str) -> None:
         await client.create(PODS, namespace, pod("before", app="x"))
-        store = Store[Pod](lambda item: item.metadata.labels.get("app"))
+        store = ObjectStore[Pod](lambda item: item.metadata.labels.get("app"))
         reflector = Reflector(client, PODS, decode, store, namespace)
         task = asyncio.create_task(reflector.run())
         await reflector.synced.wait()

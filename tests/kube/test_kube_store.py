@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tfjob.api.objects import ObjectMeta, Pod
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 
 Change = tuple[str, str]
 
@@ -13,9 +13,9 @@ def make(name: str, version: str = "1", *, uid: str = "", job: str = "") -> Pod:
     )
 
 
-def recorded() -> tuple[Store[Pod], list[Change]]:
+def recorded() -> tuple[ObjectStore[Pod], list[Change]]:
     changes: list[Change] = []
-    store = Store[Pod](
+    store = ObjectStore[Pod](
         lambda pod: pod.metadata.labels.get("job"), lambda old, new: changes.append((told(old), told(new)))
     )
     return store, changes

@@ -16,7 +16,7 @@ from kube.api_server import ApiServer, abort, chunks, event, pod, pods, refuse, 
 from tfjob.api.objects import Pod
 from tfjob.durations import Durations
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
 
@@ -38,7 +38,7 @@ QUICK = Durations(
 def following(test: Test, durations: Durations = QUICK) -> None:
     async def run() -> None:
         async with ApiServer() as server, Client(server.access(), durations=durations) as client:
-            reflector = Reflector(client, PODS, decode, Store[Pod](), "team", "app=x")
+            reflector = Reflector(client, PODS, decode, ObjectStore[Pod](), "team", "app=x")
             task = asyncio.create_task(reflector.run())
             try:
                 await asyncio.wait_for(test(server, reflector), timeout=20)

@@ -20,7 +20,16 @@ from event_files import write_scalar
 from running import wait_until
 from tfjob.api.objects import Deployment
 from tfjob.local.run import tensorboard
-from tfjob.local.run.tensorboard import HOST, USUAL_PORT, Beside, Server, View, free_port, real_folder, together
+from tfjob.local.run.tensorboard import (
+    HOST,
+    USUAL_PORT,
+    Server,
+    TensorBoardProcess,
+    TensorBoardView,
+    free_port,
+    real_folder,
+    together,
+)
 from tfjob.local.state.errors import Refusal
 from tfjob.local.volumes.volumes import Mount
 
@@ -67,7 +76,9 @@ def test_several_jobs_are_shown_by_one_each_under_its_name_and_nothing_beside_th
     write_scalar(odd, "loss", [1.0])
     write_scalar(tmp_path / "neighbour", "loss", [1.0])
     folders = {"mnist.1": shared, "mnist.2": shared, "wide": odd, "new": later}
-    views = {name: View(Path(sys.executable), str(folder), dict(os.environ)) for name, folder in folders.items()}
+    views = {
+        name: TensorBoardView(Path(sys.executable), str(folder), dict(os.environ)) for name, folder in folders.items()
+    }
     shown = together(views, tmp_path / "links")
     assert [name for name, view in views.items() if view.is_empty] == ["new"]
     server = Server(shown, tmp_path / "log")
@@ -91,8 +102,8 @@ def test_several_jobs_are_shown_by_one_each_under_its_name_and_nothing_beside_th
 
 def test_an_object_store_is_not_shown_beside_other_jobs(tmp_path: Path) -> None:
     views = {
-        "here": View(Path(sys.executable), str(tmp_path), {}),
-        "far": View(Path(sys.executable), "s3://bucket/runs", {}),
+        "here": TensorBoardView(Path(sys.executable), str(tmp_path), {}),
+        "far": TensorBoardView(Path(sys.executable), "s3://bucket/runs", {}),
     }
     with pytest.raises(Refusal, match="far has its curves in an object store, s3://bucket/runs"):
         together(views, tmp_path / "links")
@@ -103,14 +114,14 @@ def test_one_that_cannot_be_started_is_tried_again_later_and_later(
 ) -> None:
     now, tries = 100.0, []
 
-    def full_disk(*_: object) -> View:
+    def full_disk(*_: object) -> TensorBoardView:
         tries.append(now)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tensorboard, "view", full_disk)
     monkeypatch.setattr("tfjob.local.run.tensorboard.time", SimpleNamespace(monotonic=lambda: now))
     machine: Any = None
-    beside = Beside(machine, tmp_path, lambda news: None)
+    beside = TensorBoardProcess(machine, tmp_path, lambda news: None)
     with caplog.at_level(logging.WARNING):
         for _ in range(200):  # ten seconds of the driver's looks
             beside.sync(Deployment())

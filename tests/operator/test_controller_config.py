@@ -20,7 +20,7 @@ from tfjob.operator.process.config import (
     read,
     read_config_map,
 )
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 GPU = "alpha.kubernetes.io/nvidia-gpu"
@@ -182,7 +182,7 @@ class Uses:
     def take(self, text: str) -> None:
         self.configuration.take(ConfigMap(), lambda: read(text, "file"))
 
-    def _tell(self, about: Subject, news: News) -> None:
+    def _tell(self, about: Subject, news: Event) -> None:
         self.told.append(news.reason)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plan.builders import after, job, see, task, template
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.build.accelerators import Accelerator, HostVolume, equipped
 from tfjob.plan.build.pods import Settings, pod
 
@@ -183,7 +183,7 @@ def test_that_the_users_value_wins_is_told_once_a_job() -> None:
     own = template(resources={"limits": {OLD: 1}}, env=[{"name": PATH, "value": "/mine"}])
     owner, settings = job(worker=2, pod_template=own), Settings(accelerators=CONFIG)
     first = see(owner, settings=settings)
-    told = News(
+    told = Event(
         "AcceleratorOverridden",
         f"Worker: {PATH} stays as the template has it, {OLD} would set '/usr/lib/nvidia'",
         warning=True,

@@ -8,7 +8,7 @@ import pytest
 
 from plan.builders import after, begun, job, news, pod, running, see
 from tfjob.api.types import TFJobStatus
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.plan import Plan
 
 
@@ -38,7 +38,7 @@ def test_a_container_that_waits_for_its_next_try_is_not_ready_and_the_status_say
     assert (status.state, status.reason, status.ready) == ("Restarting", "CrashLoopBackOff", "0/1")
     assert status.message == f"worker-0: exited 3; {next_start}"
     assert outcome.news == [
-        News("TFJobRestarting", f"worker-0 exited 3; {told} (restart 1, no backoffLimit)", warning=True)
+        Event("TFJobRestarting", f"worker-0 exited 3; {told} (restart 1, no backoffLimit)", warning=True)
     ]
 
 

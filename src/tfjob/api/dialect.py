@@ -35,7 +35,7 @@ class Origin:
         return self.api_version.endswith("/v1alpha1")
 
     @property
-    def is_first(self) -> bool:
+    def is_tensorflow_org(self) -> bool:
         """Whether the job is one of the first operator, of 2017.
 
         Its children are named with a random id and labelled in its way, each pod is wrapped in a batch/v1 Job, and a
@@ -46,7 +46,7 @@ class Origin:
     @property
     def owner(self) -> tuple[str, str]:
         """The apiVersion and kind under which a cluster keeps such a job."""
-        return (TENSORFLOW, TF_JOB) if self.is_first else (API_VERSION, KIND)
+        return (TENSORFLOW, TF_JOB) if self.is_tensorflow_org else (API_VERSION, KIND)
 
 
 ORIGINS = {

@@ -28,14 +28,16 @@ def child_name(job: TFJob, replica_type: str, index: int) -> str:
         job=job.metadata.name,
         type=replica_type.lower(),
         index=index,
-        runtime=runtime_id(job) if habits.is_first else "",
+        runtime=runtime_id(job) if habits.is_tensorflow_org else "",
     )
 
 
 def tensorboard_name(job: TFJob) -> str:
     """The name of the Deployment and of the Service of a job's TensorBoard."""
     habits = origin(job)
-    return habits.tensorboard_name.format(job=job.metadata.name, runtime=runtime_id(job) if habits.is_first else "")
+    return habits.tensorboard_name.format(
+        job=job.metadata.name, runtime=runtime_id(job) if habits.is_tensorflow_org else ""
+    )
 
 
 def task_name(replica_type: str, index: int) -> str:
@@ -58,14 +60,14 @@ def runtime_id(job: TFJob) -> str:
 def job_labels(job: TFJob) -> dict[str, str]:
     """What selects every child of a job."""
     labels = {OPERATOR_NAME_LABEL: OPERATOR_NAME, name_label(job): job.metadata.name}
-    if origin(job).is_first:
+    if origin(job).is_tensorflow_org:
         labels |= {FIRST_LABEL: "", RUNTIME_ID_LABEL: runtime_id(job)}
     return labels
 
 
 def name_label(job: TFJob) -> str:
     """The label that holds a job's name; each kind has its own, for a cluster may have both with the same name."""
-    return TF_JOB_NAME_LABEL if origin(job).is_first else JOB_NAME_LABEL
+    return TF_JOB_NAME_LABEL if origin(job).is_tensorflow_org else JOB_NAME_LABEL
 
 
 def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
@@ -75,7 +77,7 @@ def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
         REPLICA_TYPE_LABEL: replica_type.lower(),
         REPLICA_INDEX_LABEL: str(index),
     }
-    if origin(job).is_first:
+    if origin(job).is_tensorflow_org:
         labels |= {"job_type": replica_type.upper(), "task_index": str(index)}
     return labels
 

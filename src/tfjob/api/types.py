@@ -29,7 +29,7 @@ JOB_VOLUME = "tfjob-data"
 """The volume that is a job's own storage."""
 
 ORIGIN = "tfjob/origin"
-"""Annotation: the apiVersion that the user wrote, where it is not v1; `origin.py` says what depends on it."""
+"""Annotation: the apiVersion that the user wrote, where it is not v1; `dialect.py` says what depends on it."""
 RUNTIME_ID = "tfjob/runtime-id"
 """Annotation: the random part of child names that v1alpha1 jobs have."""
 PS_PORT = "tfjob/ps-port"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.context import On, cluster_console, home, state
+from tfjob.cli.context import On, home, open_cluster_backend, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from tfjob.kube.jobs.backend import KubeConsole
+    from tfjob.kube.jobs.backend import KubeBackend
 
 
 PATIENCE_SECONDS = 2.0
@@ -113,12 +113,12 @@ def _replicas(ctx: click.Context) -> list[str]:
         return [task.name for task in desired(find_run(store, job, namespace or "default").job)]
 
 
-def _cluster(on: On, namespace: str) -> AbstractContextManager[KubeConsole]:
+def _cluster(on: On, namespace: str) -> AbstractContextManager[KubeBackend]:
     """A cluster, for as long as somebody waits for a TAB; a program that gets credentials has nobody to ask."""
     import sys
 
     sys.stdin = None
-    return cluster_console(on, namespace, PATIENCE_SECONDS)
+    return open_cluster_backend(on, namespace, PATIENCE_SECONDS)
 
 
 def _place(ctx: click.Context) -> tuple[On, str]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.examples import epilog
+from tfjob.launch.target import On as On
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Console
-    from tfjob.kube.jobs.backend import KubeConsole
+    from tfjob.jobs.backend import Backend
+    from tfjob.kube.jobs.backend import KubeBackend
     from tfjob.local.state.home import Home
     from tfjob.local.state.store import Store
 
@@ -42,19 +41,6 @@ TALKATIVE = {
 """The commands that say more than a script wants to hear, and what `-q` leaves of it."""
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 LONGEST = timedelta(days=36500).total_seconds()
-
-
-@dataclass(frozen=True)
-class On:
-    """Where jobs run: on this machine, or on the cluster of a kubeconfig's context (the current one without a name)."""
-
-    cluster: bool = False
-    context: str = ""
-
-    @property
-    def words(self) -> str:
-        """The option as the user wrote it, for commands in hints."""
-        return f" --on k8s{':' + self.context if self.context else ''}" if self.cluster else ""
 
 
 def on_option(command: Command) -> Command:
@@ -117,65 +103,46 @@ def output_choice(*kinds: str) -> Callable[[Command], Command]:
 
 def home() -> Home:
     """The state folder of this user."""
-    from tfjob.local.state.home import Home
+    from tfjob.local.state.home import find_home
 
-    try:
-        return Home.of(os.environ)
-    except RuntimeError:
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT, "this user has no home folder", "Set TFJOB_HOME to a folder for the state."
-        ) from None
+    return find_home(os.environ)
 
 
-@contextmanager
-def state(*, write: bool) -> Iterator[tuple[Home, Store]]:
-    """The opened state; a reading command also works on a full or read-only disk, and without any state at all."""
-    from tfjob.local.state.database import StoreError
-    from tfjob.local.state.store import open_store
+def state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
+    """The opened state; see `open_state`."""
+    from tfjob.local.state.store import open_state
 
-    folder = home()
-    if write:
-        try:
-            folder.create()
-        except OSError as error:
-            raise StoreError(
-                f"the state folder {folder.path} cannot be written: {error.strerror}; TFJOB_HOME can name another one"
-            ) from None
-    store = open_store(folder.database, write=write)
-    try:
-        yield folder, store
-    finally:
-        store.close()
+    return open_state(home(), write=write)
 
 
 @contextmanager
-def console(on: On, namespace: str, *, write: bool) -> Iterator[Console]:
+def open_backend(on: On, namespace: str, *, write: bool) -> Iterator[Backend]:
     """The jobs of one namespace, here or there; `write` says whether the command will change something."""
     if on.cluster:
-        with cluster_console(on, namespace) as cluster:
+        with open_cluster_backend(on, namespace) as cluster:
             yield cluster
         return
-    from tfjob.local.jobs.backend import LocalConsole
+    from tfjob.local.jobs.backend import LocalBackend
 
     with state(write=write) as (folder, store):
-        yield LocalConsole(folder, store, namespace)
+        yield LocalBackend(folder, store, namespace)
 
 
 @contextmanager
-def cluster_console(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeConsole]:
+def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeBackend]:
     """The jobs of one namespace of a cluster; with `seconds`, nothing is waited for any longer."""
     from hashlib import sha256
 
     from tfjob.cli.notices import show_outages
     from tfjob.kube.access import config
-    from tfjob.kube.jobs.backend import open_console
+    from tfjob.kube.jobs.backend import open_backend
 
     show_outages(lambda text: click.echo(text, err=True))
     access = config.load(on.context or None)
     # Two contexts may lead to one cluster, and a context to another one tomorrow.
     records = home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
     elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
-    with open_console(access, namespace, on.words + elsewhere, records, seconds) as opened:
+    with open_backend(access, namespace, on.words + elsewhere, records, seconds) as opened:
         yield opened
 
 

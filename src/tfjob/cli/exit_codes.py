@@ -92,6 +92,7 @@ def explained(error: Exception) -> Stop | None:
     from tfjob.api.problems import InvalidManifest
     from tfjob.jobs.backend import NotFound
     from tfjob.kube.access.errors import Forbidden, KubeError, Unauthorized
+    from tfjob.launch.errors import InvalidRequest
     from tfjob.local.sandbox.exec import NotRunningError
     from tfjob.local.state.database import StoreError
     from tfjob.local.state.errors import Refusal
@@ -103,7 +104,7 @@ def explained(error: Exception) -> Stop | None:
             return Stop(BAD_INPUT, _listed(error))
         case NotFound():
             return Stop(NOT_FOUND, error.message, error.hint)
-        case Refusal():
+        case InvalidRequest() | Refusal():
             return Stop(BAD_INPUT, error.message, error.hint)
         case NotRunningError():
             return Stop(NOT_FOUND, str(error))

@@ -1,1 +1,6 @@
-"""The loop: observe, plan, write status once, act; and the doors to the world that it uses."""
+"""The loop over jobs, the same for a cluster and for this machine.
+
+In: a `Cluster` (protocol in `cluster`) that names changed jobs and shows their children. Out: one status write and the
+actions of the plan, per pass. Start reading at `controller.Controller`. It is level-triggered: every pass starts from
+what is there, so the process may be killed at any point.
+"""

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from tfjob.api.objects import AnyChild, PodGroup
 from tfjob.api.problems import Problem
 from tfjob.api.types import KIND, TFJob
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 
 Child = TypeVar("Child", bound=AnyChild)
 
@@ -90,5 +90,5 @@ class Cluster(Protocol):
     def kept_as(self, kind: str, job: TFJob) -> str:
         """The kind of object that people find for a child of a job; most are kept as what they are."""
 
-    def publish(self, job: TFJob, news: News) -> None:
+    def publish(self, job: TFJob, news: Event) -> None:
         """Tells people what happened; never fails and never waits."""

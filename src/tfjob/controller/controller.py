@@ -24,7 +24,7 @@ from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, InvalidJo
 from tfjob.controller.hooks import ERROR, REQUEUE_AFTER, SUCCESS, Observer, Unobserved
 from tfjob.controller.queue import WorkQueue
 from tfjob.controller.rejections import Refusals
-from tfjob.plan.actions import Action, Create, Delete, DeleteJob, News, Update
+from tfjob.plan.actions import Action, Create, Delete, DeleteJob, Event, Update
 from tfjob.plan.build.pods import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import Observed, Repetition
@@ -116,7 +116,7 @@ class Controller:
         except Conflict:
             raise
         except Refused as error:
-            self.cluster.publish(job, News("FailedUpdateStatus", f"Error updating: {error.message}", warning=True))
+            self.cluster.publish(job, Event("FailedUpdateStatus", f"Error updating: {error.message}", warning=True))
             raise
         except Exception:
             self._untold[key] = job.status, decision
@@ -241,19 +241,19 @@ class Controller:
         known = self._repeated.setdefault(key, {})
         known[uid] = Repetition(known[uid].count + 1 if uid in known else 1, self.clock())
 
-    def _deleted(self, job: TFJob, kind: str, name: str, overdue: timedelta | None) -> News:
+    def _deleted(self, job: TFJob, kind: str, name: str, overdue: timedelta | None) -> Event:
         kept = self.cluster.kept_as(kind, job)
         if overdue is None:
-            return News(f"SuccessfulDelete{kept}", f"Deleted {_spelt(kept)}: {name}")
+            return Event(f"SuccessfulDelete{kept}", f"Deleted {_spelt(kept)}: {name}")
         late = f"it is still terminating {overdue.total_seconds():.0f} s after its deletion was due"
-        return News("RepeatedDelete", f"Deleted {_spelt(kept)} {name} again: {late}", warning=True)
+        return Event("RepeatedDelete", f"Deleted {_spelt(kept)} {name} again: {late}", warning=True)
 
     async def _update(self, job: TFJob, child: PodGroup) -> None:
         try:
             await self.cluster.update(child)
         except Refused as error:
             text = f"Error updating: {error.message}"
-            self.cluster.publish(job, News(f"FailedUpdate{child.kind}", text, warning=True))
+            self.cluster.publish(job, Event(f"FailedUpdate{child.kind}", text, warning=True))
             raise
 
     async def _create(self, key: Key, job: TFJob, child: AnyChild) -> None:
@@ -272,7 +272,7 @@ class Controller:
         else:
             self._refusals.drop(key, child)
             if not isinstance(child, PodGroup):  # of which v1.9 says nothing
-                self.cluster.publish(job, News(f"SuccessfulCreate{kind}", f"Created {_spelt(kind)}: {name}"))
+                self.cluster.publish(job, Event(f"SuccessfulCreate{kind}", f"Created {_spelt(kind)}: {name}"))
 
     def _tell(self, key: Key, job: TFJob, before: TFJobStatus, decision: Plan) -> None:
         """Lets users, those who measure and those who read logs know what became of a job."""
@@ -282,7 +282,7 @@ class Controller:
         if (before.state, before.reason) != (after.state, after.reason):
             logger.info("%s", after.state, extra={"reason": after.reason, "details": after.message})
 
-    def _publish(self, job: TFJob, news: Sequence[News]) -> None:
+    def _publish(self, job: TFJob, news: Sequence[Event]) -> None:
         for one in news:
             self.cluster.publish(job, one)
 
@@ -291,7 +291,7 @@ class Controller:
         now = self.clock()
         if self._refusals.add(key, job, child, reason, message, now):
             kind = self.cluster.kept_as(child.kind, job)
-            self.cluster.publish(job, News(f"FailedCreate{kind}", f"Error creating: {message}", warning=True))
+            self.cluster.publish(job, Event(f"FailedCreate{kind}", f"Error creating: {message}", warning=True))
             self.queue.add(key)
         age = now - self._refusals.of(key, job)[child.kind, child.metadata.name].since
         durations = self.settings.durations
@@ -301,7 +301,7 @@ class Controller:
 
 def _is_new(job: TFJob) -> bool:
     """Whether a TfJob has a spec that was not looked at before."""
-    return origin(job).is_first and job.metadata.generation != job.status.observed_generation
+    return origin(job).is_tensorflow_org and job.metadata.generation != job.status.observed_generation
 
 
 def _spelt(kind: str) -> str:

@@ -1,10 +1,10 @@
 """The door for people: what commands need of a cluster beside the controller; a laptop and Kubernetes both offer it.
 
-    with context.console(on, namespace, write=False) as console:
-        record = console.find("mnist")
-        for line in console.logs(record, LogQuery(tail=10)): ...
+    with context.open_backend(on, namespace, write=False) as backend:
+        record = backend.find("mnist")
+        for line in backend.logs(record, LogQuery(tail=10)): ...
 
-A console belongs to one namespace. Its methods wait for their answers, so that commands need no event loop.
+A backend belongs to one namespace. Its methods wait for their answers, so that commands need no event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfjob.plan.actions import RecordedEvent
 
 @dataclass(frozen=True)
 class Record:
-    """A job with what its console knows of it; it may be all that is left of the job (`current` is false then).
+    """A job with what its backend knows of it; it may be all that is left of the job (`current` is false then).
 
     `state` and `reason` are as people should see them. `folder` is where its record lies on this machine, if anywhere,
     and `options` is what a command line needs beside the job's name to mean this job. A `note` says what the job itself
@@ -118,10 +118,10 @@ class NotFound(Exception):
         self.hint = hint
 
 
-class Console(Protocol):
+class Backend(Protocol):
     """What commands need.
 
-    `namespace` is the one that names are looked for in, `options` what a command line needs to mean this console;
+    `namespace` is the one that names are looked for in, `options` what a command line needs to mean this backend;
     `shared` says that other people have jobs here too.
     """
 
@@ -135,7 +135,7 @@ class Console(Protocol):
     def find(self, name: str) -> Record:
         """The job that a name, a unique beginning of it, an id or `@latest` means. Raises NotFound."""
 
-    def again(self, record: Record) -> Record | None:
+    def refresh(self, record: Record) -> Record | None:
         """The same job as it is now; None when it is gone."""
 
     def pause(self, record: Record, seconds: float) -> None:
@@ -162,7 +162,7 @@ class Console(Protocol):
     def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the job; the edit is made again if somebody else was faster."""
 
-    def rest(self, record: Record) -> None:
+    def wait_until_stopped(self, record: Record) -> None:
         """Waits until nothing of a suspended job runs any longer."""
 
     def resume(self, record: Record) -> Record:

@@ -21,7 +21,7 @@ def is_well(record: Record) -> bool:
     return record.state == "Succeeded" or (record.state == "Running" and ready == asked)
 
 
-def telling(events: Iterable[RecordedEvent], since: datetime | None) -> list[RecordedEvent]:
+def recent_warnings(events: Iterable[RecordedEvent], since: datetime | None) -> list[RecordedEvent]:
     """The warnings of the present attempt that matter, one of each kind, the newest last."""
     found: dict[tuple[str, str], RecordedEvent] = {}
     for event in sorted(events, key=lambda event: event.last):
@@ -33,7 +33,7 @@ def telling(events: Iterable[RecordedEvent], since: datetime | None) -> list[Rec
     return list(found.values())[-MOST:]
 
 
-def told(events: Iterable[RecordedEvent], now: datetime) -> list[str]:
+def format_events(events: Iterable[RecordedEvent], now: datetime) -> list[str]:
     """Events as lines of `status`."""
     return [
         f"  event      {age(event.last, now)} ago, {event.reason}: {_short(event.message)}"

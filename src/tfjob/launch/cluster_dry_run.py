@@ -45,7 +45,7 @@ def show(beside: Sequence[dict[str, Any]], manifests: Sequence[dict[str, Any]], 
 def as_read(manifest: dict[str, Any]) -> TFJob:
     """The job as the operator reads it; a TfJob that asks for no id of its own with a stand-in for it."""
     job = readable(JOB_DECODERS[manifest["kind"]](msgspec.json.encode(manifest)))
-    if not origin(job).is_first or job.metadata.annotations.get(RUNTIME_ID):
+    if not origin(job).is_tensorflow_org or job.metadata.annotations.get(RUNTIME_ID):
         return job
     return replace(job, status=replace(job.status, runtime_id=UNDRAWN))
 
@@ -69,7 +69,7 @@ def children(job: TFJob) -> Iterator[AnyChild]:
     for task in tasks:
         yield service(job, task)
     for pod in pods(job, [(task, 1) for task in tasks], settings):
-        yield wrapper(pod) if origin(job).is_first else pod
+        yield wrapper(pod) if origin(job).is_tensorflow_org else pod
     if job.spec.tensor_board is not None:
         yield tensorboard.deployment(job, settings)
         yield tensorboard.service(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,10 @@ import click
 
 from tfjob.api.manifest.loader import Entry, Manifest
 from tfjob.api.problems import Problem, path_parts
-from tfjob.cli import exit_codes
-from tfjob.cli.context import is_quiet, state
 from tfjob.controller.cluster import Key
 from tfjob.launch.manifest_file import pairs, without_secrets
 from tfjob.launch.script import is_script
-from tfjob.launch.starting import Request, jobs_of, placed, tell, written
+from tfjob.launch.starting import Request, jobs_of, report_problems, with_namespace, written
 from tfjob.local.admission import absent_programs, admission
 from tfjob.local.admission import missing as missing_objects
 from tfjob.local.inputs import gpus
@@ -29,9 +27,9 @@ from tfjob.local.pod import machine
 from tfjob.local.run import submission
 from tfjob.local.run.submission import Started, Submission
 from tfjob.local.state import config
-from tfjob.local.state.home import Home
+from tfjob.local.state.home import Home, find_home
 from tfjob.local.state.options import Options
-from tfjob.local.state.store import Store
+from tfjob.local.state.store import Store, open_state
 from tfjob.plan.policy import cleanup
 
 logger = logging.getLogger(__name__)
@@ -46,56 +44,58 @@ class LocalLaunch:
     def __init__(self, request: Request) -> None:
         data, manifest = jobs_of(request)
         options, notes = options_of(request)
-        tell([*manifest.problems, *local_problems(manifest, options, request.namespace)])
+        report_problems([*manifest.problems, *local_problems(manifest, options, request.namespace)])
         for note in notes:
             click.echo(note, err=True)
         record = without_secrets(data, manifest)
         self._entries = manifest.entries
         self.written = partial(written, request, data, manifest)
         self.submissions = [
-            Submission(placed(entry, entry.job, request.namespace, "default"), manifest.objects, record, options)
+            Submission(
+                with_namespace(entry, entry.job, request.namespace, "default"), manifest.objects, record, options
+            )
             for entry in manifest.entries
         ]
 
-    def show(self, output: str) -> int:
+    def show(self, output: str) -> None:
         """Prints the processes."""
         from tfjob.launch import dry_run
 
-        with state(write=False) as (home, store):
+        with _state(write=False) as (home, store):
             dry_run.show(home, store, self.submissions, output)
-        return exit_codes.SUCCEEDED
 
-    def detach(self, output: str) -> int:
+    def detach(self, output: str, *, quiet: bool) -> bool:
         """Starts a driver for each job."""
         from tfjob.jobs.output import job_shape, print_list
         from tfjob.jobs.report import next_commands
         from tfjob.local.jobs.backend import record
         from tfjob.local.run.driver_lock import start_background
 
-        with state(write=True) as (home, store):
+        with _state(write=True) as (home, store):
             started = start_all(home, store, self.submissions, attached=False)
             records = [record(begun.run) for begun in started]
             found = [(one.name, event.message) for one in records for _, event in store.events(one.uid)]
             for begun in started:
                 start_background(home, begun.run, begun.lock)
-        for name, message in () if is_quiet() else found:
+        for name, message in () if quiet else found:
             click.echo(f"{name}: {message}", err=True)
         if output != "text":
             print_list("Job", [job_shape(one) for one in records], output)
         for one in records if output == "text" else ():
-            click.echo(one.name if is_quiet() else next_commands(one))
-        return exit_codes.SUCCEEDED
+            click.echo(one.name if quiet else next_commands(one))
+        return False
 
-    def attach(self, output: str, *, plain: bool) -> int:
-        """Drives the jobs in this process."""
-        from tfjob.cli.terminal.local_attach import attach
-
-        tell(
+    def tell_attached(self) -> None:
+        """Warns about settings that an attached run cannot honor."""
+        report_problems(
             entry.located(Problem(CLEAN_POD_POLICY, ENDS_WITH_US, "to keep them, use tfjob submit", warning=True))
             for entry in self._entries
             if entry.job.spec.run_policy.clean_pod_policy == cleanup.NONE
         )
-        return attach(self.submissions, output, plain=plain)
+
+
+def _state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
+    return open_state(find_home(os.environ), write=write)
 
 
 def options_of(request: Request) -> tuple[Options, list[str]]:
@@ -167,11 +167,11 @@ def _references(manifest: Manifest, entry: Entry, namespace: str) -> References:
     place = entry.written.metadata.namespace or namespace or "default"
 
     def config_map(name: str) -> Mapping[str, Any] | None:
-        with state(write=False) as (home, store):
+        with _state(write=False) as (home, store):
             return machine.kept_references(home, store, place).config_map(name)
 
     def secret(name: str) -> Mapping[str, Any] | None:
-        with state(write=False) as (home, store):
+        with _state(write=False) as (home, store):
             return machine.kept_references(home, store, place).secret(name)
 
     return brought(manifest.objects, place, References(config_map=config_map, secret=secret))

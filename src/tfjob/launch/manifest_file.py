@@ -7,27 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from tfjob.api.manifest import loader as manifests
 from tfjob.api.manifest.loader import Manifest
 from tfjob.api.objects import LAST_APPLIED
 from tfjob.api.problems import Problem
-from tfjob.cli import exit_codes
+from tfjob.launch.errors import InvalidRequest
 
 
-class Unreadable(exit_codes.Stop):
+class Unreadable(InvalidRequest):
     """What the command line names is no file that can be read."""
 
     def __init__(self, file: str, problem: str, hint: str) -> None:
-        super().__init__(exit_codes.BAD_INPUT, f"{file} {problem}", hint[:1].upper() + hint[1:])
+        super().__init__(f"{file} {problem}", hint[:1].upper() + hint[1:])
         self.problem = Problem("", problem, hint, source=file)
 
 
-def read(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
-    """A manifest's bytes and what they hold."""
+def read(file: str, parameters: Sequence[str], name: str = "", command: str = "run") -> tuple[bytes, Manifest]:
+    """A manifest's bytes and what they hold; `command` is the one that asks, for commands in hints."""
     values = pairs(parameters, "-p")
-    data = sys.stdin.buffer.read() if file == "-" else _content(file)
+    data = sys.stdin.buffer.read() if file == "-" else _content(file, command)
     return data, manifests.load(data, "stdin" if file == "-" else file, values, name)
 
 
@@ -36,9 +34,8 @@ def taken(data: bytes, source: str) -> Manifest:
     return manifests.load(data, source)
 
 
-def _content(file: str) -> bytes:
+def _content(file: str, command: str) -> bytes:
     if file.startswith(("http://", "https://")):
-        command = click.get_current_context().info_name
         raise Unreadable(
             file, "is a URL, and URLs are not fetched", f"fetch it yourself: curl -fsSL {file} | tfjob {command} -"
         )
@@ -82,8 +79,8 @@ def pairs(words: Sequence[str], option: str, what: str = "KEY=VALUE") -> dict[st
     for word in words:
         key, separator, value = word.partition("=")
         if not separator or not key or (what != "KEY=VALUE" and not value):
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{option} {word}: write it as {what}")
+            raise InvalidRequest(f"{option} {word}: write it as {what}")
         if key in found:
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{option} {key} is given twice")
+            raise InvalidRequest(f"{option} {key} is given twice")
         found[key] = value
     return found

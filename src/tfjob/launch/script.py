@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from tfjob.cli import exit_codes
-from tfjob.cli.context import Command
+from tfjob.launch.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from tfjob.api.manifest.script import Script
 
 SUFFIX = ".py"
-
-
-class WithArguments(click.Command):
-    """A command whose script may have options of its own: they belong after `--`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Adds how to write it to the error for an option that is not ours."""
-        words = list(args)  # the parser takes them away
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if "--" in words or not any(map(is_script, words)):
-                raise
-            hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
-            raise click.UsageError(f"No such option {error.option_name}. {hint}", ctx) from None
 
 
 @dataclass(frozen=True)
@@ -59,22 +41,6 @@ class ScriptRequest:
         return [option for option, given in used.items() if given]
 
 
-def script_options(command: Command) -> Command:
-    """Adds the options that only a script has."""
-    count = click.IntRange(min=0)
-    several: tuple[Callable[[Any], Any], ...] = (
-        click.option("--workers", type=count, metavar="N", help="Of a script: workers; 1 if nothing else is said."),
-        click.option("--ps", type=count, metavar="N", help="Of a script: parameter servers."),
-        click.option("--chief", is_flag=True, help="Of a script: with a chief, which counts beside the workers."),
-        click.option("--evaluator", type=count, metavar="N", help="Of a script: 1 for an evaluator."),
-        click.option("--image", default="", metavar="IMAGE", help="Of a script: the image to run it in on a cluster."),
-        click.option("--in-image", is_flag=True, help="Of a script: it is in the image, at this path."),
-    )
-    for option in reversed(several):
-        command = option(command)
-    return command
-
-
 def is_script(file: str) -> bool:
     """Whether a command line names a script and not a manifest."""
     return file.endswith(SUFFIX)
@@ -89,7 +55,7 @@ def refuse_options_of_a_script(file: str, request: ScriptRequest) -> None:
         what, hint = f"{' '.join(request.arguments)}: arguments are", "Write them into its containers' args."
     else:
         what, hint = f"{used[0]} is", "Write it into the manifest: replicas and image are fields of it."
-    raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{what} for a script, and {file} is a manifest", hint)
+    raise InvalidRequest(f"{what} for a script, and {file} is a manifest", hint)
 
 
 def script_manifest(file: str, request: ScriptRequest, name: str, *, cluster: bool) -> bytes:
@@ -102,7 +68,7 @@ def script_manifest(file: str, request: ScriptRequest, name: str, *, cluster: bo
     try:
         found = documents(script, counts, name or name_of(file), request.image)
     except Impossible as impossible:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, impossible.message, impossible.hint) from None
+        raise InvalidRequest(impossible.message, impossible.hint) from None
     return yaml_text(found).encode()
 
 
@@ -110,9 +76,7 @@ def _for_here(file: str, request: ScriptRequest) -> Script:
     from tfjob.api.manifest.script import Script
 
     if request.in_image:
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT, "--in-image is about a cluster, and the job is for this machine", "Leave it out."
-        )
+        raise InvalidRequest("--in-image is about a cluster, and the job is for this machine", "Leave it out.")
     _text(file)
     return Script(file, request.arguments)
 
@@ -121,8 +85,7 @@ def _for_cluster(file: str, request: ScriptRequest) -> Script:
     from tfjob.api.manifest.script import Impossible, Script, alone
 
     if not request.image:
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT,
+        raise InvalidRequest(
             f"{file} needs an image to run in on a cluster",
             "Name one that has Python and TensorFlow: --image tensorflow/tensorflow:2.21.0",
         )
@@ -132,8 +95,7 @@ def _for_cluster(file: str, request: ScriptRequest) -> Script:
     try:
         alone(text, _modules_beside(Path(file)))
     except Impossible as impossible:
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT,
+        raise InvalidRequest(
             f"{file} cannot be sent to the cluster: {impossible.message}",
             "Put it into the image with all that it needs, and add --in-image.",
         ) from None
@@ -143,11 +105,11 @@ def _for_cluster(file: str, request: ScriptRequest) -> Script:
 def _text(file: str) -> str:
     """What a script holds; it must be there and be text."""
     if Path(file).is_dir():
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{file} is a folder", "Name a script in it.")
+        raise InvalidRequest(f"{file} is a folder", "Name a script in it.")
     try:
         return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{file} is no UTF-8 text") from None
+        raise InvalidRequest(f"{file} is no UTF-8 text") from None
 
 
 def _modules_beside(script: Path) -> set[str]:

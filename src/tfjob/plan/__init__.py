@@ -1,1 +1,6 @@
-"""The decision: pure policies that turn a job and its observed children into a status and actions."""
+"""The decision about a TFJob. Pure: no I/O, no clock, no randomness.
+
+In: a job, its observed children, the time, the operator's settings. Out: a `Plan`: the next status, actions, events,
+and when to look again. Start reading at `plan.plan`, which calls the policies in their order. `facts` describes what is
+there, `policy` decides, `build` makes children, and `record` is what the status remembers between passes.
+"""

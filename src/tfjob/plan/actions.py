@@ -44,7 +44,7 @@ Action = Create | Update | Delete | DeleteJob
 
 
 @dataclass(frozen=True)
-class News:
+class Event:
     """An event for people: Normal or Warning, a reason in CamelCase, a sentence."""
 
     reason: str

@@ -18,12 +18,12 @@ from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
 from tfjob.plan import record, summary
-from tfjob.plan.actions import Action, DeleteJob, News
+from tfjob.plan.actions import Action, DeleteJob, Event
 from tfjob.plan.build import accelerators, pod_groups, tensorboard
 from tfjob.plan.build.pods import Settings, template_of
 from tfjob.plan.facts import conditions
-from tfjob.plan.facts.task_state import View, end_of, survey
-from tfjob.plan.facts.tasks import Observed, apart, desired, main_container, members
+from tfjob.plan.facts.task_state import TaskState, end_of, survey
+from tfjob.plan.facts.tasks import Observed, desired, main_container, members, split_tensorboard
 from tfjob.plan.policy import in_place, limits, success
 from tfjob.plan.policy.backoff import next_starts
 from tfjob.plan.policy.cleanup import cleanup, everything, overdue
@@ -43,7 +43,7 @@ class Plan:
 
     status: TFJobStatus
     actions: Sequence[Action] = ()
-    news: Sequence[News] = ()
+    news: Sequence[Event] = ()
     again_at: datetime | None = None
 
 
@@ -78,7 +78,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
 
 def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
     """The same for a job of the right shape."""
-    replicas, board = apart(job, observed)
+    replicas, board = split_tensorboard(job, observed)
     decision = _plan(job, replicas, now, settings)
     beside = tensorboard.steps(replace(job, status=decision.status), board, settings)
     return dataclasses.replace(decision, actions=[*decision.actions, *beside]) if beside else decision
@@ -118,12 +118,12 @@ def refusal(
     """
     if not _is_ours(job):
         return Plan(job.status)
-    observed, _ = apart(job, observed)
+    observed, _ = split_tensorboard(job, observed)
     this = Pass(job, observed, now, settings or Settings())
     if conditions.is_finished(job.status):
         return _after_the_end(this)
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
-    if record.is_adopted(job.status) or (origin(job).is_first and job.status.attempt):
+    if record.is_adopted(job.status) or (origin(job).is_tensorflow_org and job.status.attempt):
         return _unheeded(job, text)
     return _failed(this, record.created(job, now), limit_verdict("InvalidSpec", text, now))
 
@@ -132,7 +132,7 @@ def _unheeded(job: TFJob, text: str) -> Plan:
     """Nothing is done and nothing removed until the spec is corrected; that is said once."""
     status = replace(job.status, reason="InvalidSpec", message=shortened(text, MESSAGE_BYTES))
     said = f"TFJob {job.metadata.name} is left as it is until its spec is corrected: {text}"
-    news = [News("InvalidSpec", shortened(said, EVENT_BYTES), warning=True)] if status != job.status else []
+    news = [Event("InvalidSpec", shortened(said, EVENT_BYTES), warning=True)] if status != job.status else []
     return Plan(status, news=news)
 
 
@@ -141,7 +141,7 @@ def _is_ours(job: TFJob) -> bool:
     return not job.metadata.deletion_timestamp and job.spec.run_policy.managed_by in MANAGED_BY_US
 
 
-def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
+def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> Plan:
     """A job that should run: limits, then restarts, then what is missing."""
     job, now, durations = this.job, this.now, this.settings.durations
     deadline = limits.deadline(job, status)
@@ -153,7 +153,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
         cause = _last_in_place(views) or Verdict(message="a replica was restarted too often", time=now)
         return _failed(this, summary.counted(job, status, views), cause, limits.BACKOFF_LIMIT_EXCEEDED)
 
-    news: list[News] = _first_news(this)
+    news: list[Event] = _first_news(this)
     before = status
     decision = decide(job, status, views, now, durations)
     match decision:
@@ -169,7 +169,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[View]) -> Plan:
     stale = stale_pods(job, status, this.observed)
     if is_resized(job, this.observed, stale):
         status = _restarting(this, record.resized(job, status, now), "the number of replicas changed")
-        news.append(News("Resized", "the number of replicas changed: the gang starts again with a new TF_CONFIG"))
+        news.append(Event("Resized", "the number of replicas changed: the gang starts again with a new TF_CONFIG"))
         stale = stale_pods(job, status, this.observed)
     if status != before:
         views = survey(job, status, this.observed, now)
@@ -226,7 +226,7 @@ def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> Plan:
             for kind, count in status.replica_statuses.items()
         },
     )
-    return _ending(this, status, News("TFJobSucceeded", text))
+    return _ending(this, status, Event("TFJobSucceeded", text))
 
 
 def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -> Plan:
@@ -248,10 +248,10 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
         failure=cause,
     )
     last = f" Last line: {cause.last_lines[-1]}" if cause.last_lines else ""
-    return _ending(this, status, News("TFJobFailed", shortened(text + last, EVENT_BYTES), warning=True))
+    return _ending(this, status, Event("TFJobFailed", shortened(text + last, EVENT_BYTES), warning=True))
 
 
-def _ending(this: Pass, status: TFJobStatus, news: News) -> Plan:
+def _ending(this: Pass, status: TFJobStatus, news: Event) -> Plan:
     told = [news, *_group_news(this)]
     status = replace(_cleaning(this, status), back_offs=[])  # nothing starts again
     repeated, later = _overdue(this)
@@ -309,25 +309,25 @@ def _suspended(this: Pass, status: TFJobStatus) -> Plan:
         ready=f"0/{len(desired(job))}",
         replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
     )
-    news = [News("TFJobSuspended", text), *_group_news(this)] if fresh else []
+    news = [Event("TFJobSuspended", text), *_group_news(this)] if fresh else []
     repeated, later = _overdue(this)
     return Plan(status, [*everything(this.observed), *repeated], news, _soonest(later, now))
 
 
-def _group_news(this: Pass) -> list[News]:
-    return [News("JobTerminated", "Job has been terminated. Deleting PodGroup")] if this.observed.pod_groups else []
+def _group_news(this: Pass) -> list[Event]:
+    return [Event("JobTerminated", "Job has been terminated. Deleting PodGroup")] if this.observed.pod_groups else []
 
 
-def _first_news(this: Pass) -> list[News]:
+def _first_news(this: Pass) -> list[Event]:
     """What is said once, when a job starts or goes on."""
     job = this.job
     if conditions.is_true(job.status.conditions, conditions.SUSPENDED):
-        return [News("TFJobResumed", f"TFJob {job.metadata.name} is resumed.")]
+        return [Event("TFJobResumed", f"TFJob {job.metadata.name} is resumed.")]
     if job.status.attempt:
         return []
     overwritten = "Restart policy in pod template will be overwritten by restart policy in replica spec"
     overruled = (
-        News("SetPodTemplateRestartPolicy", f"{kind}: {overwritten}", warning=True)
+        Event("SetPodTemplateRestartPolicy", f"{kind}: {overwritten}", warning=True)
         for kind, replica in job.spec.tf_replica_specs.items()
         if (own := ((replica.template or {}).get("spec") or {}).get("restartPolicy"))
         and replica.restart_policy not in (None, "", own)
@@ -340,17 +340,17 @@ def _first_news(this: Pass) -> list[News]:
     return [*overruled, *equipped, *pod_groups.scheduler_news(job, this.settings.gang_scheduler)]
 
 
-def _restart_news(this: Pass, again: Again) -> News:
+def _restart_news(this: Pass, again: Again) -> Event:
     who = "all replicas of the gang" if again.gang else ", ".join(sorted(task.name for task in again.tasks))
     text = f"TFJob {this.job.metadata.name} is restarting because {again.cause.message}; starting again: {who}."
-    return News("TFJobRestarting", shortened(text, EVENT_BYTES), warning=True)
+    return Event("TFJobRestarting", shortened(text, EVENT_BYTES), warning=True)
 
 
-def _ended(cause: Verdict) -> News:
-    return News("ExitedWithCode" if cause.exit_code is not None else cause.reason, cause.message)
+def _ended(cause: Verdict) -> Event:
+    return Event("ExitedWithCode" if cause.exit_code is not None else cause.reason, cause.message)
 
 
-def _last_in_place(views: Iterable[View]) -> Verdict | None:
+def _last_in_place(views: Iterable[TaskState]) -> Verdict | None:
     """The latest end that the kubelet answered with a restart in place."""
     found = []
     for view in views:

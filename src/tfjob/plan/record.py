@@ -13,7 +13,7 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.facts import conditions
-from tfjob.plan.facts.task_state import End, View, end_of
+from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import (
     GANG,
     TASK,
@@ -55,7 +55,7 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
         listed = conditions.with_condition(
             listed, conditions.SUSPENDED, now, text, status="False", reason=conditions.RESUMED
         )
-    if origin(job).is_first and not status.runtime_id:
+    if origin(job).is_tensorflow_org and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
     if status.attempt == 0 or resumed:
         return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_offs=[]))
@@ -71,7 +71,7 @@ def created(job: TFJob, now: datetime) -> TFJobStatus:
 
 
 def remember(
-    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations = USUAL
+    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations = USUAL
 ) -> TFJobStatus:
     """Adds what this pass sees for the first time: pods that exist, tasks that are done, restarts in place."""
     wanted = frozenset(desired(job))
@@ -169,7 +169,7 @@ def _runs_again(status: TFJobStatus, tasks: frozenset[Task]) -> TFJobStatus:
 
 
 def _restarted_in_place(
-    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations
+    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations
 ) -> TFJobStatus:
     """Counts what the kubelet restarted without asking us; ends close together are one incident."""
     news = []

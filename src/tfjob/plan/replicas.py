@@ -12,7 +12,7 @@ from tfjob.plan.actions import Action, Create, Delete
 from tfjob.plan.build.parameter_server import config_map, lacks_program
 from tfjob.plan.build.pod_groups import Step
 from tfjob.plan.build.pods import SIZE, Settings, cluster_size, pods, service
-from tfjob.plan.facts.task_state import View
+from tfjob.plan.facts.task_state import TaskState
 from tfjob.plan.facts.tasks import Observed, Task, attempts_due, desired, gang_types, is_stale, members, task_of
 from tfjob.plan.policy.backoff import held_back
 from tfjob.plan.policy.cleanup import overdue
@@ -24,7 +24,7 @@ PODS_A_PASS = 500
 def reconcile(
     job: TFJob,
     status: TFJobStatus,
-    views: Sequence[View],
+    views: Sequence[TaskState],
     observed: Observed,
     stale: Sequence[Pod],
     now: datetime,
@@ -109,8 +109,8 @@ def _surplus_services(job: TFJob, observed: Observed) -> Iterator[Delete]:
 
 
 def _missing(
-    job: TFJob, views: Sequence[View], observed: Observed, stale: Sequence[Pod], waiting: Set[Task]
-) -> Iterator[View]:
+    job: TFJob, views: Sequence[TaskState], observed: Observed, stale: Sequence[Pod], waiting: Set[Task]
+) -> Iterator[TaskState]:
     """The tasks whose pod is to be made now."""
     taken = {task_of(child) for child in observed.pods}
     types = gang_types(job)
@@ -126,7 +126,7 @@ def _missing(
             yield view
 
 
-def _missing_services(job: TFJob, views: Sequence[View], observed: Observed) -> Iterator[Create]:
+def _missing_services(job: TFJob, views: Sequence[TaskState], observed: Observed) -> Iterator[Create]:
     present = {task_of(child) for child in observed.services}
     for view in views:
         if view.task not in present:

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.facts import conditions
-from tfjob.plan.facts.task_state import View
+from tfjob.plan.facts.task_state import TaskState
 from tfjob.plan.policy.backoff import next_starts
 from tfjob.plan.policy.pending import STARTING, Wait
 from tfjob.plan.policy.restarts import runs_again
 from tfjob.plan.policy.success import deciding_types
 
 
-def counted(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStatus:
+def counted(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
     """Adds v1.9's counts per type and the `ready` text."""
     counts = {kind: [0, 0, 0] for kind in REPLICA_TYPES if kind in job.spec.tf_replica_specs}
     for view in views:
@@ -39,7 +39,7 @@ def counted(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStat
 def described(
     job: TFJob,
     status: TFJobStatus,
-    views: Sequence[View],
+    views: Sequence[TaskState],
     waits: Sequence[Wait],
     now: datetime,
     durations: Durations = USUAL,
@@ -65,7 +65,7 @@ def described(
     return _between_tries(job, status, views)
 
 
-def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TFJobStatus:
+def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
     """A job whose deciding replicas all wait to be started again in place does not run, whatever v1.9 calls it."""
     deciding = deciding_types(job)
     concerned = [view for view in views if view.task.type in deciding and not view.completed]
@@ -74,7 +74,7 @@ def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> TF
     return replace(status, state=conditions.RESTARTING)
 
 
-def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> bool:
+def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> bool:
     """Whether all that the last restart concerns is up again; an end that was let pass stays as it is."""
     concerned = runs_again(job, status)
     return all(view.running or view.completed or view.end for view in views if view.task.name in concerned)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from tfjob.cli.completion import FILE
-from tfjob.cli.context import On, is_quiet, output_option, place, valid_namespace
+from tfjob.cli.context import On, is_quiet, open_cluster_backend, output_option, place, valid_namespace
 
 if TYPE_CHECKING:
     from tfjob.api.manifest.loader import Manifest
@@ -79,7 +80,7 @@ def _judges(on: On | None, python: str, volumes: tuple[str, ...], namespace: str
     if on.cluster:
         from tfjob.launch.cluster_check import cluster_problems
 
-        return lambda manifest: cluster_problems(on, manifest, namespace)
+        return lambda manifest: cluster_problems(partial(open_cluster_backend, on), manifest, namespace)
     from tfjob.launch import local
     from tfjob.launch.starting import Request
 
@@ -96,7 +97,7 @@ def _judged(file: str, parameters: tuple[str, ...], judge: Judge) -> tuple[list[
     from tfjob.launch import manifest_file
 
     try:
-        _, manifest = manifest_file.read(file, parameters)
+        _, manifest = manifest_file.read(file, parameters, command="check")
     except manifest_file.Unreadable as unreadable:
         return [unreadable.problem], []
     except OSError as error:

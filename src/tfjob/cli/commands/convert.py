@@ -32,7 +32,7 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
     from tfjob.launch import manifest_file
 
     version = _version(wanted)
-    _, manifest = manifest_file.read(file, parameters)
+    _, manifest = manifest_file.read(file, parameters, command="convert")
     manifest.raise_for_errors()
     documents: list[Any] = []
     lost = [problem for problem in manifest.problems if problem not in errors(manifest.problems)]

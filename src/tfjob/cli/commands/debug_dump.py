@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, console, namespace_option, on_option
+from tfjob.cli.context import On, namespace_option, on_option, open_backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tfjob.jobs.backend import Console, Record
+    from tfjob.jobs.backend import Backend, Record
 
 TAIL = 2000
 
@@ -34,7 +34,7 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
     """
     from pathlib import Path
 
-    with console(on, namespace, write=False) as there:
+    with open_backend(on, namespace, write=False) as there:
         record = there.find(job)
         file = Path(target or f"{record.name}-debug.tar.gz")
         parts = dict(_parts(there, record, tail))
@@ -42,7 +42,7 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
     click.echo(f"wrote {file}: {', '.join(parts)}")
 
 
-def _parts(there: Console, record: Record, tail: int) -> Iterator[tuple[str, str]]:
+def _parts(there: Backend, record: Record, tail: int) -> Iterator[tuple[str, str]]:
     """The files of a bundle; one that cannot be had says why."""
     import msgspec
 
@@ -59,7 +59,7 @@ def _parts(there: Console, record: Record, tail: int) -> Iterator[tuple[str, str
         yield name, _tried(lambda previous=previous: _logs(there, record, tail, previous=previous))
 
 
-def _logs(there: Console, record: Record, tail: int, *, previous: bool) -> str:
+def _logs(there: Backend, record: Record, tail: int, *, previous: bool) -> str:
     from tfjob.jobs import redaction
     from tfjob.jobs.backend import LogQuery
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, console, is_quiet, namespace_option, on_option, output_option, time_span
+from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_option, time_span
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Console, Record
+    from tfjob.jobs.backend import Backend, Record
 
 
 @click.command()
@@ -29,7 +29,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
     from tfjob.jobs.output import job_shape, print_list
     from tfjob.plan.facts.conditions import is_finished
 
-    with console(on, namespace, write=True) as there:
+    with open_backend(on, namespace, write=True) as there:
         found = list({record.uid: record for record in map(there.find, jobs)}.values())
         alive = [record.id for record in found if record.current and not is_finished(record.job.status)]
         if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
@@ -55,7 +55,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
 
 
-def _own_claim(there: Console, record: Record) -> str:
+def _own_claim(there: Backend, record: Record) -> str:
     """The claim that a job got without asking, if it holds anything: its user may never have heard of it."""
     from pathlib import Path
 
@@ -87,7 +87,7 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
     from tfjob.jobs.report import span
 
     oldest = datetime.now(UTC) - older
-    with console(on, namespace, write=not dry_run) as there:
+    with open_backend(on, namespace, write=not dry_run) as there:
         everything = there.jobs(everything=True, all_namespaces=not (namespace or there.shared))
         doomed = [record for record in everything if _ended_before(record, oldest)]
         shapes = [job_shape(record) for record in doomed]

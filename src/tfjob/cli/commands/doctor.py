@@ -28,9 +28,7 @@ def doctor(on: On, namespace: str, output: str) -> int:
     Of a cluster: whether it runs jobs, and what you may do there; the exit code is 1 if something is missing.
     """
     if on.cluster:
-        from tfjob.cli.commands.cluster_doctor import examine_cluster
-
-        return examine_cluster(on, namespace, output)
+        return _examine_cluster(on, namespace, output)
     return _examine_machine(output)
 
 
@@ -88,3 +86,34 @@ def _server_line(server: State) -> str:
     use = f"used by {server.users} now" if server.users else f"ends in {server.ends_in:.0f} s (now: kill {server.pid})"
     what = f"fork server {server.pid} for warm starts: {server.python}, TensorFlow {server.tensorflow}"
     return f"{what}, {server.forked} replicas so far, {use}"
+
+
+def _examine_cluster(on: On, namespace: str, output: str) -> int:
+    """Prints whether a cluster runs jobs and what we may do there; the exit code is 1 if something is missing."""
+    import dataclasses
+
+    from tfjob.cli import exit_codes
+    from tfjob.cli.context import open_cluster_backend
+    from tfjob.jobs.output import print_object
+    from tfjob.operator.install.cluster_checks import examine
+
+    with open_cluster_backend(on, namespace) as backend:
+        findings = backend.run(examine(backend.client, backend.namespace))
+        access = backend.client.access
+    well = all(finding.ok for finding in findings)
+    if output != "text":
+        content = {
+            "context": access.context,
+            "server": access.server,
+            "namespace": backend.namespace,
+            "findings": [dataclasses.asdict(finding) for finding in findings],
+        }
+        print_object("ClusterDoctor", content, output)
+        return exit_codes.SUCCEEDED if well else exit_codes.FAILED
+    for finding in findings:
+        mark = click.style("ok", fg="green") if finding.ok else click.style("no", fg="yellow")
+        click.echo(f"  {mark}  {finding.title}" + ("" if finding.ok else f": {finding.problem}"))
+        if not finding.ok and finding.fix:
+            click.echo(f"      {finding.fix}")
+    click.echo(f"\nnamespace {backend.namespace}")
+    return exit_codes.SUCCEEDED if well else exit_codes.FAILED

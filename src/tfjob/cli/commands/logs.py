@@ -9,7 +9,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
-from tfjob.cli.context import On, console, namespace_option, on_option, output_option, time_span
+from tfjob.cli.context import On, namespace_option, on_option, open_backend, output_option, time_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ def logs(
     if follow and previous:
         raise click.UsageError("--previous is over: it cannot be followed; leave out -f.")
     after = datetime.now(UTC) - since if since is not None else None
-    with console(on, namespace, write=False) as there:
+    with open_backend(on, namespace, write=False) as there:
         record = there.find(job)
         labels = there.log_labels(record, replica)
         names = _replica_names(record, there.log_labels(record) if replica is not None else labels)

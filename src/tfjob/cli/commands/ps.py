@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli.context import On, console, is_quiet, namespace_option, on_option, output_choice
+from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_choice
 from tfjob.cli.terminal.job_table import Columns, Folders, Nodes, Where
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
     """
     is_wide = output == "wide"
     form = "name" if is_quiet() else "text" if is_wide else output
-    with console(on, namespace, write=False) as there:
+    with open_backend(on, namespace, write=False) as there:
         where: Where = Nodes(there) if there.shared else Folders()
         columns = Columns(where, is_wide=is_wide, namespaces=all_namespaces, runs=everything)
         if watch:

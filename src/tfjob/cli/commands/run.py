@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import FILE
-from tfjob.cli.context import Command, On, on_option, output_option, valid_namespace
-from tfjob.launch.script import ScriptRequest, WithArguments, script_options
+from tfjob.cli.context import Command, On, is_quiet, on_option, open_cluster_backend, output_option, valid_namespace
+from tfjob.launch.script import ScriptRequest, is_script
+
+if TYPE_CHECKING:
+    from tfjob.launch.cluster import ClusterLaunch
+    from tfjob.launch.local import LocalLaunch
+    from tfjob.launch.starting import Launch
+
+
+class WithArguments(click.Command):
+    """A command whose script may have options of its own: they belong after `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Adds how to write it to the error for an option that is not ours."""
+        words = list(args)  # the parser takes them away
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if "--" in words or not any(map(is_script, words)):
+                raise
+            hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
+            raise click.UsageError(f"No such option {error.option_name}. {hint}", ctx) from None
+
+
+def script_options(command: Command) -> Command:
+    """Adds the options that only a script has."""
+    count = click.IntRange(min=0)
+    several: tuple[Callable[[Any], Any], ...] = (
+        click.option("--workers", type=count, metavar="N", help="Of a script: workers; 1 if nothing else is said."),
+        click.option("--ps", type=count, metavar="N", help="Of a script: parameter servers."),
+        click.option("--chief", is_flag=True, help="Of a script: with a chief, which counts beside the workers."),
+        click.option("--evaluator", type=count, metavar="N", help="Of a script: 1 for an evaluator."),
+        click.option("--image", default="", metavar="IMAGE", help="Of a script: the image to run it in on a cluster."),
+        click.option("--in-image", is_flag=True, help="Of a script: it is in the image, at this path."),
+    )
+    for option in reversed(several):
+        command = option(command)
+    return command
 
 
 def _options(command: Command) -> Command:
@@ -99,16 +139,46 @@ def run(
         from tfjob.local.sandbox import probe
 
         probe.begin()  # while the rest of the tool is loaded
-    from tfjob.launch.starting import Request, launch
+    from tfjob.launch.starting import Request
 
     script = ScriptRequest(workers, ps, chief, evaluator, image, in_image, arguments)
-    jobs = launch(on, Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, script, warm))
-    if dry_run and output == "yaml":
+    request = Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, script, warm)
+    if on.cluster:
+        from tfjob.launch.cluster import ClusterLaunch
+
+        there = ClusterLaunch(on.context, request, partial(open_cluster_backend, on))
+        if dry_run or detach:
+            return _start(there, output, dry_run=dry_run)
+        return _attach_there(there, output, plain=plain)
+    from tfjob.launch.local import LocalLaunch
+
+    here = LocalLaunch(request)
+    return _start(here, output, dry_run=dry_run) if dry_run or detach else _attach_here(here, output, plain=plain)
+
+
+def _start(jobs: Launch, output: str, *, dry_run: bool) -> int:
+    """Shows what would start, or starts it in the background."""
+    if not dry_run:
+        return exit_codes.INTERRUPTED if jobs.detach(output, quiet=is_quiet()) else exit_codes.SUCCEEDED
+    if output == "yaml":
         click.echo(jobs.written(), nl=False)
-        return exit_codes.SUCCEEDED
-    if dry_run:
-        return jobs.show(output)
-    return jobs.detach(output) if detach else jobs.attach(output, plain=plain)
+    else:
+        jobs.show(output)
+    return exit_codes.SUCCEEDED
+
+
+def _attach_here(jobs: LocalLaunch, output: str, *, plain: bool) -> int:
+    from tfjob.cli.terminal.local_attach import attach
+
+    jobs.tell_attached()
+    return attach(jobs.submissions, output, plain=plain)
+
+
+def _attach_there(jobs: ClusterLaunch, output: str, *, plain: bool) -> int:
+    from tfjob.cli.terminal.cluster_attach import attach
+
+    with jobs.open_backend() as backend:
+        return attach(backend, jobs.submission, output, plain=plain)
 
 
 @click.command(cls=WithArguments)

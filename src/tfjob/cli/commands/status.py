@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, console, namespace_option, on_option, output_option
+from tfjob.cli.context import On, namespace_option, on_option, open_backend, output_option
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record, Replica
@@ -29,7 +29,7 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     from tfjob.jobs import explain
     from tfjob.jobs.output import job_shape, print_object, replica_shape
 
-    with console(on, namespace, write=False) as there:
+    with open_backend(on, namespace, write=False) as there:
         record = there.find(job)
         replicas, storage = there.replicas(record), there.storage(record)
         events = [] if explain.is_well(record) or output != "text" else there.events(record)
@@ -38,7 +38,7 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
         full = {"storage": storage, "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
         print_object("JobStatus", {**job_shape(record), **full}, output)
         return
-    click.echo(_text(record, storage, replicas, explain.telling(events, record.job.status.start_time)))
+    click.echo(_text(record, storage, replicas, explain.recent_warnings(events, record.job.status.start_time)))
 
 
 def _text(record: Record, storage: str, replicas: list[Replica], events: list[RecordedEvent]) -> str:
@@ -68,7 +68,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
         lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
     elif record.note:
         lines.append(f"  why        {record.note}")
-    lines += [*_starts(replicas), *_left_running(record, replicas), *explain.told(events, datetime.now(UTC))]
+    lines += [*_starts(replicas), *_left_running(record, replicas), *explain.format_events(events, datetime.now(UTC))]
     here = any(replica.pid for replica in replicas)
     titles = ["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", *(["PID"] if here else []), "ADDRESS", "REQUESTS/LIMITS"]
     rows = [

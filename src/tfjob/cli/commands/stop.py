@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, console, is_quiet, namespace_option, on_option, output_option
+from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_option
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob
@@ -48,7 +48,7 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
 
     A new attempt starts; programs that keep checkpoints go on from the last one.
     """
-    with console(on, namespace, write=True) as there:
+    with open_backend(on, namespace, write=True) as there:
         record = _unfinished(there.find(job))
         if not record.job.spec.run_policy.suspend:
             raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is not suspended: it is {record.state}")
@@ -69,7 +69,7 @@ def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str
     """
     from tfjob.api.validation import validate
 
-    with console(on, namespace, write=True) as there:
+    with open_backend(on, namespace, write=True) as there:
         record = _unfinished(there.find(job))
         wanted = scaled(record.job, counts)
         faults = [problem for problem in validate(wanted) if not problem.warning]
@@ -104,11 +104,11 @@ def scaled(job: TFJob, counts: tuple[str, ...]) -> TFJob:
 def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait: bool) -> None:
     from tfjob.plan.policy.suspension import suspended
 
-    with console(on, namespace, write=True) as there:
+    with open_backend(on, namespace, write=True) as there:
         record = there.change(_unfinished(there.find(job)), lambda stored: suspended(stored, reason))
         if wait:
-            there.rest(record)
-            record = there.again(record) or record
+            there.wait_until_stopped(record)
+            record = there.refresh(record) or record
         name, done = record.name, "is suspended" if wait else "is being suspended"
         _show(record, output, f"{name} {done}; continue it with: tfjob resume {name}{record.options}")
 

@@ -13,7 +13,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, console, namespace_option, on_option
+from tfjob.cli.context import On, namespace_option, on_option, open_backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
     tfjob tensorboard mnist mnist-wide   two jobs on one page
     tfjob tensorboard mnist.1 mnist.2    two runs of one job
     """
-    with console(on, namespace, write=False) as there:
+    with open_backend(on, namespace, write=False) as there:
         records = list({record.uid: record for record in map(there.find, jobs)}.values())
         if without := [record.id for record in records if record.job.spec.tensor_board is None]:
             ask = "Its manifest asks" if len(without) == 1 else "Their manifests ask"

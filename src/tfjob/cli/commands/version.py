@@ -36,12 +36,12 @@ def version(on: On, output: str) -> None:
 
 
 def _of_cluster(on: On) -> dict[str, str]:
-    from tfjob.cli.context import cluster_console
+    from tfjob.cli.context import open_cluster_backend
     from tfjob.kube.client.version import OLDEST
     from tfjob.operator.install.cluster_checks import versions
 
-    with cluster_console(on, "") as console:
-        found = console.run(versions(console.client))
+    with open_cluster_backend(on, "") as backend:
+        found = backend.run(versions(backend.client))
     images = ", ".join(f"{one.image} ({one.ready}/{one.replicas} in {one.namespace})" for one in found.operators)
     return {
         "kubernetes": str(found.server),

@@ -8,7 +8,7 @@ from datetime import timedelta
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, console, is_quiet, namespace_option, on_option, output_option, time_span
+from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_option, time_span
 
 LONGEST_PAUSE = 60.0
 
@@ -39,7 +39,7 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
     from tfjob.jobs.report import ending
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
-    with console(on, namespace, write=False) as there:
+    with open_backend(on, namespace, write=False) as there:
         record = there.find(job)
         while True:
             now = record.state.lower()
@@ -50,7 +50,7 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
             if left <= 0:
                 raise exit_codes.Stop(exit_codes.TIMEOUT, f"{record.id} is still {record.state}, not {wanted}")
             there.pause(record, min(left, LONGEST_PAUSE))
-            found = there.again(record)
+            found = there.refresh(record)
             if found is None:
                 raise NotFound(f"{record.id} was deleted meanwhile")
             record = found

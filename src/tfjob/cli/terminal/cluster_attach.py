@@ -17,22 +17,22 @@ from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
 from tfjob.cli.notices import show_outages
 from tfjob.cli.terminal.lines import Display, level
+from tfjob.cli.terminal.result import report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
 from tfjob.jobs.backend import Line, Record, Usage
 from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.resources import CORE_EVENTS
-from tfjob.kube.jobs.backend import KubeConsole
+from tfjob.kube.jobs.backend import KubeBackend
 from tfjob.kube.jobs.follower import Follower
 from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.kube.submit.submission import Submission
-from tfjob.launch.cluster_creation import created, tell_it_goes_on
-from tfjob.launch.starting import ended
-from tfjob.plan.actions import News
+from tfjob.launch.cluster_creation import create_jobs, report_detached
+from tfjob.plan.actions import Event
 from tfjob.plan.facts.tasks import task_of
 from tfjob.records.job_records import RecordReader, RecordWriter
 
@@ -44,30 +44,30 @@ HINT = "Ctrl-C detaches; the job goes on"
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 
-def attach(console: KubeConsole, submission: Submission, output: str, *, plain: bool) -> int:
+def attach(backend: KubeBackend, submission: Submission, output: str, *, plain: bool) -> int:
     """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
     quiet = output != "text" or is_quiet()
     screen = screen_for(plain=plain or quiet, hint=HINT)
-    records, detached = created(console, submission)
+    records, detached = create_jobs(backend, submission)
     left = records
     try:
         if not detached:
-            detached = console.run(_follow_all(console, records, screen, quiet=quiet))
-            left = [record for record in map(console.again, records) if record is not None]
+            detached = backend.run(_follow_all(backend, records, screen, quiet=quiet))
+            left = [record for record in map(backend.refresh, records) if record is not None]
     except KeyboardInterrupt:
         detached = True  # before anybody listened for it, or after
     except KubeError:
-        tell_it_goes_on(records)  # whatever keeps us from following it
+        report_detached(records)  # whatever keeps us from following it
         raise
     if not detached:
-        return ended(console, [record.name for record in records], left, output, width=screen.width)
-    tell_it_goes_on(left)
+        return report_result(backend, [record.name for record in records], left, output, width=screen.width)
+    report_detached(left)
     return exit_codes.INTERRUPTED
 
 
-async def _follow_all(console: KubeConsole, records: list[Record], screen: Screen, *, quiet: bool) -> bool:
+async def _follow_all(backend: KubeBackend, records: list[Record], screen: Screen, *, quiet: bool) -> bool:
     """Follows jobs until all are over; returns whether somebody ended that sooner."""
-    runs = [_Attached(console, record, screen, several=len(records) > 1, quiet=quiet) for record in records]
+    runs = [_Attached(backend, record, screen, several=len(records) > 1, quiet=quiet) for record in records]
     level([run.display for run in runs])
     screen.jobs += [run.snapshot for run in runs]
     show_outages(lambda text: runs[0].display.say(text, warning=True))
@@ -115,16 +115,16 @@ async def _until(detached: asyncio.Event, work: Iterable[Coroutine[Any, Any, Non
 class _Attached:
     """One job, shown and kept."""
 
-    def __init__(self, console: KubeConsole, record: Record, screen: Screen, *, several: bool, quiet: bool) -> None:
-        self._console = console
-        self._client = console.client
+    def __init__(self, backend: KubeBackend, record: Record, screen: Screen, *, several: bool, quiet: bool) -> None:
+        self._backend = backend
+        self._client = backend.client
         self._record = record
         self._screen = screen
         self._quiet = quiet
         self._job = record.job
         self._pods: Callable[[], list[Pod]] = list
         self._usage: Mapping[str, Usage] = {}
-        self._writer: RecordWriter = console.records.begin(record.job)
+        self._writer: RecordWriter = backend.records.begin(record.job)
         self._late: RecordReader | None = None
         self.display = Display(record.job, screen, several=several)
         screen.kept.append(str(self._writer.folder))
@@ -135,7 +135,7 @@ class _Attached:
         stands = replicas(self._job, pods)
         tasks = {pod.metadata.name: task.name for pod in pods if (task := task_of(pod))}
         usage = {tasks[pod]: used for pod, used in self._usage.items() if pod in tasks}
-        return Snapshot(self._console.record(self._job), stands, usage, self.display.doings.look(stands, {}))
+        return Snapshot(self._backend.record(self._job), stands, usage, self.display.doings.look(stands, {}))
 
     async def follow(self) -> None:
         """Shows and keeps everything until the job is over."""
@@ -207,12 +207,12 @@ class _Attached:
             await self._client.list(CORE_EVENTS, namespace, field_selector=selector)
         except Forbidden:
             return
-        store: Store[KubeEvent] = Store(on_change=self._happened)
+        store: ObjectStore[KubeEvent] = ObjectStore(on_change=self._happened)
         await Reflector(self._client, CORE_EVENTS, _decode_event, store, namespace, field_selector=selector).run()
 
     def _happened(self, old: KubeEvent | None, new: KubeEvent | None) -> None:
         if old is None and new is not None and not self._quiet:
-            self.display.news(News(new.reason, new.message, warning=new.type == "Warning"))
+            self.display.news(Event(new.reason, new.message, warning=new.type == "Warning"))
 
     async def _measure(self) -> None:
         """Asks what the pods use, for a live view; a cluster that does not serve it is asked once."""

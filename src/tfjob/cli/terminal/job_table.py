@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfjob.jobs.backend import Console, Record
+    from tfjob.jobs.backend import Backend, Record
 
 
 class Where(Protocol):
@@ -34,7 +34,7 @@ class Nodes:
 
     title = "NODES"
 
-    def __init__(self, there: Console) -> None:
+    def __init__(self, there: Backend) -> None:
         self._there = there
 
     def __call__(self, record: Record) -> str:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tfjob.api.types import TFJob, TFJobStatus
     from tfjob.cli.terminal.screen import Screen
     from tfjob.jobs.backend import Line
-    from tfjob.plan.actions import News
+    from tfjob.plan.actions import Event
 
 READER_SECONDS = 0.02
 """Between two looks whether the reader of our output has gone on."""
 QUIET_NEWS = ("SuccessfulCreate", "SuccessfulDelete", "ExitedWithCode", "TFJobSucceeded", "TFJobFailed", "TFJobSuspend")
-"""News that the replicas' own lines, the states or the final line tell already, by the beginning of their reason."""
+"""Events that the replicas' own lines, the states or the final line tell already, by the beginning of their reason."""
 QUIET_STATES = ("", "Restarting", "Succeeded", "Failed")
 """States that the news or the final line tell."""
 QUIET_REASONS = (("Pending", STARTING), ("Running", STARTING), ("Running", CRASH_LOOP), ("Running", RESTARTED))
@@ -94,7 +94,7 @@ class Display:
         if self._is_live:
             self.doings.take(line)
 
-    def news(self, news: News) -> None:
+    def news(self, news: Event) -> None:
         """Prints news that the lines and states do not show already."""
         if not news.reason.startswith(QUIET_NEWS):
             self.say(news.message.removeprefix(f"TFJob {self._job.metadata.name} is "), warning=news.warning)

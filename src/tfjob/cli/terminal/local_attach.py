@@ -11,13 +11,13 @@ from tfjob.api.objects import Pod
 from tfjob.cli.context import is_quiet, state
 from tfjob.cli.notices import show_troubles
 from tfjob.cli.terminal.lines import Display, level
+from tfjob.cli.terminal.result import report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
 from tfjob.jobs.logs import container_labels
 from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
 from tfjob.launch.local import start_all
-from tfjob.launch.starting import ended
-from tfjob.local.jobs.backend import LocalConsole, record
+from tfjob.local.jobs.backend import LocalBackend, record
 from tfjob.local.jobs.meter import Meter
 from tfjob.local.logs.reader import Follower, Source
 from tfjob.local.run.driver import Driver
@@ -40,10 +40,10 @@ def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
         names = [one.run.name for one in started]
-        return ended(LocalConsole(home, store), names, records, output, width=screen.width)
+        return report_result(LocalBackend(home, store), names, records, output, width=screen.width)
 
 
-class Watched:
+class AttachedRun:
     """One run, shown as it goes."""
 
     def __init__(self, store: Store, run: Run, display: Display) -> None:
@@ -109,7 +109,7 @@ async def drive_all(home: Home, started: Sequence[Started], screen: Screen, *, q
         drivers.append(
             Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
         )
-        runs.append(Watched(store, one.run, display))
+        runs.append(AttachedRun(store, one.run, display))
     level([run.display for run in runs])
     screen.kept += [str(run.run.folder) for run in runs]
     screen.jobs += [run.snapshot for run in runs]

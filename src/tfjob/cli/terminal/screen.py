@@ -87,8 +87,8 @@ class Lines:
         self.kept: list[str] = []
         self.jobs: list[Callable[[], Snapshot]] = []
         self._muted = False
-        self._out: _Door | None = None
-        self._err: _Door | None = None
+        self._out: _BufferedStream | None = None
+        self._err: _BufferedStream | None = None
 
     @property
     def is_behind(self) -> bool:
@@ -163,7 +163,7 @@ class Lines:
             self.lose(self._out.outbox.error)
 
 
-class _Door(io.TextIOBase):
+class _BufferedStream(io.TextIOBase):
     """Stands in for a stream: what is written here waits in an outbox for it."""
 
     def __init__(self, stream: io.TextIOWrapper, outbox: Outbox | None = None) -> None:
@@ -182,13 +182,15 @@ class _Door(io.TextIOBase):
         return len(text)
 
 
-def _door(stream: object, beside: _Door | None = None) -> _Door | None:
+def _door(stream: object, beside: _BufferedStream | None = None) -> _BufferedStream | None:
     """None for what is no file; one that leads to the same place as another goes through its outbox."""
     try:
         if not isinstance(stream, io.TextIOWrapper):
             return None
         # Two who write to one pipe would tear each other's lines.
-        return _Door(stream, beside.outbox if beside is not None and one_file(stream, beside.stream) else None)
+        return _BufferedStream(
+            stream, beside.outbox if beside is not None and one_file(stream, beside.stream) else None
+        )
     except OSError:
         return None
 

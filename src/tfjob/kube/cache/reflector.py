@@ -17,7 +17,7 @@ from typing import Generic, NoReturn
 import msgspec
 
 from tfjob.kube.access.errors import ApiError, Gone, KubeError, Status, TooManyRequests, Unreachable, api_error
-from tfjob.kube.cache.store import Name, Store, T
+from tfjob.kube.cache.store import Name, ObjectStore, T
 from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import PAGE_SIZE, Client, selectors
 from tfjob.kube.client.resources import Resource
@@ -64,7 +64,7 @@ class Reflector(Generic[T]):
         client: Client,
         resource: Resource,
         decode: Callable[[bytes | msgspec.Raw], T],
-        store: Store[T],
+        store: ObjectStore[T],
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",

@@ -40,7 +40,7 @@ class Stored(Protocol):
 T = TypeVar("T", bound=Stored)
 
 
-class Store(Generic[T]):
+class ObjectStore(Generic[T]):
     """Objects by name; `index` says under which key each is found besides, None for under none.
 
     `on_change(old, new)` is called after each change: old is None for an object that is new, new is None for one that

@@ -246,7 +246,7 @@ class Client:
             if isinstance(answer, bytes):
                 return answer
             tries += 1
-            await self._bear(answer, method, tries, shown)
+            await self._wait_or_raise(answer, method, tries, shown)
 
     async def stream(self, path: str, params: Params = ()) -> AsyncIterator[bytes]:
         """What a path sends as it comes, for as long as it comes: the log of a pod. Close it to stop."""
@@ -260,7 +260,7 @@ class Client:
                 return
             except KubeError as error:
                 tries += 1
-                await self._bear(error, "GET", tries, shown)
+                await self._wait_or_raise(error, "GET", tries, shown)
             except OSError as error:
                 raise self._session.unreachable(error) from None
 
@@ -351,7 +351,7 @@ class Client:
         self._observed("GET", answer.status, started)
         return answer, connection
 
-    async def _bear(self, error: KubeError, method: str, tries: int, shown: Shown) -> None:
+    async def _wait_or_raise(self, error: KubeError, method: str, tries: int, shown: Shown) -> None:
         """Waits until the same request makes sense again; raises the error when it does not."""
         if isinstance(error, Unauthorized) and tries == 1 and await self._session.renewed(shown):
             return

@@ -38,7 +38,7 @@ from tfjob.kube.access.errors import ApiError, Forbidden, Invalid, NotFound
 from tfjob.kube.cache.decode import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, decode_pod, job_of
 from tfjob.kube.cache.own_writes import OwnWrites
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import (
     CONFIG_MAPS,
@@ -54,7 +54,7 @@ from tfjob.kube.client.resources import (
 from tfjob.kube.cluster import tensorflow_org
 from tfjob.kube.cluster.event_log import EventLog
 from tfjob.kube.cluster.tensorflow_org import has_failed, unwrapped, wrapper
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import members
 
@@ -99,11 +99,13 @@ class KubeCluster:
         self._soon: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._lost_nodes: frozenset[str] = frozenset()
-        self.jobs: dict[str, Store[CachedJob]] = {kind: Store(on_change=self._job_changed) for kind in kinds}
-        self.pods: Store[Pod] = Store(index=owner_uid, on_change=self._child_changed)
-        self.nodes: Store[Node] = Store(on_change=self._node_changed)
-        self._stores: dict[str, Store[Any]] = {
-            kind: Store(index=owner_uid, on_change=self._child_changed) for kind in (*watched, "PodGroup")
+        self.jobs: dict[str, ObjectStore[CachedJob]] = {
+            kind: ObjectStore(on_change=self._job_changed) for kind in kinds
+        }
+        self.pods: ObjectStore[Pod] = ObjectStore(index=owner_uid, on_change=self._child_changed)
+        self.nodes: ObjectStore[Node] = ObjectStore(on_change=self._node_changed)
+        self._stores: dict[str, ObjectStore[Any]] = {
+            kind: ObjectStore(index=owner_uid, on_change=self._child_changed) for kind in (*watched, "PodGroup")
         }
         self._stores["Pod"] = self.pods
         self.reflectors: list[Reflector[Any]] = [
@@ -168,7 +170,7 @@ class KubeCluster:
 
     async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
         """The children that belong to this very job, by uid: a job of the same name before it had others."""
-        if kind is Pod and origin(job).is_first:
+        if kind is Pod and origin(job).is_tensorflow_org:
             return [unwrapped(one, await self._pods_in(one)) for one in await self._children(Job, job)]  # type: ignore[misc]
         return await self._children(kind, job)
 
@@ -264,9 +266,9 @@ class KubeCluster:
 
     def kept_as(self, kind: str, job: TFJob) -> str:
         """The pod of a TfJob is kept as a Job."""
-        return "Job" if kind == "Pod" and origin(job).is_first else kind
+        return "Job" if kind == "Pod" and origin(job).is_tensorflow_org else kind
 
-    def publish(self, job: TFJob, news: News) -> None:
+    def publish(self, job: TFJob, news: Event) -> None:
         """Leaves news to the event log."""
         self.event_log.add(job, news)
 

@@ -20,7 +20,7 @@ from tfjob.api.types import TFJob
 from tfjob.kube.access.errors import KubeError, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import CORE_EVENTS
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +41,10 @@ Group = tuple[str, str, str]
 
 @dataclass
 class _Pending:
-    """News that wait to be written; `subjects` are what their messages name after a common beginning."""
+    """Events that wait to be written; `subjects` are what their messages name after a common beginning."""
 
     about: Subject
-    news: News
+    news: Event
     subjects: list[str]
     first: datetime = field(default_factory=lambda: datetime.now(UTC))
     count: int = 1
@@ -77,7 +77,7 @@ class EventLog:
         self._written: OrderedDict[Group, _Written] = OrderedDict()
         self._wake = asyncio.Event()
 
-    def add(self, about: Subject, news: News) -> None:
+    def add(self, about: Subject, news: Event) -> None:
         """Takes news; never waits and never fails."""
         beginning, subject = _parts(news)
         group = (about.metadata.uid, news.reason, beginning)
@@ -138,7 +138,7 @@ class EventLog:
         await self.client.patch(CORE_EVENTS, namespace, before.name, change)
 
 
-def _parts(news: News) -> tuple[str, str]:
+def _parts(news: Event) -> tuple[str, str]:
     """The common beginning and what is named after it, where several news may be told in one sentence."""
     if not news.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
         return news.message, ""
@@ -147,7 +147,7 @@ def _parts(news: News) -> tuple[str, str]:
 
 
 def event(
-    about: Subject, news: News, message: str, name: str, first: datetime, count: int, instance: str
+    about: Subject, news: Event, message: str, name: str, first: datetime, count: int, instance: str
 ) -> dict[str, Any]:
     """The Event as kubectl, dashboards and training-operator's users know it."""
     api_version, kind = origin(about).owner if isinstance(about, TFJob) else (about.api_version, about.kind)

@@ -1,6 +1,6 @@
 """A Kubernetes API server as the commands see it.
 
-Commands are synchronous: an event loop of the console's own runs whenever one of its methods waits.
+Commands are synchronous: an event loop of the backend's own runs whenever one of its methods waits.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Unattended(errors.KubeError):
 
 
 @contextmanager
-def open_console(
+def open_backend(
     access: Access, namespace: str, options: str, records: Path, seconds: float | None = None
-) -> Iterator[KubeConsole]:
+) -> Iterator[KubeBackend]:
     """The jobs of one namespace of a cluster, while it lasts.
 
     `options` is what a command line needs to mean this namespace; `records` is where attached runs keep theirs. With
@@ -69,7 +69,7 @@ def open_console(
         client = Client(access, connections=CONNECTIONS)
         runner.run(_until(until, client.__aenter__()))
         try:
-            yield KubeConsole(runner, client, namespace or access.namespace, options, JobRecords(records), until)
+            yield KubeBackend(runner, client, namespace or access.namespace, options, JobRecords(records), until)
         finally:
             runner.run(client.__aexit__())
 
@@ -80,7 +80,7 @@ async def _until(moment: float | None, work: Coroutine[Any, Any, T]) -> T:
         return await work
 
 
-class KubeConsole:
+class KubeBackend:
     """The jobs of one namespace."""
 
     shared = True
@@ -114,7 +114,7 @@ class KubeConsole:
         present = {job.metadata.uid for job in found}
         gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
         records = [self.record(job) for job in found]
-        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_first}
+        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_tensorflow_org}
         records = [_told_apart(record, taken) for record in records]
         return sorted([*map(self._gone, gone if everything else ()), *records], key=lambda record: record.created)
 
@@ -131,7 +131,7 @@ class KubeConsole:
             listed, name, self.namespace, lambda: self.run(jobs.namespaces_with(self.client, wanted)), self.options
         )
 
-    def again(self, record: Record) -> Record | None:
+    def refresh(self, record: Record) -> Record | None:
         """The same job, by its uid."""
         if not record.current:
             return record
@@ -217,22 +217,22 @@ class KubeConsole:
         """Sends what differs."""
         return self.record(self.run(jobs.edit(self.client, record.job, change)))
 
-    def rest(self, record: Record) -> None:
+    def wait_until_stopped(self, record: Record) -> None:
         """Waits for the operator to suspend the job and for its pods to be gone."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        present = self.again(record)
+        present = self.refresh(record)
         while present is not None and not is_finished(present.job.status):
             status = present.job.status
             # What stops a TfJob is an annotation, which changes no generation.
             noticed = status.observed_generation >= present.job.metadata.generation and (
-                status.state == SUSPENDED or not origin(present.job).is_first
+                status.state == SUSPENDED or not origin(present.job).is_tensorflow_org
             )
             if noticed and status.state == SUSPENDED and not self.run(pods_of(self.client, present.job)):
                 return
             if not noticed and time.monotonic() > deadline:
                 raise Unattended(present)
             self.pause(present, STEP_SECONDS)
-            present = self.again(record)
+            present = self.refresh(record)
 
     def resume(self, record: Record) -> Record:
         """Clears `suspend`."""
@@ -253,10 +253,10 @@ class KubeConsole:
             self.run(self.client.delete(resource, namespace, name, uid=record.uid, propagation="Background"))
         except (errors.NotFound, errors.Conflict):
             return  # somebody was faster
-        present = self.again(record)
+        present = self.refresh(record)
         while present is not None:
             self.pause(present, STEP_SECONDS)
-            present = self.again(record)
+            present = self.refresh(record)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ class KubeConsole:
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
     """A TfJob whose name a TFJob has too is called in its own way."""
-    if not origin(record.job).is_first or (record.job.metadata.namespace, record.name) not in taken:
+    if not origin(record.job).is_tensorflow_org or (record.job.metadata.namespace, record.name) not in taken:
         return record
     return replace(record, id=f"{TF_JOB_SHORT_NAME}/{record.name}")
 

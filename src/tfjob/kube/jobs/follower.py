@@ -20,7 +20,7 @@ from tfjob.jobs.backend import Line, LogQuery
 from tfjob.kube.access.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
 from tfjob.kube.cache.decode import JOB_DECODERS, CachedJob
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import PODS
@@ -62,8 +62,8 @@ class Follower:
         self._client = client
         self._query = query or LogQuery()
         self._on_job = on_job
-        self._jobs: Store[CachedJob] = Store(on_change=self._job_changed)
-        self._pods: Store[Pod] = Store(on_change=self._pod_changed)
+        self._jobs: ObjectStore[CachedJob] = ObjectStore(on_change=self._job_changed)
+        self._pods: ObjectStore[Pod] = ObjectStore(on_change=self._pod_changed)
         self._known: dict[Key, Container] | None = None
         namespace, resource = job.metadata.namespace, resource_of(job)
         name = f"metadata.name={job.metadata.name}"

@@ -315,7 +315,7 @@ def story(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
 
 def _own_name(name: str, job: TFJob) -> str:
     """The name without what a Job adds to its pods': `master-76no-0` of `master-76no-0-x7k2p`."""
-    return "-".join(name.split("-")[:3]) if origin(job).is_first else name
+    return "-".join(name.split("-")[:3]) if origin(job).is_tensorflow_org else name
 
 
 def _event(event: KubeEvent, first: datetime, who: str = "") -> RecordedEvent:

@@ -32,7 +32,7 @@ LOOK_SECONDS = 0.5
 """How often a follower looks for new attempts, and whether somebody drives the job."""
 
 
-class LocalConsole:
+class LocalBackend:
     """The jobs of one state folder."""
 
     options = ""
@@ -63,7 +63,7 @@ class LocalConsole:
         self._keep_going(run)
         return record(find_run(self.store, run.id, run.key.namespace))
 
-    def again(self, record_: Record) -> Record | None:
+    def refresh(self, record_: Record) -> Record | None:
         """The same run as it is now, driven if it should be."""
         run = self.store.run(record_.uid)
         if run is not None:
@@ -139,9 +139,9 @@ class LocalConsole:
     def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""
         self.store.update_job(record_.uid, change)
-        return self.again(record_) or record_
+        return self.refresh(record_) or record_
 
-    def rest(self, record_: Record) -> None:
+    def wait_until_stopped(self, record_: Record) -> None:
         """Waits for the pods to end, driving the run if nobody does."""
         self._drive_until_settled(record_.uid)
 
@@ -153,7 +153,7 @@ class LocalConsole:
         self.store.set_attached(record_.uid, attached=False, boot=boot_id())
         self.store.update_job(record_.uid, resumed)
         start_background(self.home, run)
-        return self.again(record_) or record_
+        return self.refresh(record_) or record_
 
     def delete(self, record_: Record) -> None:
         """Ends the run if it lives, then removes its record and its logs."""
@@ -194,7 +194,7 @@ class LocalConsole:
         from tfjob.plan.build.tensorboard import deployment
 
         names = [record_.name for record_ in records]
-        views: dict[str, tensorboard.View] = {}
+        views: dict[str, tensorboard.TensorBoardView] = {}
         for record_ in records:
             run = self._run(record_)
             machine = machine_of(self.home, self.store, run)

@@ -14,14 +14,16 @@ from tfjob.controller.cluster import Child, Conflict, Key, Refused
 from tfjob.local.pod.assembly import grace_of
 from tfjob.local.pod.network import Network
 from tfjob.local.state.store import Store
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.policy.limits import LONGEST_SECONDS
 
 
 class LocalCluster:
     """The door for the controller of one run; a pod's row is a wish, and the kubelet grants it."""
 
-    def __init__(self, store: Store, uid: str, network: Network, on_news: Callable[[News], None] | None = None) -> None:
+    def __init__(
+        self, store: Store, uid: str, network: Network, on_news: Callable[[Event], None] | None = None
+    ) -> None:
         self.store = store
         self.uid = uid
         self.network = network
@@ -92,7 +94,7 @@ class LocalCluster:
         """Here a pod is a pod, also that of a TfJob."""
         return kind
 
-    def publish(self, job: TFJob, news: News) -> None:
+    def publish(self, job: TFJob, news: Event) -> None:
         """Keeps the news with the run, and shows them if somebody watches."""
         self.store.add_event(job.metadata.uid, news.reason, news.message, warning=news.warning, now=datetime.now(UTC))
         if self._on_news:

@@ -27,10 +27,10 @@ from tfjob.durations import durations_from
 from tfjob.local.pod.machine import machine_of
 from tfjob.local.pod.network import Network
 from tfjob.local.run.cluster import LocalCluster
-from tfjob.local.run.driver_lock import is_settled, take_right
+from tfjob.local.run.driver_lock import acquire_driver_lock, is_settled
 from tfjob.local.run.kubelet import Kubelet
 from tfjob.local.run.pod_folder import pod_folder
-from tfjob.local.run.tensorboard import Beside
+from tfjob.local.run.tensorboard import TensorBoardProcess
 from tfjob.local.run.wakeups import Wakeups
 from tfjob.local.sandbox import supervisor
 from tfjob.local.state.home import Home, boot_id
@@ -39,7 +39,8 @@ from tfjob.local.state.store import Run, Store, open_store
 from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import SETTINGS, discard_unused
 from tfjob.local.warm.start import WarmStart
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
+from tfjob.plan.build.pods import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.policy.suspension import STOPPED, suspended
 
@@ -64,7 +65,8 @@ class Driver:
         *,
         attached: bool,
         lock: int | None = None,
-        on_news: Callable[[News], None] | None = None,
+        on_news: Callable[[Event], None] | None = None,
+        settings: Settings = SETTINGS,
     ) -> None:
         self.home = home
         self.store = store
@@ -80,8 +82,8 @@ class Driver:
         cluster = LocalCluster(store, self.uid, network, on_news)
         self.cluster = cluster
         durations = durations_from(os.environ)
-        self.controller = Controller(cluster, dataclasses.replace(SETTINGS, durations=durations))
-        self.board = Beside(machine, run.folder, lambda news: cluster.publish(run.job, news))
+        self.controller = Controller(cluster, dataclasses.replace(settings, durations=durations))
+        self.board = TensorBoardProcess(machine, run.folder, lambda news: cluster.publish(run.job, news))
         self.kubelet = Kubelet(
             store,
             run,
@@ -202,7 +204,7 @@ class Driver:
 
     @contextmanager
     def _right_to_drive(self) -> Iterator[None]:
-        lock = take_right(self.folder) if self._lock is None else self._lock
+        lock = acquire_driver_lock(self.folder) if self._lock is None else self._lock
         if lock is None:
             raise AlreadyDriven(str(self.folder))
         try:

@@ -19,7 +19,7 @@ from tfjob.local.sandbox import pod_files
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.facts.tasks import Observed, apart
+from tfjob.plan.facts.tasks import Observed, split_tensorboard
 from tfjob.plan.policy.cleanup import cleanup
 from tfjob.plan.policy.limits import expiry
 from tfjob.plan.policy.suspension import INTERRUPTED, suspended
@@ -46,7 +46,7 @@ def is_settled(store: Store, uid: str) -> bool:
     if is_finished(job.status):
         expires = expiry(job, job.status)
         expired = expires is not None and expires <= datetime.now(UTC) and not job.spec.run_policy.suspend
-        replicas, _ = apart(job, Observed(pods=pods, services=store.children(Service, uid)))
+        replicas, _ = split_tensorboard(job, Observed(pods=pods, services=store.children(Service, uid)))
         return not (expired or cleanup(job, replicas))
     return job.spec.run_policy.suspend and job.status.state == SUSPENDED and not pods
 
@@ -83,7 +83,7 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
 
     That process is born with the lock, so that nobody else starts one meanwhile.
     """
-    lock = take_right(run.folder) if lock is None else lock
+    lock = acquire_driver_lock(run.folder) if lock is None else lock
     if lock is None:
         return False
     try:
@@ -102,7 +102,7 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
     return True
 
 
-def take_right(folder: Path) -> int | None:
+def acquire_driver_lock(folder: Path) -> int | None:
     """The descriptor that holds the right until it is closed in every process; None when another process has it."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + PATIENCE_SECONDS

@@ -37,7 +37,7 @@ from tfjob.local.state.home import write_whole
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.volumes import VolumeError
 from tfjob.local.warm.start import COLD, EXPECTED, HOW, TURNED_OFF, WARM, WarmStart
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.policy.verdict import PEAK_MEMORY
 
@@ -91,7 +91,7 @@ class Kubelet:
         network: Network,
         *,
         lifeline: Path | None,
-        publish: Callable[[News], None],
+        publish: Callable[[Event], None],
         warm: WarmStart | None = None,
         durations: Durations = USUAL,
     ) -> None:
@@ -152,7 +152,7 @@ class Kubelet:
             self._wait(pod, _reason(refusal), str(refusal))
             return None
         for note in ready.notes:
-            self._tell(watched, News("Note", note))
+            self._tell(watched, Event("Note", note))
         try:
             how = self.warm.launch(folder, ready) if self.warm is not None else TURNED_OFF
             if how is None:
@@ -193,7 +193,7 @@ class Kubelet:
             self._told_cold.add(how)
             message = f"{pod.metadata.name} starts cold, because {how.removeprefix(COLD)}"
             asked = self.warm is not None and self.warm.asked
-            self.publish(News("ColdStart", message, warning=asked))
+            self.publish(Event("ColdStart", message, warning=asked))
         return pod
 
     def _shares_gpus(self) -> bool:
@@ -230,7 +230,7 @@ class Kubelet:
         if found:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:
-            self._tell(watched, News("Warning", f"{pod.metadata.name}: {warning}", warning=True))
+            self._tell(watched, Event("Warning", f"{pod.metadata.name}: {warning}", warning=True))
 
     def _end(self, pod: Pod, folder: Path, watched: _Watched) -> None:
         """Stops a pod that is to go; when its processes are over its row goes too, its logs stay."""
@@ -269,7 +269,7 @@ class Kubelet:
         ]
         self._store_status(pod, PodStatus(phase="Pending", container_statuses=containers), Report())
 
-    def _tell(self, watched: _Watched, news: News) -> None:
+    def _tell(self, watched: _Watched, news: Event) -> None:
         if news.message not in watched.told:
             watched.told.add(news.message)
             self.publish(news)

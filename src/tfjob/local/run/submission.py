@@ -18,7 +18,7 @@ from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Key
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.network import Network
-from tfjob.local.run.driver_lock import is_driven, is_expired, is_interrupted, take_right
+from tfjob.local.run.driver_lock import acquire_driver_lock, is_driven, is_expired, is_interrupted
 from tfjob.local.run.pod_folder import clean, pod_folder, sweep
 from tfjob.local.sandbox import rootfs, supervisor
 from tfjob.local.state import config
@@ -78,7 +78,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
         folder = home.run_folder(key.namespace, key.name, number)
         folder.mkdir(mode=0o700, parents=True)
         made.append(folder)
-        lock = take_right(folder)
+        lock = acquire_driver_lock(folder)
         if lock is not None:
             locks.append(lock)
         write_whole(folder / "manifest.yaml", submission.manifest)

@@ -27,7 +27,7 @@ from tfjob.local.inputs.images import chosen_interpreter, has_module
 from tfjob.local.pod.assembly import Machine, volume_context
 from tfjob.local.state.errors import Refusal
 from tfjob.local.volumes import volumes
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class NotInstalled(Refusal):
 
 
 @dataclass(frozen=True)
-class View:
+class TensorBoardView:
     """What to start: an interpreter that has TensorBoard, the folder as it is called here, its variables."""
 
     python: Path
@@ -74,7 +74,7 @@ class View:
         return "://" not in self.log_dir and next(Path(self.log_dir).rglob("*tfevents*"), None) is None
 
 
-def view(deployment: Deployment, machine: Machine, folder: Path) -> View:
+def view(deployment: Deployment, machine: Machine, folder: Path) -> TensorBoardView:
     """The TensorBoard that a job asks for, its folders made; `folder` is for volumes that only it has."""
     pod_spec = deployment.spec["template"]["spec"]
     (container,) = pod_spec["containers"]
@@ -89,7 +89,7 @@ def view(deployment: Deployment, machine: Machine, folder: Path) -> View:
     variables = environment.resolve(
         container, pod, references=machine.references, node=machine.node, environ=machine.environ
     )
-    return View(
+    return TensorBoardView(
         python, real_folder(log_dir, resolved.mounts[container["name"]], machine.project), variables.variables()
     )
 
@@ -118,7 +118,7 @@ def interpreter(python: Path | None, project: Path) -> Path:
     raise NotInstalled(f"TensorBoard is not installed in {chosen}", f"Install it: {chosen} -m pip install {package}")
 
 
-def together(views: Mapping[str, View], links: Path) -> View:
+def together(views: Mapping[str, TensorBoardView], links: Path) -> TensorBoardView:
     """Several jobs in one: a new folder in which each of their folders has the name of its job.
 
     Links, because TensorBoard's own list of folders (`--logdir_spec`) shows a folder that two jobs share only once and
@@ -134,13 +134,13 @@ def together(views: Mapping[str, View], links: Path) -> View:
     for name, one in views.items():
         (links / name).symlink_to(one.log_dir)
     first = next(iter(views.values()))
-    return View(first.python, str(links), first.env)
+    return TensorBoardView(first.python, str(links), first.env)
 
 
 class Server:
     """A TensorBoard process; `log` is the file that it writes to."""
 
-    def __init__(self, shown: View, log: Path, port: int = 0) -> None:
+    def __init__(self, shown: TensorBoardView, log: Path, port: int = 0) -> None:
         self.view = shown
         self._log = log
         words = ["--logdir", shown.log_dir, "--host", HOST, "--port", str(port)]
@@ -181,7 +181,7 @@ class Server:
             self._process.wait()
 
 
-def show(views: Mapping[str, View], port: int | None, ready: Callable[[Sequence[Board]], None]) -> None:
+def show(views: Mapping[str, TensorBoardView], port: int | None, ready: Callable[[Sequence[Board]], None]) -> None:
     """One TensorBoard of some jobs in the foreground until it ends or is interrupted; `ready` is told where it is."""
     with tempfile.TemporaryDirectory() as place:
         shown = together(views, Path(place, "jobs")) if len(views) > 1 else next(iter(views.values()))
@@ -212,10 +212,10 @@ def free_port(wanted: int | None) -> int:
     return USUAL_PORT if wanted is None else wanted
 
 
-class Beside:
+class TensorBoardProcess:
     """The TensorBoard beside a run, kept up by the run's driver while the job asks for one."""
 
-    def __init__(self, machine: Machine, folder: Path, publish: Callable[[News], None]) -> None:
+    def __init__(self, machine: Machine, folder: Path, publish: Callable[[Event], None]) -> None:
         self._machine = machine
         self._folder = folder
         self._publish = publish
@@ -245,7 +245,7 @@ class Beside:
             self._told = True
             shown = self._server.view
             nothing = f" (no event files yet in {shown.log_dir})" if shown.is_empty else f" shows {shown.log_dir}"
-            self._publish(News("TensorBoard", f"TensorBoard at {url}{nothing}"))
+            self._publish(Event("TensorBoard", f"TensorBoard at {url}{nothing}"))
 
     def close(self) -> None:
         """Ends it."""
@@ -266,7 +266,7 @@ class Beside:
             self._refused = True  # told when the job was submitted
         except Refusal as refusal:
             self._refused = True
-            self._publish(News("TensorBoardRefused", f"no TensorBoard: {refusal}", warning=True))
+            self._publish(Event("TensorBoardRefused", f"no TensorBoard: {refusal}", warning=True))
         else:
             self._server = Server(shown, self._folder / "tensorboard.log")
 

@@ -32,7 +32,7 @@ _ORPHANED = signal.SIGUSR2  # to the init, from the kernel: its supervisor is go
 _INIT_SIGNALS = {signal.SIGCHLD, signal.SIGTERM, _KILL_ALL}
 
 
-class Plan:
+class ContainerPlan:
     """What a container needs to start; every path is the host's."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Container:
         os.close(self.output)
 
 
-def start(plan: Plan) -> Container:
+def start(plan: ContainerPlan) -> Container:
     """Fork the container's init, which reports on the channel:
 
     {"pid": the workload's, as the host sees it}, {"started": time} or {"error": text, "code": n}, {"cold": reason} if
@@ -139,7 +139,7 @@ class Become(BaseException):
     whoever forked the supervisor, so that nothing of it stays below the program.
     """
 
-    def __init__(self, plan: Plan, channel: socket.socket, errors: int, init: int) -> None:
+    def __init__(self, plan: ContainerPlan, channel: socket.socket, errors: int, init: int) -> None:
         super().__init__()
         self.plan = plan
         self._channel = channel
@@ -179,7 +179,7 @@ class _StartError(Exception):
         self.code = code
 
 
-def _init(plan: Plan, channel: socket.socket, output: int, supervisor: int) -> NoReturn:
+def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_BLOCK, _INIT_SIGNALS)
@@ -211,7 +211,7 @@ def _init(plan: Plan, channel: socket.socket, output: int, supervisor: int) -> N
     os._exit(1)
 
 
-def _start_workload(plan: Plan, channel: socket.socket, output: int) -> int:
+def _start_workload(plan: ContainerPlan, channel: socket.socket, output: int) -> int:
     """Fork the workload and return its pid once it has become the program it should be."""
     try:
         cgroups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in plan.cgroup_files]
@@ -237,7 +237,7 @@ def _start_workload(plan: Plan, channel: socket.socket, output: int) -> int:
     return pid
 
 
-def _enter_root(plan: Plan) -> None:
+def _enter_root(plan: ContainerPlan) -> None:
     syscalls.unshare(syscalls.NEWNS | syscalls.NEWUTS | syscalls.NEWIPC)
     syscalls.set_hostname(plan.hostname[:63])
     root = rootfs.build(plan.root_dir, plan.mounts, fresh_proc=True, keep=[plan.cwd])
@@ -315,7 +315,9 @@ def _send(channel: socket.socket, event: dict[str, object]) -> None:
 # In the workload
 
 
-def _workload(plan: Plan, channel: socket.socket, output: int, cgroups: list[int], errors: int, init: int) -> NoReturn:
+def _workload(
+    plan: ContainerPlan, channel: socket.socket, output: int, cgroups: list[int], errors: int, init: int
+) -> NoReturn:
     try:
         os.setsid()
         if _LINUX and not plan.namespaces:
@@ -341,7 +343,7 @@ def _workload(plan: Plan, channel: socket.socket, output: int, cgroups: list[int
     os._exit(127)
 
 
-def _announce(plan: Plan, channel: socket.socket) -> None:
+def _announce(plan: ContainerPlan, channel: socket.socket) -> None:
     pid = int(os.readlink("self", dir_fd=plan.host_proc)) if plan.host_proc is not None else os.getpid()
     message = json.dumps({"pid": pid}).encode() + b"\n"
     if not plan.rewrite_binds:
@@ -352,7 +354,7 @@ def _announce(plan: Plan, channel: socket.socket) -> None:
     os.close(listener)
 
 
-def _prepare_exec(plan: Plan) -> None:
+def _prepare_exec(plan: ContainerPlan) -> None:
     """Set what exec leaves as it is."""
     _chdir(plan.cwd)
     os.umask(0o022)
@@ -377,7 +379,7 @@ def _restore_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
 
-def _exec(plan: Plan) -> NoReturn:
+def _exec(plan: ContainerPlan) -> NoReturn:
     program, shown = plan.argv[0], plan.shown_argv[0]
     try:
         os.execvpe(program, plan.argv, {**plan.env, processes.MARK: plan.uid})  # noqa: S606 -- the product

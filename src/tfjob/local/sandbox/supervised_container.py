@@ -197,7 +197,7 @@ class Member:
         self.cold_because = self.fork_failed or self.cold_because
         try:
             self._message.clear()
-            plan = container.Plan(
+            plan = container.ContainerPlan(
                 uid=pod.spec["uid"],
                 hostname=pod.spec["hostname"],
                 argv=pod.words(spec),

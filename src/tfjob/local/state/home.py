@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfjob.local.state.errors import Refusal
+
 
 @dataclass(frozen=True)
 class Home:
@@ -57,6 +59,14 @@ class Home:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.path.stat().st_uid == os.getuid():
             self.path.chmod(0o700)
+
+
+def find_home(environ: Mapping[str, str]) -> Home:
+    """The state folder of this user; raises Refusal for a user without one."""
+    try:
+        return Home.of(environ)
+    except RuntimeError:
+        raise Refusal("this user has no home folder", "Set TFJOB_HOME to a folder for the state.") from None
 
 
 def boot_id() -> str:

@@ -22,6 +22,7 @@ from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
 from tfjob.local.state import addresses, database
 from tfjob.local.state.database import StoreError
+from tfjob.local.state.home import Home
 from tfjob.plan.actions import RecordedEvent
 
 SELECT_RUN = "select data, number, current, attached, boot, folder, created from jobs"
@@ -364,6 +365,23 @@ def open_store(path: Path, *, write: bool = True) -> Store:
     """Opens the state, making it if need be; without `write` a full or read-only disk is no obstacle."""
     connection, writable = database.connect(path, write=write)
     return Store(connection, writable=writable)
+
+
+@contextmanager
+def open_state(home: Home, *, write: bool) -> Iterator[tuple[Home, Store]]:
+    """The opened state; a reader also works on a full or read-only disk, and without any state at all."""
+    if write:
+        try:
+            home.create()
+        except OSError as error:
+            raise StoreError(
+                f"the state folder {home.path} cannot be written: {error.strerror}; TFJOB_HOME can name another one"
+            ) from None
+    store = open_store(home.database, write=write)
+    try:
+        yield home, store
+    finally:
+        store.close()
 
 
 def encode(value: TFJob | AnyChild) -> bytes:

@@ -1,1 +1,5 @@
-"""warm."""
+"""Warm starts: pods forked from a process that has imported TensorFlow already.
+
+In: an assembled pod. Out: its supervisor as a fork, or the reason for a cold start. Start reading at `start`; `policy`
+decides which pods, `pool` talks to the fork servers, `fork_server` and `program` are what runs in them.
+"""

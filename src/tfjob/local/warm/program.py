@@ -107,7 +107,7 @@ def _doubt(script: str, imported: Imported) -> str:
     return ""
 
 
-def _renew_interpreter(plan: container.Plan, script: str) -> None:
+def _renew_interpreter(plan: container.ContainerPlan, script: str) -> None:
     """Forget what this interpreter remembers of the place where it was started."""
     os.environ.clear()
     os.environ.update({**plan.env, processes.MARK: plan.uid})

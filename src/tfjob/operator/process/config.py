@@ -36,12 +36,12 @@ from tfjob.api.suggest import did_you_mean, one_of
 from tfjob.api.text.reader import Document, described, parse
 from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError
 from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import Store
+from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.resources import CONFIG_MAPS
 from tfjob.kube.cluster.event_log import Subject
 from tfjob.operator.options import CONFIG_KEY
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 KEYS = (CONFIG_KEY, "controller-config-file.yaml")
@@ -61,7 +61,7 @@ DOCUMENTED_SERVER_FILE = "/opt/mlkube/grpc_tensorflow_server/grpc_tensorflow_ser
 PROGRAM_BYTES = 900_000
 """A ConfigMap holds a MiB."""
 INVALID, ODD, USED = "InvalidControllerConfig", "OddControllerConfig", "ControllerConfigUsed"
-Tell = Callable[[Subject, News], None]
+Tell = Callable[[Subject, Event], None]
 
 
 @dataclass(frozen=True)
@@ -270,17 +270,17 @@ class Configuration:
             self.good = False
             text = "; ".join(str(problem) for problem in error.problems)
             logger.error("the configuration is not used, the last good one is kept: %s", text)
-            self._tell(about, News(INVALID, f"Not used, the last good one is kept: {text}", warning=True))
+            self._tell(about, Event(INVALID, f"Not used, the last good one is kept: {text}", warning=True))
             return
         self.good = True
         program, warnings = _program(found.config.server_file)
         self._use(found.config, program)
         names = ", ".join(sorted(found.config.accelerators)) or "none"
         logger.info("configuration read; accelerators: %s", names)
-        self._tell(about, News(USED, f"Used for new pods; accelerators: {names}"))
+        self._tell(about, Event(USED, f"Used for new pods; accelerators: {names}"))
         for warning in (*found.warnings, *warnings):
             logger.warning("%s", warning)
-            self._tell(about, News(ODD, str(warning), warning=True))
+            self._tell(about, Event(ODD, str(warning), warning=True))
 
     def drop(self) -> None:
         """There is none any more."""
@@ -302,7 +302,7 @@ class ConfigMapWatch:
             client,
             CONFIG_MAPS,
             msgspec.json.Decoder(ConfigMap).decode,
-            Store(on_change=self._changed),
+            ObjectStore(on_change=self._changed),
             namespace,
             field_selector=f"metadata.name={name}",
         )

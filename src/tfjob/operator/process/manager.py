@@ -222,7 +222,7 @@ async def operate(access: Access, options: Options) -> None:
     # The lease has connections of its own: a renewal must not wait behind the writes of a busy moment.
     lengths = options.durations
     async with Client(access, CONNECTIONS, lengths) as client, Client(access, 2, lengths) as lease_client:
-        kinds = await look_around(client, options)
+        kinds = await discover_job_kinds(client, options)
         operator = Operator(client, lease_client, access, options, kinds)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -244,7 +244,7 @@ def pod_groups(options: Options) -> Resource | None:
     return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS
 
 
-async def look_around(client: Client, options: Options) -> list[str]:
+async def discover_job_kinds(client: Client, options: Options) -> list[str]:
     """The kinds of jobs that the cluster has.
 
     Refuses one that is too old, or lacks what we write; says so when the definition of TFJobs is not ours.

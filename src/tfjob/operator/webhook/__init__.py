@@ -1,1 +1,5 @@
-"""webhook."""
+"""The webhook of the operator: validation on admission, and conversion between versions.
+
+In: reviews of the API server. Out: answers. Start reading at `server`; `admission` and `conversion` are pure functions,
+`certificates` are made in memory.
+"""

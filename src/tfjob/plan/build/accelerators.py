@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfjob.plan.actions import News
+from tfjob.plan.actions import Event
 from tfjob.plan.build.job_storage import similar_names
 from tfjob.plan.facts.tf_config import main_template_container
 
@@ -53,10 +53,10 @@ def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Obj
     return equipment.result(), equipment.kept
 
 
-def news(kind: str, template: Object, accelerators: Mapping[str, Accelerator]) -> Iterator[News]:
+def news(kind: str, template: Object, accelerators: Mapping[str, Accelerator]) -> Iterator[Event]:
     """What users should know of the pods of a replica type before they are made."""
     for sentence in equipped(template.get("spec") or {}, accelerators)[1]:
-        yield News("AcceleratorOverridden", f"{kind}: {sentence}", warning=True)
+        yield Event("AcceleratorOverridden", f"{kind}: {sentence}", warning=True)
 
 
 def _asked_for(container: Object) -> list[str]:

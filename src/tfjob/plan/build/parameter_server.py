@@ -33,7 +33,7 @@ def program() -> str:
 
 def config_map_name(job: TFJob) -> str:
     """The ConfigMap that holds the program."""
-    return f"cm-ps-{runtime_id(job)}" if origin(job).is_first else f"{job.metadata.name}-ps-server"
+    return f"cm-ps-{runtime_id(job)}" if origin(job).is_tensorflow_org else f"{job.metadata.name}-ps-server"
 
 
 def config_map(job: TFJob, own_program: str = "") -> ConfigMap:

@@ -16,7 +16,7 @@ from tfjob.api import quantity
 from tfjob.api.names import owner_reference
 from tfjob.api.objects import ObjectMeta, PodGroup
 from tfjob.api.types import SchedulingPolicy, TFJob
-from tfjob.plan.actions import Action, Create, News, Update
+from tfjob.plan.actions import Action, Create, Event, Update
 from tfjob.plan.facts.tasks import Observed, desired
 
 VOLCANO = "volcano"
@@ -99,13 +99,13 @@ def pod_group(job: TFJob, scheduler: str) -> PodGroup:
     )
 
 
-def scheduler_news(job: TFJob, scheduler: str) -> Iterator[News]:
+def scheduler_news(job: TFJob, scheduler: str) -> Iterator[Event]:
     """Says that pods which name another scheduler do not start together with the others."""
     templates = (replica.template or {} for replica in job.spec.tf_replica_specs.values())
     named = {(template.get("spec") or {}).get("schedulerName") for template in templates}
     if scheduler and named - {None, "", scheduler_name(scheduler)}:
         text = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
-        yield News("SetPodTemplateSchedulerName", text, warning=True)
+        yield Event("SetPodTemplateSchedulerName", text, warning=True)
 
 
 def _changed(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -155,7 +155,7 @@ def _speaker(job: TFJob) -> dict[str, Any]:
 def labels(job: TFJob) -> dict[str, str]:
     """What selects the pods. Not the labels of replicas: whoever asks for those wants the replicas alone."""
     common = {"app": "tensorboard", "tf_job_name": job.metadata.name}
-    if not origin(job).is_first:
+    if not origin(job).is_tensorflow_org:
         return {**common, GROUP: ""}
     return {**common, TENSORFLOW.partition("/")[0]: "", "runtime_id": runtime_id(job)}
 

@@ -66,7 +66,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class View:
+class TaskState:
     """A task that should exist: its pod, if there is one of the present attempt, and its end, if it ended."""
 
     task: Task
@@ -88,7 +88,7 @@ class View:
         return self.running and not between
 
 
-def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -> list[View]:
+def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -> list[TaskState]:
     """How every desired task stands, in the light of what the status remembers."""
     pods = {task: pod for pod in observed.pods if (task := task_of(pod)) is not None}
     started, completed = members(status.started), members(status.completed_indexes)
@@ -97,7 +97,7 @@ def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -
     for task in desired(job):
         pod, due, end = pods.get(task), due_of(task), None
         if task in completed:
-            views.append(View(task, due, pod, completed=True))
+            views.append(TaskState(task, due, pod, completed=True))
             continue
         if pod is not None and is_stale(pod, task, due, started):
             pod = None
@@ -107,7 +107,7 @@ def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -
                 end = replace(end, premature=True)
         elif task in started:
             end = End(now, reason=POD_LOST, message="its pod is gone", infrastructure=True)
-        views.append(View(task, due, pod, end))
+        views.append(TaskState(task, due, pod, end))
     return views
 
 

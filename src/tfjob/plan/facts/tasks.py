@@ -93,7 +93,7 @@ def policy_of(job: TFJob, task: Task) -> str:
     In a TfJob of the first operator the task itself decides: the end of the chief is judged by its exit code, a
     parameter server always runs, and anyone else runs until it exits 0.
     """
-    if origin(job).is_first:
+    if origin(job).is_tensorflow_org:
         return "ExitCode" if task == chief_of(job) else "Always" if task.type == PS else "OnFailure"
     replica = job.spec.tf_replica_specs[task.type]
     if replica.restart_policy:
@@ -156,7 +156,7 @@ def _members(replica_type: str, text: str) -> frozenset[Task]:
     return frozenset(Task(replica_type, index) for index in indexes.parse(text))
 
 
-def apart(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
+def split_tensorboard(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
     """The children of the replicas, and those of the TensorBoard."""
     if not observed.services and not observed.deployments:
         return observed, Observed()
@@ -179,7 +179,7 @@ def gang_types(job: TFJob) -> frozenset[str]:
         return frozenset()
     if job.spec.restart_scope == GANG:
         return COLLECTIVE_TYPES | {PS}
-    if origin(job).is_first:
+    if origin(job).is_tensorflow_org:
         return frozenset()
     independent = replicas_of(job, PS) > 0 or job.spec.enable_dynamic_worker
     return frozenset() if independent else COLLECTIVE_TYPES

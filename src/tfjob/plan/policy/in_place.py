@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import ContainerStatus, Pod
 from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.plan.actions import News
-from tfjob.plan.facts.task_state import End, View, end_of
+from tfjob.plan.actions import Event
+from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import Task, main_container
 from tfjob.plan.policy.verdict import sentence, shortened
 
@@ -65,7 +65,7 @@ def between_tries(pod: Pod) -> str:
     return container.state.waiting.reason if container and container.state.waiting else ""
 
 
-def newest(views: Sequence[View], told: datetime | None) -> Restarting | None:
+def newest(views: Sequence[TaskState], told: datetime | None) -> Restarting | None:
     """The latest restart in place that nobody was told of yet; `told` is the time of the end that was told last."""
     found = [
         one
@@ -78,14 +78,14 @@ def newest(views: Sequence[View], told: datetime | None) -> Restarting | None:
     return last
 
 
-def telling(job: TFJob, status: TFJobStatus, views: Sequence[View]) -> tuple[TFJobStatus, list[News]]:
+def telling(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> tuple[TFJobStatus, list[Event]]:
     """The status that remembers what was told, and what to tell."""
     last = newest(views, status.told_restart)
     if last is None:
         return status, []
     remembered = replace(status, told_restart=last.end.time)
     # What happened before we took a job over from v1.9 is no news.
-    news = [News("TFJobRestarting", _words(job, last), warning=True)] if job.status.state else []
+    news = [Event("TFJobRestarting", _words(job, last), warning=True)] if job.status.state else []
     return remembered, news
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from tfjob.api.names import child_name
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob
-from tfjob.plan.facts.task_state import View, end_of
+from tfjob.plan.facts.task_state import TaskState, end_of
 from tfjob.plan.facts.tasks import Observed, main_container, task_of
 from tfjob.plan.policy.in_place import CRASH_LOOP, restarting
 from tfjob.plan.policy.verdict import sentence, shortened
@@ -52,7 +52,7 @@ class Wait:
 
 
 def waits(
-    job: TFJob, views: Sequence[View], observed: Observed, leaving: Sequence[Pod], grace: timedelta, held: str = ""
+    job: TFJob, views: Sequence[TaskState], observed: Observed, leaving: Sequence[Pod], grace: timedelta, held: str = ""
 ) -> list[Wait]:
     """Every reason why tasks wait, the most final one first.
 
@@ -68,7 +68,7 @@ def waits(
     return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max))
 
 
-def starting(views: Sequence[View], observed: Observed) -> list[Wait]:
+def starting(views: Sequence[TaskState], observed: Observed) -> list[Wait]:
     """The first task that does not run though nobody says why; what ended and was let pass is not waited for."""
     slow = next((view for view in views if not (view.up or view.completed or view.end)), None)
     if slow is None:
@@ -77,7 +77,7 @@ def starting(views: Sequence[View], observed: Observed) -> list[Wait]:
     return [Wait(slow.task.name, STARTING, "its old pod is not gone yet" if old else "it has not started yet", None)]
 
 
-def _of_pod(view: View, pod: Pod, grace: timedelta) -> Wait | None:
+def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
     name = view.task.name
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
@@ -110,7 +110,7 @@ def _waiting_since(pod: Pod) -> datetime | None:
     return max((time for time in times if time), default=None)
 
 
-def _refused(job: TFJob, views: Sequence[View], observed: Observed, grace: timedelta) -> Iterator[Wait]:
+def _refused(job: TFJob, views: Sequence[TaskState], observed: Observed, grace: timedelta) -> Iterator[Wait]:
     if not observed.refusals:
         return
     tasks = {child_name(job, view.task.type, view.task.index): view.task.name for view in views}

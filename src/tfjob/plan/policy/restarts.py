@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from tfjob.api.dialect import BATCH, origin
 from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.facts.task_state import NODE_NOT_READY, End, View, end_of
+from tfjob.plan.facts.task_state import NODE_NOT_READY, End, TaskState, end_of
 from tfjob.plan.facts.tasks import GANG, Task, gang, main_container, policy_of
 from tfjob.plan.policy.backoff import absences
 from tfjob.plan.policy.limits import BACKOFF_LIMIT_EXCEEDED
@@ -78,7 +78,7 @@ TF_JOB_TABLE = (
 class Failure:
     """A task that ended without success."""
 
-    view: View
+    view: TaskState
     end: End
 
     @property
@@ -130,7 +130,7 @@ Decision = Settle | Fail | Again
 
 
 def decide(
-    job: TFJob, status: TFJobStatus, views: Sequence[View], now: datetime, durations: Durations = USUAL
+    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations = USUAL
 ) -> Decision | None:
     """What follows from the tasks that ended without success; None when there are none."""
     retryable: list[Failure] = []
@@ -169,7 +169,7 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: D
         return True
     if policy == "Never":
         return False
-    if _is_oom(end) and (policy == "ExitCode" or habits.is_first):
+    if _is_oom(end) and (policy == "ExitCode" or habits.is_tensorflow_org):
         return not (failure.task.name in status.oom_killed and _soon_after_start(end, durations))
     if policy != "ExitCode":
         return True
@@ -196,7 +196,7 @@ def settling_since(status: TFJobStatus, now: datetime) -> datetime:
     return min(since, now) if since else now
 
 
-def _failures(views: Sequence[View]) -> list[Failure]:
+def _failures(views: Sequence[TaskState]) -> list[Failure]:
     """The ends without success, earliest first.
 
     A node that does not answer is no failure by itself: it may come back, and its pods with it. It only explains why
@@ -261,11 +261,11 @@ def _is_cause(job: TFJob, exit_code: int | None) -> bool:
 
     A worker of the first operator is tried again after an error of its own too; that does not undo the chief's error.
     """
-    return not origin(job).is_first or exit_code is None or exit_code >= 128
+    return not origin(job).is_tensorflow_org or exit_code is None or exit_code >= 128
 
 
 def _earlier_cause(
-    job: TFJob, status: TFJobStatus, views: Sequence[View], first: Failure, durations: Durations
+    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], first: Failure, durations: Durations
 ) -> Verdict | None:
     """A cause that is being repaired already: restarted by us, or in place by the kubelet, while `first` ran."""
     started = first.end.started
@@ -296,7 +296,7 @@ def _absent_peer(
     An evaluator can, a gang is away as one, and nobody needs more memory for it. A TfJob of the first operator holds a
     task back for an error of its own too, which excuses nobody.
     """
-    if first.task.type == EVALUATOR or _is_oom(first.end) or gang(job) or origin(job).is_first:
+    if first.task.type == EVALUATOR or _is_oom(first.end) or gang(job) or origin(job).is_tensorflow_org:
         return None
     away = [
         (until, task, since)
@@ -328,7 +328,7 @@ def _aftershock(job: TFJob, status: TFJobStatus, first: Failure, durations: Dura
     return last.cause if is_soon else None
 
 
-def _repaired_causes(status: TFJobStatus, views: Sequence[View]) -> Iterator[tuple[Verdict, datetime]]:
+def _repaired_causes(status: TFJobStatus, views: Sequence[TaskState]) -> Iterator[tuple[Verdict, datetime]]:
     """Ends that were answered with a restart, and when the task could run again."""
     last = status.last_restart
     if last and last.cause.time:
@@ -340,19 +340,19 @@ def _repaired_causes(status: TFJobStatus, views: Sequence[View]) -> Iterator[tup
             yield verdict(view.task, view.attempt - 1, end_of(ended, ended.finished_at)), ended.finished_at
 
 
-def _is_elsewhere(views: Sequence[View], first: Failure) -> bool:
+def _is_elsewhere(views: Sequence[TaskState], first: Failure) -> bool:
     """Whether somebody who could still turn out to be the cause is on another node."""
     here = _node(first.view)
     possible = (view for view in views if not (view.end or view.completed or view.task.type == EVALUATOR))
     return any(_node(view) not in ("", here) for view in possible)
 
 
-def _node(view: View) -> str:
+def _node(view: TaskState) -> str:
     name: str = view.pod.spec.get("nodeName") or "" if view.pod else ""
     return name
 
 
-def _all_ended(job: TFJob, views: Sequence[View], first: Failure) -> bool:
+def _all_ended(job: TFJob, views: Sequence[TaskState], first: Failure) -> bool:
     """Whether nobody is left who could still turn out to be the cause."""
     members = gang(job)
     concerned = [view for view in views if view.task in members] if first.task in members else views
