@@ -31,7 +31,7 @@ from devcluster import build, images, parts
 from devcluster.control_plane import free_port
 
 sys.path.append("tests")
-from event_files import write_scalar
+from support.board.event_files import write_scalar
 
 TAG = "loss"
 OURS, PLAIN = ("tensorboard",), ("python", "-m", "tensorboard.main")

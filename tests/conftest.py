@@ -9,9 +9,9 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from installed import Installed, for_ordinary_user, own
+from support.installed import Installed, for_ordinary_user, own
 
-pytest_plugins = ["at_once", "clusters"]
+pytest_plugins = ["support.at_once", "support.bad_cases", "support.clusters"]
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("tfjob", deadline=None, suppress_health_check=[HealthCheck.too_slow])

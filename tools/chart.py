@@ -3,7 +3,7 @@
     uv run python tools/chart.py           write
     uv run python tools/chart.py --check   say whether the files are up to date
 
-The rest of the chart is written by hand; tests/operator/test_chart_templates.py compares what both make with what
+The rest of the chart is written by hand; tests/cluster/chart/test_chart_templates.py compares what both make with what
 `tfjob operator manifests` prints.
 """
 

@@ -62,7 +62,7 @@ def run(pytest: list[str]) -> Result:
 
 
 def name_of(case: ElementTree.Element) -> str:
-    """Return pytest's id of a test, which `tests/at_once.py` notes; a file that cannot be collected has no note."""
+    """Return the id that `tests/support/at_once.py` notes for a test; a file that cannot be collected has none."""
     noted = case.find("properties/property[@name='id']")
     return str(noted.get("value") if noted is not None else case.get("name"))
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from installed import compile_all
-from local.pod_harness import EVERYWHERE, PYTHON, SRC, Place, Pods, place_param
+from support.installed import compile_all
+from support.local.pod_harness import EVERYWHERE, PYTHON, SRC, Place, Pods, place_param
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `pods` runs at every place, unless it names its own by `at(...)`."""
-    named = [mark for mark in metafunc.definition.iter_markers("parametrize") if mark.args[0] == "place"]
+    named = [mark for mark in metafunc.definition.iter_markers("parametrize") if "place" in mark.args[0]]
     if "place" in metafunc.fixturenames and not named:
         metafunc.parametrize("place", [place_param(place) for place in EVERYWHERE])
 

@@ -1,0 +1,384 @@
+"""Commands with `--on k8s` against a real API server and the operator; no node, so the test moves the pods."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster.client import Client
+from support.canaries import manifest, shown, tells
+from support.cluster_line import on_cluster, start
+from support.command_line import MANIFESTS, CommandLine
+from support.installed import Installed
+from support.operating import OperatorProcess, with_token
+from support.room import Room, job
+from support.running import wait_until
+from tfjob.kube.client.resources import CONFIG_MAPS, SECRETS, TFJOBS
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def shape(there: CommandLine, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(there("status", name, "-o", "json"))
+    return found
+
+
+def test_a_job_is_submitted_watched_and_waited_for(there: CommandLine, team: Room) -> None:
+    said = there("submit", "sleeper.yaml", "--name", "waited")
+    assert said.splitlines()[0] == "waited runs in the background"
+    assert "tfjob logs waited -f --on k8s" in said
+    team.until_pods("waited", "worker-0")
+    assert "waited is still" in there("wait", "waited", "--for", "running", "--timeout", "0.5s", code=4)
+    team.all_run("waited", "worker-0")
+    assert there("wait", "waited", "--for", "running", "--timeout", "60s") == "waited is Running\n"
+    waiting = start(there, "wait", "waited")
+    team.ends("waited-worker-0")
+    shown, _ = waiting.communicate(timeout=90)
+    assert waiting.returncode == 0
+    assert there.normal(shown) == "waited succeeded in SPAN: worker-0 exited 0\n"
+    row = next(line for line in there("ps").splitlines() if line.startswith("waited"))
+    assert row.split()[:4] == ["waited", "Succeeded", "1/1", "0"]
+    assert "SuccessfulCreatePod" in there("events", "waited")
+
+
+def test_a_failed_job_says_why_and_its_last_lines_outlive_its_pod(there: CommandLine, team: Room) -> None:
+    there("submit", "sleeper.yaml", "--name", "fails")
+    team.all_run("fails", "worker-0")
+    team.ends("fails-worker-0", 3, message="loading\nValueError: no data")
+    said = there("wait", "fails", "--timeout", "90s", code=1)
+    assert there.normal(said) == (
+        "fails failed after SPAN: worker-0 exited 3\n"
+        "  the last lines of worker-0:\n    loading\n    ValueError: no data\n"
+    )
+    text = there("status", "fails")
+    assert "Failed (ReplicaFailed)" in text
+    assert "why        worker-0 exited 3" in text
+    lines = there("logs", "fails").splitlines()
+    assert "these last lines were kept in the job's status" in lines[0]
+    assert lines[1:] == ["worker-0 | loading", "worker-0 | ValueError: no data"]
+    (failure,) = [item["failure"] for item in json.loads(there("ps", "-o", "json"))["items"] if item["name"] == "fails"]
+    assert failure["exitCode"] == 3
+
+
+def test_a_waiting_job_says_what_it_waits_for(there: CommandLine, team: Room) -> None:
+    there("submit", "sleeper.yaml", "--name", "waiting")
+    team.until("waiting", reason="Unschedulable")
+    text = there("status", "waiting")
+    assert "Pending (Unschedulable): worker-0: no nodes available" in text
+    assert "FailedScheduling" in text
+    team.waits("waiting-worker-0", "ImagePullBackOff", 'Back-off pulling image "nosuch"')
+    team.until("waiting", reason="ImagePullBackOff")
+    assert "Back-off pulling image" in there("status", "waiting")
+
+
+def test_a_job_is_stopped_resumed_scaled_and_deleted(there: CommandLine, team: Room) -> None:
+    there("submit", "sleeper.yaml", "--name", "life")
+    team.all_run("life", "worker-0")
+    assert there("stop", "life") == "life is suspended; continue it with: tfjob resume life --on k8s\n"
+    assert team.pods("life") == {}
+    assert (shape(there, "life")["state"], shape(there, "life")["reason"]) == ("Suspended", "Stopped")
+    assert "life is Suspended (Stopped)" in there("wait", "life", code=1)
+    assert there("resume", "life") == "life continues in the background\n"
+    team.until_pods("life", "worker-0")
+    assert "is not suspended" in there("resume", "life", code=2)
+    assert there("scale", "life", "worker=2") == "life scaled to worker=2\n"
+    team.until_pods("life", "worker-0", "worker-1")
+    assert there("suspend", "life", "--no-wait").startswith("life is being suspended")
+    assert there("delete", "life") == "deleted life\n"
+    assert team.pods("life") == {} or team.until_pods("life") == {}
+    assert "there is no job life" in there("status", "life", code=3)
+
+
+def test_what_a_command_does_not_know_of_a_job_stays(there: CommandLine, team: Room) -> None:
+    wanted = job("kept", worker=1)
+    wanted["metadata"]["annotations"] = {"team.example.com/owner": "us"}
+    wanted["spec"]["tfReplicaSpecs"]["worker"]["template"]["spec"]["newField"] = {"a": 1}
+    team.create(wanted)
+    there("stop", "kept")
+    there("resume", "kept")
+    kept = team.get(TFJOBS, "kept")
+    assert kept["metadata"]["annotations"] == {"team.example.com/owner": "us"}
+    assert kept["spec"]["tfReplicaSpecs"]["worker"]["template"]["spec"]["newField"] == {"a": 1}
+
+
+def test_a_script_travels_in_a_config_map(there: CommandLine, team: Room) -> None:
+    """And its job asks for it; a TAB knows the job."""
+    there("submit", "steps.py", "--name", "script", "--image", "python:3", "--workers", "2", "--", "--steps", "3")
+    team.until_pods("script", "worker-0", "worker-1")
+    assert team.get(CONFIG_MAPS, "script-script")["data"] == {"steps.py": (MANIFESTS / "steps.py").read_text()}
+    pod = team.pods("script")["worker-1"]
+    (container,) = pod["spec"]["containers"]
+    assert container["command"] == ["python", "/opt/tfjob-script/steps.py", "--steps", "3"]
+    assert {"name": "script", "configMap": {"name": "script-script", "defaultMode": 420}} in pod["spec"]["volumes"]
+    words = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status scr", "COMP_CWORD": "2"}
+    wait_until(lambda: there(env=words) == "plain,script\n", 60)  # a shell is not kept waiting for a slow cluster
+
+
+def test_a_name_that_is_taken_is_refused_with_what_to_do(there: CommandLine, team: Room) -> None:
+    there("submit", "sleeper.yaml", "--name", "taken")
+    said = there("submit", "sleeper.yaml", "--name", "taken", code=2)
+    assert "error: job taken exists and is" in said
+    assert "Choose another name with --name, or remove it: tfjob delete taken --on k8s" in said
+
+
+def test_the_objects_of_a_manifest_are_made_and_brought_up_to_date(there: CommandLine, team: Room) -> None:
+    there("submit", "everything.yaml", "-p", "steps=1")
+    assert shape(there, "everything")["namespace"] == team.namespace
+    (name,) = team.get(SECRETS, "access")["data"]
+    there("delete", "everything")
+    team.patch(SECRETS, "access", {"data": {name: None}})
+    there("submit", "everything.yaml", "-p", "steps=2")
+    assert list(team.get(SECRETS, "access")["data"]) == [name]
+    assert team.find(CONFIG_MAPS, "settings")
+
+
+@pytest.mark.faults
+def test_a_secret_and_a_token_are_in_no_output_no_record_and_no_object(
+    there: CommandLine, control_plane: Client, team: Room, operator: OperatorProcess, tmp_path: Path
+) -> None:
+    """What a Secret holds is in the Secret; neither tfjob nor the operator writes it, or its own token, elsewhere."""
+    token = control_plane.kubectl("create", "token", "default", "-n", team.namespace).strip()
+    control_plane.kubectl(
+        "create",
+        "rolebinding",
+        "all",
+        "-n",
+        team.namespace,
+        "--clusterrole=cluster-admin",
+        f"--serviceaccount={team.namespace}:default",
+    )
+    access = with_token(token, control_plane.kubeconfig, tmp_path, team.namespace)
+    cli = CommandLine(Installed(there.tool.command, {**there.tool.env, "KUBECONFIG": str(access)}), tmp_path / "home")
+    text = manifest("careful", "python", "train.py")
+    told = [
+        ("dry run", cli("run", "-", "--dry-run", "-v", stdin=text)),
+        ("submit", cli("submit", "-", "-v", stdin=text)),
+    ]
+    team.all_run("careful", "worker-0")
+    team.ends("careful-worker-0", 3, message="no data")
+    told.append(("wait", cli("wait", "careful", "--timeout", "90s", "-v", code=1)))
+    told += shown(cli, "careful", tmp_path)
+    told += [(str(path), path.read_text()) for path in cli.home.rglob("*") if path.is_file()]
+    told.append(("operator", "\n".join(operator.lines)))
+    for kind in ("tfjobs", "pods", "events", "services", "configmaps"):
+        told.append((kind, control_plane.kubectl("get", kind, "-n", team.namespace, "-o", "yaml")))
+    assert any("careful" in text for what, text in told if what == "operator")
+    assert [what for what, text in told if tells(text) or token in text] == []
+
+
+def test_several_jobs_are_made_or_none(there: CommandLine, team: Room) -> None:
+    one = (MANIFESTS / "sleeper.yaml").read_text()
+    several = f"{one.replace('sleeper', 'first')}\n---\n{one.replace('sleeper', 'taken-too')}"
+    there("submit", "-", stdin=one.replace("sleeper", "taken-too"))
+    assert "job taken-too exists" in there("submit", "-", stdin=several, code=2)
+    assert "there is no job first" in there("status", "first", code=3)
+
+
+def test_an_invalid_job_is_refused_before_anything_is_made(there: CommandLine) -> None:
+    assert "3 errors, nothing was started" in there("run", "broken.yaml", code=2)
+    assert "there is no namespace nowhere" in there("submit", "sleeper.yaml", "-n", "nowhere", code=2)
+    assert "--level is about this machine" in there("run", "sleeper.yaml", "--level", "full", code=2)
+
+
+def test_ctrl_c_only_detaches(there: CommandLine, team: Room) -> None:
+    attached = start(there, "run", str(MANIFESTS / "sleeper.yaml"), "--name", "goes-on")
+    assert attached.stdout is not None
+    assert "goes-on" in attached.stdout.readline(), "it says that it has begun"
+    team.until_pods("goes-on", "worker-0")
+    attached.send_signal(signal.SIGINT)
+    shown, _ = attached.communicate(timeout=60)
+    assert attached.returncode == 130
+    assert "goes-on goes on; stop it with: tfjob stop goes-on --on k8s" in shown
+    assert shape(there, "goes-on")["state"] == "Pending"
+    assert set(team.pods("goes-on")) == {"worker-0"}
+
+
+def test_an_attached_run_ends_with_the_job_s_exit_code(there: CommandLine, team: Room) -> None:
+    attached = start(there, "run", str(MANIFESTS / "sleeper.yaml"), "--name", "attached")
+    team.all_run("attached", "worker-0")
+    team.ends("attached-worker-0", 3, message="no data")
+    shown, _ = attached.communicate(timeout=90)
+    assert attached.returncode == 1
+    assert "attached failed after" in shown
+    assert shape(there, "attached")["folder"].startswith(str(there.home))
+
+
+def test_a_dry_run_prints_every_object_and_makes_none(there: CommandLine, team: Room) -> None:
+    text = there("run", "--dry-run", "everything.yaml", "-p", "steps=3", "--name", "dry")
+    documents = list(yaml.safe_load_all(text))
+    kinds = [document["kind"] for document in documents]
+    assert kinds[:3] == ["Secret", "ConfigMap", "TFJob"]
+    assert kinds[3:] == ["Service", "Service", "Pod", "Pod"]
+    assert "hunter2" not in text
+    (pod,) = [one for one in documents if one["metadata"]["name"] == "dry-worker-0" and one["kind"] == "Pod"]
+    main = next(
+        one for one in pod["spec"]["containers"] if any(two["name"] == "TF_CONFIG" for two in one.get("env", ()))
+    )
+    config = json.loads(next(one["value"] for one in main["env"] if one["name"] == "TF_CONFIG"))
+    assert config["task"] == {"type": "worker", "index": 0}
+    assert config["cluster"]["worker"] == [f"dry-worker-0.{team.namespace}.svc:2222"]
+    assert "there is no job dry" in there("status", "dry", code=3)
+    listed = json.loads(there("run", "--dry-run", "sleeper.yaml", "-o", "json"))
+    assert [item["kind"] for item in listed["items"]] == ["TFJob", "Service", "Pod"]
+    served = list(yaml.safe_load_all(there("run", "--dry-run", "servers.yaml")))
+    assert [one["kind"] for one in served] == ["TFJob", "ConfigMap", "Service", "Service", "Pod", "Pod"]
+
+
+def test_check_asks_the_cluster_and_makes_nothing(there: CommandLine, team: Room) -> None:
+    assert there("check", "--on", "k8s", "sleeper.yaml") == "sleeper.yaml: ok (sleeper)\n"
+    assert there("check", "--on", "k8s", "servers.yaml") == "servers.yaml: ok (servers)\n"
+    said = there("check", "--on", "k8s", "hello.yaml", code=2)
+    assert "hello.yaml:29:37: spec.tfReplicaSpecs.Chief.template.spec.volumes[0].persistentVolumeClaim" in said
+    assert "there is no PersistentVolumeClaim meet on the cluster" in said
+    assert "there is no job sleeper" in there("status", "sleeper", code=3)
+
+
+@pytest.mark.parametrize(
+    ("quota", "level", "said"),
+    [
+        ({"pods": "0"}, "", "all replicas need 1 of pods, and quota small has 0 of 0 left"),
+        ({"requests.cpu": "1"}, "", "must specify requests.cpu"),
+        ({}, "restricted", 'violates PodSecurity "restricted:latest"'),
+    ],
+    ids=["quota", "quota that asks for requests", "security standard"],
+)
+def test_check_tells_what_a_namespace_would_refuse(
+    tool: Installed, control_plane: Client, tmp_path: Path, quota: dict[str, str], level: str, said: str
+) -> None:
+    namespace = control_plane.namespace("check")
+    if quota:
+        control_plane.apply(
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}, "spec": {"hard": quota}},
+            namespace=namespace,
+        )
+    if level:
+        control_plane.kubectl("label", "namespace", namespace, f"pod-security.kubernetes.io/enforce={level}")
+    line = on_cluster(tool, control_plane.kubeconfig, namespace, tmp_path)
+    wait_until(lambda: said in line.run("check", "--on", "k8s", "sleeper.yaml").stdout, 90)
+    control_plane.delete_namespace(namespace)
+
+
+def test_a_job_that_no_operator_looks_at_says_so(unattended: CommandLine, quiet: Room) -> None:
+    unattended("submit", "sleeper.yaml", "--name", "alone")
+    wait_until(lambda: "no operator has looked at it" in unattended("status", "alone"), 60)
+    assert "NotSeen" in unattended("ps")
+    assert "Pending" in unattended("ps")
+    unattended("delete", "alone")
+
+
+def test_doctor_says_what_is_there_and_what_is_not(unattended: CommandLine) -> None:
+    done = unattended.run("doctor")
+    assert "ok  the API server of context" in done.stdout
+    assert "ok  it knows TFJobs as this tool does" in done.stdout
+    assert "ok  you may start, change and delete jobs" in done.stdout
+    found = json.loads(unattended.run("doctor", "-o", "json").stdout)
+    assert found["kind"] == "ClusterDoctor"
+    assert {"title", "ok", "problem", "fix"} == set(found["findings"][0])
+
+
+def test_version_shows_who_is_of_which_release(there: CommandLine) -> None:
+    found = json.loads(there("version", "-o", "json"))
+    assert found["kubernetes"].startswith("v1.")
+    assert (found["crd"], found["skew"]) == (found["tfjob"], "")
+    assert "or later is supported" in there("version")
+
+
+def test_a_job_elsewhere_is_pointed_to_and_all_namespaces_are_listed(
+    there: CommandLine, team: Room, unattended: CommandLine
+) -> None:
+    there("submit", "sleeper.yaml", "--name", "elsewhere")
+    said = unattended("status", "elsewhere", code=3)
+    assert f"There is one in namespace {team.namespace}: add -n {team.namespace}." in said
+    assert unattended("status", "elsewhere", "-n", team.namespace)
+    assert "elsewhere" in unattended("ps", "-A")
+    assert "elsewhere" not in unattended("ps")
+
+
+def test_prune_keeps_to_one_namespace_and_to_what_is_over(there: CommandLine, team: Room) -> None:
+    there("submit", "sleeper.yaml", "--name", "pruned")
+    team.all_run("pruned", "worker-0")
+    team.ends("pruned-worker-0")
+    there("wait", "pruned", "--timeout", "90s")
+    there("submit", "sleeper.yaml", "--name", "alive")
+    said = there("prune", "--older", "0s")
+    assert "deleted pruned" in said
+    assert "alive" not in said
+    assert "there is no job pruned" in there("status", "pruned", code=3)
+
+
+def test_what_is_forbidden_is_one_clear_error(
+    tool: Installed, control_plane: Client, team: Room, tmp_path: Path
+) -> None:
+    control_plane.kubectl("create", "serviceaccount", "nobody", "-n", team.namespace)
+    token = control_plane.kubectl("create", "token", "nobody", "-n", team.namespace).strip()
+    line = on_cluster(tool, with_token(token, control_plane.kubeconfig, tmp_path), team.namespace, tmp_path)
+    assert line("ps", code=2).startswith("error: tfjobs.kubeflow.org is forbidden: User")
+    doctor = line("doctor", code=1)
+    assert "no  you may look at jobs: not get tfjobs" in doctor
+    assert "Ask for the ClusterRole edit" in doctor
+    assert "sleeper.yaml:1:1: tfjobs.kubeflow.org is forbidden" in line("check", "--on", "k8s", "sleeper.yaml", code=2)
+
+
+def test_credentials_that_nobody_knows_are_one_clear_error(
+    tool: Installed, control_plane: Client, team: Room, tmp_path: Path
+) -> None:
+    line = on_cluster(tool, with_token("wrong", control_plane.kubeconfig, tmp_path), team.namespace, tmp_path)
+    said = line("ps", code=2)
+    assert "does not know who you are" in said
+
+
+def test_a_cluster_that_does_not_answer_or_is_not_known_is_one_clear_error(
+    tool: Installed, control_plane: Client, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    for cluster in config["clusters"]:
+        cluster["cluster"]["server"] = "https://127.0.0.1:1"
+    gone = tmp_path / "gone"
+    gone.write_text(yaml.safe_dump(config))
+    line = CommandLine(Installed(tool.command, {**tool.env, "KUBECONFIG": str(gone)}), tmp_path / "home")
+    assert "does not answer" in line("ps", "--on", "k8s", code=2)
+    assert "there is no context nope" in line("ps", "--on", "k8s:nope", code=2)
+    nowhere = {"KUBECONFIG": str(tmp_path / "nowhere")}
+    assert "there is no kubeconfig" in line("ps", "--on", "k8s", env=nowhere, code=2)
+    assert "'k9s' is nowhere: write local, k8s or k8s:CONTEXT" in line("ps", "--on", "k9s", code=2)
+
+
+def test_a_cluster_without_tfjobs_says_how_to_get_them(tool: Installed, tmp_path: Path) -> None:
+    class NoSuchKind(BaseHTTPRequestHandler):
+        """Answers as an API server does for a kind that it does not have."""
+
+        def do_GET(self) -> None:
+            self.send_error(404, "404 page not found")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), NoSuchKind) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        config = {
+            "clusters": [{"name": "bare", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+            "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": ""}}],
+            "current-context": "bare",
+        }
+        (tmp_path / "given").write_text(yaml.safe_dump(config))
+        line = on_cluster(tool, tmp_path / "given", "default", tmp_path)
+        for words in (("ps",), ("status", "mnist"), ("submit", "sleeper.yaml")):
+            assert line(*words, code=2) == (
+                "error: the cluster of context bare knows no TFJobs\n"
+                "Is the operator installed? tfjob operator install\n"
+            )
+        server.shutdown()
+
+
+def test_replica_types_may_be_in_any_case(there: CommandLine, team: Room) -> None:
+    there("submit", "-", stdin=json.dumps(job("lower", worker=1)))
+    team.until_pods("lower", "worker-0")
+    there("scale", "lower", "worker=2")
+    team.until_pods("lower", "worker-0", "worker-1")

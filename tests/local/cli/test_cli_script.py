@@ -1,0 +1,69 @@
+"""`tfjob run SCRIPT`: a script runs like the manifest that it becomes; what contradicts itself is refused in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.command_line import MANIFESTS, CommandLine
+
+REFUSED = {
+    "counts for a manifest": (("hello.yaml", "--workers", "2"), "--workers is for a script"),
+    "arguments for a manifest": (("hello.yaml", "--", "--steps", "3"), "--steps 3: arguments are for a script"),
+    "an image for a manifest": (("hello.yaml", "--image", "python:3"), "--image is for a script"),
+    "parameters for a script": (("steps.py", "-p", "steps=3"), "-p is for manifests"),
+    "nobody trains": (("steps.py", "--workers", "0"), "nobody would train"),
+    "two evaluators": (("steps.py", "--evaluator", "2"), "at most one"),
+    "a negative count": (("steps.py", "--workers", "-1"), "-1 is not in the range"),
+    "no number": (("steps.py", "--ps", "many"), "'many' is not a valid integer"),
+    "no such script": (("nothing.py",), "nothing.py: No such file"),
+    "an option of the script": (("steps.py", "--steps", "3"), "tfjob run SCRIPT -- --steps"),
+    "no job name": (("steps.py", "--name", "No_Name"), "'No_Name' is no job name"),
+    "in an image, here": (("steps.py", "--in-image"), "--in-image is about a cluster"),
+    "a cluster without an image": (("steps.py", "--on", "k8s"), "needs an image"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_contradicts_itself_is_one_error(empty: CommandLine, case: str) -> None:
+    words, told = REFUSED[case]
+    done = empty.run("run", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert done.stderr.lower().count("error:") == 1
+    assert not empty.home.exists()
+
+
+def test_a_script_and_its_printed_manifest_do_the_same(cli: CommandLine, tmp_path: Path) -> None:
+    """From another folder, for the script's own name and its arguments are of the folder where the user is."""
+    words = ("steps.py", "--workers", "2", "--ps", "1", "--chief", "--evaluator", "1")
+    arguments = ("--", "--steps", "3", "a b", "$(HOME)")
+    script = cli("run", *words, *arguments)
+    assert "(1 chief, 1 evaluator, 1 ps, 2 worker)" in script
+    assert "chief-0     | chief 0 --steps 3 a b $(HOME)\n" in script
+    (tmp_path / "steps.py").write_text((MANIFESTS / "steps.py").read_text())
+    (tmp_path / "printed.yaml").write_text(cli("run", *words, "--dry-run", "-o", "yaml", *arguments))
+    printed = cli("run", str(tmp_path / "printed.yaml"))
+    assert script.splitlines()[0].replace("steps.1", "steps.2") == printed.splitlines()[0]
+    assert "chief-0     | chief 0 --steps 3 a b $(HOME)\n" in printed
+
+
+def test_a_script_goes_to_a_cluster_in_a_config_map(empty: CommandLine) -> None:
+    words = ("run", "steps.py", "--on", "k8s", "--image", "python:3", "--dry-run", "-o", "yaml")
+    config = {"KUBECONFIG": str(MANIFESTS.parent / "no-cluster.kubeconfig")}
+    config_map, job = yaml.safe_load_all(empty(*words, env=config))
+    assert config_map["data"] == {"steps.py": (MANIFESTS / "steps.py").read_text()}
+    assert job["metadata"]["name"] == "steps"
+    (inside,) = yaml.safe_load_all(empty(*words, "--in-image", env=config))
+    container = inside["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["python", "steps.py"]
+
+
+def test_a_script_that_needs_its_neighbours_is_not_sent_without_them(empty: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import model\n")
+    (tmp_path / "model.py").write_text("")
+    told = empty("run", str(tmp_path / "train.py"), "--on", "k8s", "--image", "python:3", "--dry-run", code=2)
+    assert "it imports model, which would not travel with it" in told
+    assert "--in-image" in told

@@ -1,0 +1,253 @@
+"""Bad input: exit code 2 or 3, one clear message that says what to do, never a traceback."""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.command_line import MANIFESTS, CommandLine
+from tfjob.cli import exit_codes
+from tfjob.cli.main import COMMANDS, cli
+from tfjob.local.state.errors import Refusal
+
+BAD_INPUT = {
+    "no such file": (("run", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+    "a folder": (("run", "."), ". is a folder"),
+    "a URL": (("run", "https://a/b.yaml"), "curl -fsSL https://a/b.yaml | tfjob run -\n"),
+    "a folder with one manifest": (
+        ("run", "../../../../../examples/mnist"),
+        "in it: ../../../../../examples/mnist/tfjob.yaml\n",
+    ),
+    "an empty file": (("run", "/dev/null"), "the file is empty"),
+    "errors": (("run", "broken.yaml"), "3 errors, nothing was started"),
+    "an unused parameter": (("run", "hello.yaml", "-p", "a=1"), "no value of the manifest holds ${a}"),
+    "a parameter without value": (("run", "hello.yaml", "-p", "a"), "-p a: write it as KEY=VALUE"),
+    "a parameter twice": (("run", "hello.yaml", "-p", "a=1", "-p", "a=2"), "-p a is given twice"),
+    "a bad name": (("run", "hello.yaml", "--name", "Not_a_name"), "metadata.name"),
+    "an unknown volume": (("run", "hello.yaml", "--volume", "data=/tmp"), "no volume of the manifest has that name"),
+    "a volume without folder": (("run", "everything.yaml", "--volume", "data="), "write it as NAME=FOLDER"),
+    "a missing interpreter": (("run", "hello.yaml", "--python", "/no/python"), "no interpreter there"),
+    "a bad namespace": (("run", "hello.yaml", "-n", "../x"), "is no namespace"),
+    "a bad level": (("run", "hello.yaml", "--level", "best"), "'best' is not one of"),
+    "a bad time span": (("wait", "hello", "--timeout", "soon"), "'soon' is no time span"),
+    "a negative tail": (("logs", "hello", "--tail", "-1"), "-1 is not in the range"),
+    "following the past": (("logs", "hello", "-f", "-p"), "it cannot be followed"),
+    "an unknown version": (("convert", "hello.yaml", "--to", "v9"), "Known: kubeflow.org/v1"),
+    "an unknown command": (("statsu",), "Did you mean status?"),
+    "a claim's files": (("volume", "delete", "keep"), "Say that you mean it: tfjob volume delete keep --yes"),
+    "a job that is over": (("stop", "hello"), "hello.1 has ended: it is Succeeded"),
+    "scaling what is over": (("scale", "fails", "worker=2"), "fails.1 has ended: it is Failed"),
+    "an option of another command": (("exec", "hello", "worker-0", "ls", "-l"), "Put -- before the command"),
+}
+NOT_FOUND = {
+    "an unknown job": (("status", "nobody"), "there is no job nobody in namespace default\n`tfjob ps -a`"),
+    "a misspelt job": (("status", "helo"), "Did you mean hello?"),
+    "another namespace": (("status", "hello", "-n", "other"), "There is one in namespace default: add -n default."),
+    "an empty name": (("status", ""), "there is no job"),
+    "an unknown replica": (("logs", "hello", "worker-7"), "It has chief-0, worker-0, worker-1."),
+    "an unknown container": (("logs", "hello", "worker-0/side"), "hello.1 has no replica worker-0/side"),
+    "a replica that ended": (("exec", "hello", "worker-0", "--", "ls"), "has no running replica worker-0"),
+    "an unknown claim": (("volume", "delete", "nothing"), "There are: default/keep, default/meet."),
+    "one of several": (("delete", "hello", "nobody"), "there is no job nobody"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_INPUT)
+def test_bad_input_ends_with_2_and_says_what_to_do(here: Here, name: str) -> None:
+    words, expected = BAD_INPUT[name]
+    code, shown = here(*words)
+    assert (code, expected in shown) == (2, True), shown
+
+
+@pytest.mark.parametrize("name", NOT_FOUND)
+def test_what_is_not_there_ends_with_3_and_a_hint(here: Here, name: str) -> None:
+    words, expected = NOT_FOUND[name]
+    code, shown = here(*words)
+    assert (code, expected in shown) == (3, True), shown
+
+
+class Here:
+    """The command line in this process, among the finished jobs: a process for each error would take too long."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[object, str]:
+        self._monkeypatch.setattr(sys, "argv", ["tfjob", *words])
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((MANIFESTS / "hello.yaml").read_bytes())))
+        with pytest.raises(SystemExit) as ended:
+            exit_codes.guarded(cli)
+        captured = self._capsys.readouterr()
+        return ended.value.code, captured.out + captured.err
+
+
+@pytest.fixture
+def here(finished: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    """Called with words, returns the exit code and what was printed; a bug of ours is raised."""
+    monkeypatch.setenv("TFJOB_HOME", str(finished.home))
+    monkeypatch.setenv("TFJOB_DEBUG", "1")
+    monkeypatch.chdir(MANIFESTS)
+    return Here(monkeypatch, capsys)
+
+
+def test_nothing_bad_was_started(finished: CommandLine) -> None:
+    names = [path.name for path in (finished.home / "runs" / "default").iterdir()]
+    assert sorted(names) == ["fails.1", "hello.1", "restarts.1"]
+
+
+def test_check_goes_on_after_a_file_that_cannot_be_read(empty: CommandLine) -> None:
+    shown = empty("check", "nowhere.yaml", ".", "http://a/b", "hello.yaml", code=2)
+    assert shown.splitlines() == [
+        "nowhere.yaml: No such file or directory",
+        ".: is a folder; name a manifest in it",
+        "http://a/b: is a URL, and URLs are not fetched; fetch it yourself: curl -fsSL http://a/b | tfjob check -",
+        "hello.yaml: ok (hello)",
+    ]
+
+
+def test_check_shows_the_lines_to_add_apart_as_run_does(empty: CommandLine) -> None:
+    lines = '\n    [images."example.com/no-command"]\n    command = ['
+    assert lines in empty("check", "--on", "local", "refused.yaml", code=2)
+    assert lines in empty("run", "refused.yaml", code=2)
+
+
+def test_what_a_conversion_changes_leaves_out_or_breaks_is_a_warning(empty: CommandLine) -> None:
+    manifest = (MANIFESTS / "fails.yaml").read_text()
+    manifest = manifest.replace("  tfReplicaSpecs:", "  successPolicy: AllWorkers\n  tfReplicaSpecs:")
+    manifest = manifest.replace("    Worker:", "    Worker:\n      restartPolicy: ExitCode")
+    done = empty.run("convert", "-", "--to", "tensorflow.org/v1alpha1", stdin=manifest)
+    assert done.returncode == 0
+    told = done.stderr.splitlines()
+    assert all(": warning: " in line for line in told), told
+    ways = ("successPolicy: v1alpha1 has no such field", "ExitCode is written as OnFailure", "has no Master")
+    assert [way for way in ways if not any(way in line for line in told)] == []
+
+
+@pytest.mark.parametrize("words", [("check", "--on", "local"), ("run", "--dry-run"), ("run",), ("submit",)])
+def test_every_command_names_all_missing_objects_at_once(empty: CommandLine, words: tuple[str, ...]) -> None:
+    shown = empty(*words, "needy.yaml", code=2)
+    at, hint = "spec.tfReplicaSpecs.Worker.template.spec.containers[0]", "a document of its own, kind: "
+    assert f"needy.yaml:16:42: {at}.env[0].valueFrom.secretKeyRef.name: there is no Secret access; " in shown
+    assert f"needy.yaml:18:30: {at}.envFrom[0].configMapRef.name: there is no ConfigMap settings; " in shown
+    assert hint + "Secret" in shown
+    assert hint + "ConfigMap" in shown
+    assert "extras" not in shown
+
+
+def test_what_an_earlier_manifest_brought_is_not_missing_but_its_keys_may_be(cli: CommandLine) -> None:
+    cli("run", "everything.yaml", "-p", "steps=1", "--no-limits")
+    shown = cli("check", "--on", "local", "needy.yaml", code=2)
+    place = "needy.yaml:16:56: spec.tfReplicaSpecs.Worker.template.spec.containers[0].env[0].valueFrom.secretKeyRef.key"
+    assert shown == f"{place}: Secret access has no key passwort; it has password; add the key, or correct its name\n"
+    needy = (MANIFESTS / "needy.yaml").read_text().replace("passwort", "password")
+    assert "hunter2" in cli("run", "-", "--no-limits", stdin=needy)
+    assert "there is no Secret access" in cli("run", "-", "--no-limits", "-n", "other", stdin=needy, code=2)
+
+
+@pytest.mark.parametrize("words", [("check", "--on", "local"), ("run", "--dry-run"), ("run", "--no-limits")])
+def test_a_program_that_is_not_on_this_machine_is_a_warning(cli: CommandLine, words: tuple[str, ...]) -> None:
+    manifest = (MANIFESTS / "fails.yaml").read_text().replace("[sh, -c,", "[no-such-program, -c,")
+    shown = cli(*words, "-", stdin=manifest, code=1 if "--no-limits" in words else 0)
+    assert shown.count("the program no-such-program is not on this machine; images are not run here") == 1
+    assert ": warning: spec.tfReplicaSpecs.Worker.template.spec.containers[0].command[0]: " in shown
+
+
+def test_a_manifest_of_another_namespace_than_the_command_line_s_is_refused(empty: CommandLine) -> None:
+    manifest = (MANIFESTS / "hello.yaml").read_text().replace("name: hello", "name: hello\n  namespace: team", 1)
+    shown = empty("run", "-", "-n", "other", "--dry-run", stdin=manifest, code=2)
+    assert "stdin:5:3: metadata.namespace: is team, and the command line says -n other" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"not a database", "file is not a database"),
+        (b"", "hello"),
+    ],
+)
+def test_a_broken_state_is_told(cli: CommandLine, content: bytes, expected: str) -> None:
+    cli.home.mkdir()
+    (cli.home / "state.db").write_bytes(content)
+    done = cli.run("status", "hello")
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (2, 3)
+
+
+def test_a_state_of_a_newer_tfjob_is_refused(cli: CommandLine) -> None:
+    import sqlite3
+
+    cli.home.mkdir()
+    connection = sqlite3.connect(cli.home / "state.db")
+    connection.execute("pragma user_version = 99")
+    connection.close()
+    for words in (("ps",), ("run", "hello.yaml")):
+        assert "was written by a newer tfjob (schema 99" in cli(*words, code=2)
+
+
+def test_a_user_without_a_home_is_told_to_name_one(empty: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfjob.cli import context
+
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("TFJOB_HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    with pytest.raises(Refusal) as refused:
+        context.home()
+    stop = exit_codes.explained(refused.value)
+    assert stop is not None
+    assert (stop.code, stop.hint) == (exit_codes.BAD_INPUT, "Set TFJOB_HOME to a folder for the state.")
+
+
+HARMLESS = ("check", "convert", "ps", "status", "logs", "events", "wait", "explain", "volume", "stop", "scale")
+WORDS = [
+    *(
+        *COMMANDS,
+        "restarts",
+        "hello",
+        "fails",
+        "@latest",
+        "hello.1",
+        "worker-0",
+        "ls",
+        "nothing",
+        "",
+        "two words",
+        "\udcff",
+    ),
+    *(
+        "-",
+        "--",
+        "-o",
+        "json",
+        "yaml",
+        "-n",
+        "default",
+        "..",
+        "é",
+        "=",
+        "x=",
+        "worker=3",
+        "ps=1",
+        "--help",
+        "--version",
+    ),
+    *("--tail", "1", "-1", "--since", "99999999999w", "1s", "--all", "-a", "-A", "--dry-run", "--to", "v1", "batch/v1"),
+    *("--older", "30d", "--for", "running", "--timeout", "0", "hello.yaml", "broken.yaml", "old.yaml", "-p", "a=b"),
+]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_words_at_all_make_a_traceback(here: Here, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(25):
+        words = [chance.choice(HARMLESS), *chance.choices(WORDS, k=chance.randrange(6))]
+        code, _ = here(*words)
+        assert code in range(5), words

@@ -1,0 +1,48 @@
+"""`tfjob init`: what it writes, what it never writes over, and that every template is a job that could run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.command_line import CommandLine
+from tfjob.cli.commands.init import DEFAULT, TEMPLATES
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_is_a_valid_job_with_a_script_a_volume_and_curves(
+    empty: CommandLine, tmp_path: Path, template: str
+) -> None:
+    """Its replicas run the script beside it, and its TensorBoard shows the storage that they write to."""
+    folder = tmp_path / "my digits"
+    empty("init", template, str(folder))
+    shown = json.loads(empty("run", "--dry-run", str(folder / "tfjob.yaml"), "-o", "json"))
+    commands = {item["replica"]: item["containers"][0]["argv"] for item in shown["items"]}
+    assert (folder / "train.py").exists()
+    assert all(argv == ["python", "train.py"] for name, argv in commands.items() if not name.startswith("ps"))
+    job, claim = yaml.safe_load_all((folder / "tfjob.yaml").read_text())
+    assert (job["metadata"]["name"], claim["metadata"]["name"]) == ("my-digits", "my-digits-data")
+    assert job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["name"] == "tensorflow"
+    assert job["spec"]["tensorBoard"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    assert job["spec"]["tensorBoard"]["volumes"][0]["name"] == "tfjob-data"
+
+
+def test_init_writes_here_says_what_to_do_next_and_never_writes_over(empty: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    empty.golden("init", empty("init", DEFAULT, str(folder)).replace(str(folder), "FOLDER"))
+    (folder / "train.py").write_text("mine")
+    (folder / "tfjob.yaml").unlink()
+    refused = empty("init", DEFAULT, str(folder), code=2)
+    assert f"{folder / 'train.py'} is there already" in refused
+    assert not (folder / "tfjob.yaml").exists()
+    assert (folder / "train.py").read_text() == "mine"
+    assert empty("init", DEFAULT, str(folder), "-f", "-q") == ""
+    assert "MultiWorkerMirroredStrategy" in (folder / "train.py").read_text()
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(empty: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert str(tmp_path / "file") in empty("init", DEFAULT, str(tmp_path / "file"), code=2)

@@ -1,0 +1,215 @@
+"""Ctrl-C on a real terminal, prompts, signals, and the end of the tool by kill -9."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from support.command_line import MANIFESTS, CommandLine
+from support.running import processes_of, wait_until
+
+CTRL_C, CTRL_S = "\x03", "\x13"
+
+
+class Terminal:
+    """A command on a terminal of its own, with somebody who types."""
+
+    def __init__(self, cli: CommandLine, *words: str) -> None:
+        self.screen = ""
+        self._ours, theirs = os.openpty()
+        self.process = subprocess.Popen(
+            [*cli.tool.command, *words],
+            env={**cli.environment(), "TERM": "xterm"},
+            cwd=MANIFESTS,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+
+    def wait_for(self, text: str, timeout: float = 120) -> None:
+        """Reads until the screen shows `text`."""
+        deadline = time.monotonic() + timeout
+        while text not in self.screen:
+            assert time.monotonic() < deadline, f"no {text!r} in {self.screen!r}"
+            assert self._read(), f"no {text!r} in {self.screen!r}"
+
+    def type(self, keys: str) -> None:
+        """Presses keys."""
+        os.write(self._ours, keys.encode())
+
+    def end(self, timeout: float = 120) -> int:
+        """Reads to the end and returns the exit code."""
+        while self._read():
+            pass
+        return self.process.wait(timeout)
+
+    def close(self) -> None:
+        """Kill the command if it still runs, and close the terminal."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], 120)
+        try:
+            data = os.read(self._ours, 65536) if ready else b""
+        except OSError:  # EIO: the last process that had it open is gone
+            data = b""
+        self.screen += data.decode(errors="replace")
+        return bool(data)
+
+
+Open = Callable[..., Terminal]
+
+
+@pytest.fixture
+def on_terminal() -> Iterator[Open]:
+    """Starts commands on terminals, and leaves none of them."""
+    with ExitStack() as stack:
+
+        def start(cli: CommandLine, *words: str) -> Terminal:
+            terminal = Terminal(cli, *words)
+            stack.callback(terminal.close)
+            return terminal
+
+        yield start
+
+
+@pytest.fixture
+def sleeper(cli: CommandLine) -> Iterator[CommandLine]:
+    """A fresh state folder in which the job sleeper runs in the background."""
+    cli("submit", "sleeper.yaml", "--no-limits")
+    yield cli
+    cli.run("delete", "sleeper")
+
+
+def test_ctrl_c_stops_in_order_and_the_job_can_be_resumed(on_terminal: Open, cli: CommandLine) -> None:
+    terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.type(CTRL_C)
+    assert terminal.end() == 130
+    assert "stopping; press Ctrl-C again to kill" in terminal.screen
+    assert "| \x1b[0mstopped" in terminal.screen.replace("|\x1b[0m ", "| \x1b[0m"), "colours on a terminal"
+    assert "sleeper is Suspended (Stopped); continue it with: tfjob resume sleeper" in terminal.screen
+    assert processes_of(cli.home) == []
+    (job,) = json.loads(cli("ps", "-o", "json"))["items"]
+    assert (job["state"], job["reason"]) == ("Suspended", "Stopped")
+    cli("resume", "sleeper")
+    cli("wait", "sleeper", "--for", "running", "--timeout", "90s")
+    cli("delete", "sleeper")
+
+
+def test_a_second_ctrl_c_kills_what_does_not_want_to_stop(on_terminal: Open, cli: CommandLine) -> None:
+    terminal = on_terminal(cli, "run", "stubborn.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.type(CTRL_C)
+    terminal.wait_for("press Ctrl-C again")
+    terminal.type(CTRL_C)
+    assert terminal.end() == 130, "its grace is an hour"
+    assert processes_of(cli.home) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_the_session_stops_an_attached_run_in_order(
+    on_terminal: Open, cli: CommandLine, number: signal.Signals
+) -> None:
+    terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.process.send_signal(number)
+    assert terminal.end() == 130
+    assert "stopped" in terminal.screen
+    assert terminal.screen.rindex("\x1b[?25h") > terminal.screen.rindex("\x1b[?25l"), "the cursor is shown again"
+    assert processes_of(cli.home) == []
+
+
+def test_one_signal_ends_a_run_whose_terminal_takes_nothing(on_terminal: Open, cli: CommandLine) -> None:
+    """As after Ctrl-S: a terminal that was closed meanwhile sends no second one."""
+    terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.type(CTRL_S)
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.process.wait(120) == 130
+    terminal.end()
+    assert processes_of(cli.home) == []
+    (job,) = json.loads(cli("ps", "-o", "json"))["items"]
+    assert (job["state"], job["reason"]) == ("Suspended", "Stopped")
+
+
+def test_kill_9_of_an_attached_run_leaves_no_process_and_a_suspended_job(on_terminal: Open, cli: CommandLine) -> None:
+    terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
+    terminal.wait_for("up")
+    terminal.process.kill()
+    assert terminal.end() == -signal.SIGKILL
+    (job,) = json.loads(cli("ps", "-o", "json"))["items"]
+    assert (job["state"], job["reason"], job["ready"]) == ("Suspended", "Interrupted", "0/1")
+    wait_until(lambda: not processes_of(cli.home), 60)
+    assert "exited" not in cli("status", "sleeper")
+    cli("run", "fails.yaml", "--name", "sleeper", "--no-limits", code=1)
+
+
+def test_kill_9_of_the_background_driver_is_healed_by_the_next_command(sleeper: CommandLine) -> None:
+    sleeper("wait", "sleeper", "--for", "running", "--timeout", "90s")
+    (before,) = drivers(sleeper)
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: before not in drivers(sleeper), 60)
+    assert "Running" in sleeper("ps")
+    wait_until(lambda: len(drivers(sleeper)) == 1, 60)
+    assert json.loads(sleeper("status", "sleeper", "-o", "json"))["restarts"] == 0
+
+
+def test_deleting_a_running_job_asks_on_a_terminal_and_takes_no_for_an_answer(
+    on_terminal: Open, sleeper: CommandLine
+) -> None:
+    terminal = on_terminal(sleeper, "delete", "sleeper")
+    terminal.wait_for("sleeper.1 has not ended. Delete? [y/N]")
+    terminal.type("n\n")
+    assert terminal.end() == 130
+    assert "sleeper" in sleeper("ps")
+    terminal = on_terminal(sleeper, "delete", "sleeper")
+    terminal.wait_for("[y/N]")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert "deleted sleeper.1" in terminal.screen
+
+
+def test_ctrl_c_ends_a_follower_and_not_the_job(on_terminal: Open, running: CommandLine) -> None:
+    terminal = on_terminal(running, "logs", "sleeper", "-f")
+    terminal.wait_for("up")
+    terminal.type(CTRL_C)
+    assert terminal.end() == 130
+    assert "Running" in running("ps")
+
+
+def test_a_shell_inside_a_replica_has_a_terminal(on_terminal: Open, running: CommandLine) -> None:
+    terminal = on_terminal(
+        running, "exec", "sleeper", "worker-0", "--", "sh", "-c", "tty >/dev/null && echo on a terminal"
+    )
+    assert terminal.end() == 0
+    assert "on a terminal" in terminal.screen
+
+
+def drivers(cli: CommandLine) -> list[int]:
+    """The background drivers of a state folder."""
+    return [pid for pid in processes_of(cli.home) if b"tfjob.local.run.driver" in cmdline(pid)]
+
+
+def cmdline(pid: int) -> bytes:
+    """The words of a process that may be gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,117 @@
+"""The folder that a user's jobs are kept in: nobody else's, and one clear error where it cannot be used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.command_line import MANIFESTS, CommandLine
+from support.installed import Installed
+from support.running import Running, processes_of, wait_until
+
+pytestmark = pytest.mark.faults
+
+WRITING = (("run", "fails.yaml"), ("run", "fails.yaml", "--warm"), ("delete", "any", "-y"))
+"""Commands that cannot do without it; the manifest is one that would fail, so that nothing else ends with 2."""
+
+
+@pytest.fixture
+def cli(tool: Installed, tmp_path: Path) -> CommandLine:
+    return CommandLine(tool, tmp_path / "home")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own, where `home` is to be."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Leaves no room."""
+    with (disk / "fill").open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+
+
+def refusal(cli: CommandLine, *words: str) -> str:
+    """The one error of a command that cannot use the folder."""
+    done = cli.run(*words)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if "warning: " not in line]
+    assert error.startswith("error: "), error
+    assert error.endswith(("TFJOB_HOME can name another one", "TFJOB_HOME can name another folder"))
+    return error
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("filled", ["before", "after"])
+def test_a_full_disk_is_named_and_can_be_read(tool: Installed, disk: Path, filled: str) -> None:
+    """Whether the folder is there already or not; nothing is begun."""
+    cli = CommandLine(tool, disk / "home")
+    if filled == "after":
+        cli("run", "fails.yaml", "--no-limits", code=1)
+    fill(disk)
+    for words in WRITING:
+        assert "full" in refusal(cli, *words)
+    assert ("fails" in cli("ps")) == (filled == "after")
+    assert len(list(cli.home.glob("runs/default/*"))) == (filled == "after")
+
+
+@pytest.mark.root
+def test_a_disk_that_fills_up_at_the_start_is_named_and_the_tool_can_be_stopped(tool: Installed, disk: Path) -> None:
+    """There was room for the record and there is none for the replica: it waits for room."""
+    (disk / "fill").write_bytes(bytes(shutil.disk_usage(disk).free - 256 * 1024))
+    with Running(tool, disk / "home", str(MANIFESTS / "fails.yaml"), "--no-limits") as run:
+        run.wait_for("full; trying again")
+        run.process.send_signal(signal.SIGINT)
+        assert run.finish() == 130, run.lines
+    assert sum("full; trying again" in line for line in run.lines) == 1
+    wait_until(lambda: processes_of(disk / "home") == [], 60)
+
+
+@pytest.mark.root
+def test_a_folder_that_cannot_be_written_is_named(tool: Installed, disk: Path) -> None:
+    cli = CommandLine(tool, disk / "home")
+    reason = f"the state folder {cli.home} cannot be written: Read-only file system"
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert reason in refusal(cli, *WRITING[0])
+    assert cli("ps") == "no jobs; start one with: tfjob run FILE\n"
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    cli.home.mkdir()
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    for words in WRITING:
+        assert reason in refusal(cli, *words)
+
+
+def test_a_file_in_its_place_is_named(cli: CommandLine) -> None:
+    cli.home.touch()
+    assert f"the state folder {cli.home} cannot be written" in refusal(cli, "run", "fails.yaml")
+    assert cli.home.read_bytes() == b""
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_it_is_private_whatever_the_umask_and_also_if_it_was_not(cli: CommandLine, there: bool) -> None:
+    if there:
+        cli.home.mkdir()
+        cli.home.chmod(0o777)
+    before = os.umask(0)
+    try:
+        cli("run", "fails.yaml", "--no-limits", code=1)
+    finally:
+        os.umask(before)
+    for folder in (".", "runs", "runs/default/fails.1", "claims", "secrets"):
+        assert (cli.home / folder).stat().st_mode & 0o777 == 0o700, folder
+    assert (cli.home / "state.db").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,110 @@
+"""The program of the default parameter server, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.running import ending
+from tfjob.plan.build.parameter_server import program
+
+
+@pytest.mark.parametrize(
+    ("words", "tf_config", "said"),
+    [
+        ([], "", "neither TF_CONFIG nor --cluster_spec says what the cluster is"),
+        ([], "{", "TF_CONFIG cannot be used, JSONDecodeError"),
+        ([], '{"cluster": {}}', "TF_CONFIG cannot be used, KeyError: 'task'"),
+        ([], '{"cluster": {"ps": ["a"]}, "task": {"type": "ps", "index": 0}}', "TF_CONFIG: ps has the task 'a', which"),
+        ([], '{"cluster": {"ps": ["a:1"]}, "task": {"type": "x", "index": 0}}', "no task of type 'x' in the cluster"),
+        ([], '{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": -1}}', "is -1, it must be 0 or more"),
+        ([], '{"cluster": {"ps": {"1": "a:1"}}, "task": {"type": "ps", "index": 0}}', "task 0 of type ps is not in"),
+        (["--job_name", "ps"], "", "--cluster_spec is empty"),
+        (["--cluster_spec", "ps|a:1"], "", "--job_name is empty"),
+        (["--cluster_spec", "ps", "--job_name", "ps"], "", "'ps' is not of the form TYPE|HOST:PORT;HOST:PORT"),
+        (["--cluster_spec", "ps|a:1|b:1", "--job_name", "ps"], "", "is not of the form TYPE|HOST:PORT"),
+        (["--cluster_spec", "ps|a:1;", "--job_name", "ps"], "", "ps has the task '', which is not"),
+        (["--cluster_spec", "ps|a:1,ps|b:1", "--job_name", "ps"], "", "ps is given twice"),
+        (["--cluster_spec", "ps|a:1", "--job_name", "ps", "--task_id", "1"], "", "task 1 of type ps is not in"),
+        (["--cluster_spec", "ps|a:1", "--job_name", "ps", "--task_id", "x"], "", "argument --task_id: invalid int"),
+        (["--gpu_memory_fraction", "2"], "", "--gpu_memory_fraction is 2"),
+        (["--verbose", "maybe"], "", "'maybe' is neither true nor false"),
+    ],
+)
+def test_the_program_says_in_one_line_what_is_wrong(words: list[str], tf_config: str, said: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-", *words],
+        input=program(),
+        env={"TF_CONFIG": tf_config},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("grpc_tensorflow_server.py: ")
+    assert said in line
+
+
+OF_TENSORFLOW = """
+class ConfigProto:
+    class gpu_options:
+        per_process_gpu_memory_fraction = 0
+
+class Server:
+    target = "grpc://here"
+    def __init__(self, spec, job_name, task_index, protocol, config, start):
+        print(spec, job_name, task_index, config.gpu_options.per_process_gpu_memory_fraction)
+
+class train:
+    ClusterSpec = dict
+"""
+SHAPES = {
+    1: f"{OF_TENSORFLOW}train.Server = Server",
+    2: f"{OF_TENSORFLOW}class compat: v1 = type('v1', (), dict(ConfigProto=ConfigProto))\ndel ConfigProto\n"
+    "class distribute: Server = Server",
+}
+"""The names that the program uses, where each version has them; with the real one it takes part in trainings."""
+
+
+@pytest.mark.parametrize("version", SHAPES)
+@pytest.mark.parametrize(
+    ("words", "tf_config", "started"),
+    [
+        (
+            ["--cluster_spec", "ps|a:1;b:2,worker|c:3", "--job_name", "ps", "--task_id", "1", "--verbose"],
+            '{"task": {"type": "worker", "index": 7}}',
+            [
+                "cluster: {'ps': ['a:1', 'b:2'], 'worker': ['c:3']}",
+                "{'ps': ['a:1', 'b:2'], 'worker': ['c:3']} ps 1 0",
+                "ps 1 serves at grpc://here",
+            ],
+        ),
+        (
+            ["--gpu_memory_fraction", "0.5"],
+            '{"cluster": {"ps": ["a:1"], "worker": {}}, "task": {"type": "ps", "index": 3}, "environment": "cloud"}',
+            ["{'ps': {3: 'a:1'}} ps 3 0.5", "ps 3 serves at grpc://here"],
+        ),
+    ],
+    ids=["flags before TF_CONFIG", "TF_CONFIG of dynamic workers"],
+)
+def test_the_program_serves_until_sigterm_and_then_ends_at_once(
+    tmp_path: Path, version: int, words: list[str], tf_config: str, started: list[str]
+) -> None:
+    (tmp_path / "tensorflow.py").write_text(SHAPES[version])
+    (tmp_path / "server.py").write_text(program())
+    starting = subprocess.Popen(
+        [sys.executable, tmp_path / "server.py", *words],
+        env={"TF_CONFIG": tf_config, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with ending(starting) as server:
+        assert server.stdout is not None
+        lines = [server.stdout.readline().rstrip() for _ in started]
+        server.terminate()
+        assert server.wait(60) == 143
+    assert [line.replace('"', "'") for line in lines] == started

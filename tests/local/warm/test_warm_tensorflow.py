@@ -1,0 +1,94 @@
+"""Real TensorFlow, forked: every start gives what a cold one gives, and none hangs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.local.pod_harness import Place, PodRun, Pods, at
+from support.local.warm_pods import WarmPods, warm_pods
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+
+STARTS = int(os.environ.get("TFJOB_TEST_WARM_STARTS") or 1000)
+AT_ONCE = 3
+PATIENCE = 120.0
+PROGRAM = """
+import os, numpy as np, tensorflow as tf
+drawn = np.random.rand(), float(tf.random.uniform([]))
+tf.random.set_seed(7)
+data = tf.data.Dataset.range(64).map(lambda i: tf.cast(i, tf.float32), num_parallel_calls=2).batch(16).prefetch(2)
+weights = tf.Variable(tf.random.normal([16, 16]))
+@tf.function
+def step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(tf.linalg.matvec(weights, batch) - 1.0))
+    weights.assign_sub(1e-6 * tape.gradient(loss, weights))
+    return loss
+losses = [float(step(batch)) for _ in range(2) for batch in data]
+product = float((np.arange(90000.0).reshape(300, 300) @ np.ones((300, 300))).sum())
+print('drawn', *drawn)
+print('result', losses, product, tf.reduce_sum(weights).numpy())
+"""
+
+
+@pytest.fixture
+def warm(pods: Pods) -> Iterator[WarmPods]:
+    with warm_pods(pods) as made:
+        made.python = Path(sys.executable)
+        yield made
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    return tmp_path
+
+
+HERE = at([Place("full", "root" if os.geteuid() == 0 else "user")])
+
+
+def said(run: PodRun) -> dict[str, str]:
+    """What a program printed, by its first word."""
+    assert run.ended(timeout=PATIENCE)["exitCode"] == 0, run.log()
+    lines = (line.partition(" ") for line in run.log().splitlines())
+    return {word: rest for word, _, rest in lines if word in ("drawn", "result")}
+
+
+@HERE
+def test_forked_trainings_give_the_result_of_a_cold_one(warm: WarmPods, program: Path) -> None:
+    """With other random numbers each where no seed is set."""
+    cold = said(warm.launch_cold("train.py", cwd=program))
+    runs = [warm.launch("train.py", cwd=program) for _ in range(3)]
+    found = [said(run) for run in runs]
+    assert [run.status()["cold"] for run in runs] == [{}, {}, {}]
+    assert {one["result"] for one in found} == {cold["result"]}
+    assert len({cold["drawn"], *(one["drawn"] for one in found)}) == 4
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3 * 3600)
+@HERE
+def test_a_thousand_forked_starts_show_no_hang_and_no_wrong_result(warm: WarmPods, program: Path) -> None:
+    """What must hold before warm starts may become the default."""
+    expected = said(warm.launch_cold("train.py", cwd=program))["result"]
+    live: list[PodRun] = []
+    drawn: set[str] = set()
+    begun = time.monotonic()
+    for number in range(STARTS + AT_ONCE):
+        if len(live) == AT_ONCE or number >= STARTS:
+            run = live.pop(0)
+            one = said(run)
+            assert one["result"] == expected, f"start {number}"
+            assert run.status()["cold"] == {}, f"start {number}"
+            drawn.add(one["drawn"])
+        if number < STARTS:
+            live.append(warm.launch("train.py", cwd=program))
+        if number % 50 == 0:
+            print(f"{len(drawn)} starts, {time.monotonic() - begun:.0f} s", flush=True)
+    assert len(drawn) == STARTS

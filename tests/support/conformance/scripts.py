@@ -1,0 +1,82 @@
+"""What somebody does to a job while it runs, in the cases about that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from support.conformance.live_job import PATIENCE, LiveJob, running
+from support.running import wait_until
+
+
+def suspend_and_resume(job: LiveJob) -> None:
+    """All replicas end, and run again when the job is resumed."""
+    job("wait", "--for", "running")
+    job.until(ready="2/2")
+    wait_until(lambda: "here" in job.lines("chief-0"), PATIENCE)
+    job("suspend")
+    job("wait", "--for", "suspended")
+    found = job.status()
+    assert (found["ready"], running(found)) == ("0/2", set())
+    job("resume")
+
+
+def begin_when_resumed(job: LiveJob) -> None:
+    """A job that is suspended from the start has no replicas until it is resumed."""
+    job("wait", "--for", "suspended")
+    assert [one["attempts"] for one in job.status()["replicas"]] == [0]
+    job("resume")
+
+
+def grow(job: LiveJob) -> None:
+    """One worker more, once all have met."""
+    job("wait", "--for", "running")
+    job.until(ready="2/2")
+    wait_until(lambda: "met 1" in job.lines("chief-0"), PATIENCE)
+    job("scale", "worker=2")
+
+
+def scale_beside_servers(job: LiveJob) -> None:
+    """One more worker, and one less: nobody else is touched."""
+    job("wait", "--for", "running")
+    job.until(state="Running", ready="3/3")
+    job("scale", "worker=2")
+    job.until(state="Running", ready="4/4")
+    job("scale", "worker=1")
+    job.until(state="Running", ready="3/3")
+    let_chief_end(job, "/shared/enough")
+
+
+def end_when_restarts_are_told(count: int) -> Callable[[LiveJob], None]:
+    """Restarts in place are told by the machine they happen on; the job's end elsewhere must not come before that."""
+
+    def script(job: LiveJob) -> None:
+        job.until_it(lambda found: found.get("restarts") == count and "chief-0" in running(found))
+        let_chief_end(job, f"/shared/{job.name}-told")
+
+    return script
+
+
+def let_chief_end(job: LiveJob, file: str) -> None:
+    """Makes the file that the chief waits for."""
+    # Whether it succeeds is open: the replica ends with the file, and whatever runs in it ends with the replica.
+    job.tool("exec", job.name, "chief-0", "--", "python", "standin.py", "make", file)
+
+
+def see_the_server_go(job: LiveJob) -> None:
+    """After the end nobody runs."""
+    job("wait", "--for", "succeeded")
+    job.until_it(lambda found: not running(found))
+
+
+def see_the_server_stay(job: LiveJob) -> None:
+    """After the end the parameter server goes on, until the job is deleted."""
+    job("wait", "--for", "succeeded")
+    job.until_it(lambda found: running(found) == {"ps-0"})  # it may still be starting when the chief has ended
+    job("delete", "--yes")
+
+
+def see_it_go(job: LiveJob) -> None:
+    """The job removes itself after its end."""
+    waited = job.tool("wait", "brief", "--for", "succeeded")
+    assert waited.returncode in (0, 3), waited  # 3: on a busy machine it may be gone before anybody looks
+    job.until_it(lambda found: not found.get("current"))

@@ -1,0 +1,223 @@
+"""Executes the pages of the documentation: files are written, `console` blocks run, output compared.
+
+A block ```` ```yaml NAME ```` (or python, toml, any language) is the file NAME. In a ```` ```console ```` block a line
+that begins with `$ ` is a command and the lines below it are what it prints, where `...` stands for anything (a line
+of its own: for any lines).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from threading import Timer
+
+from devcluster.images import BUSYBOX
+from support.installed import SETTINGS
+from support.running import end_processes
+
+FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+END = "\x1f"
+DELETE_JOBS = "for job in $(tfjob ps -o name); do tfjob delete --yes $job; done"
+PATIENT_TIMEOUT = Path(__file__).parent / "patient_timeout.py"
+PATIENCE = 300.0
+"""Seconds that one command may take on a busy machine."""
+ROOT = Path(__file__).parents[3]
+GUIDES = ROOT / "docs" / "guides"
+CLUSTER = GUIDES / "cluster.md"
+DISTRIBUTED, FIRST_TF_JOB, V1BETA1 = (GUIDES / f"{name}.md" for name in ("distributed", "tf-job", "v1beta1"))
+IN_EXAMPLES, WITH_STANDIN, WITH_KUBECTL = {DISTRIBUTED, FIRST_TF_JOB}, {V1BETA1}, "With kubectl"
+"""Pages that tell their reader to work in the folder of the examples, the same on a cluster (tests/node/cli), with
+TensorFlow or with a stand-in for the sample; and their section that shows the objects there."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a page and what the page says that it prints."""
+
+    line: int
+    command: str
+    expected: str
+
+    def matches(self, actual: str) -> bool:
+        """Whether the output is as the page says."""
+        pattern = "".join(_pattern(line) for line in _settled(self.expected))
+        return re.fullmatch(pattern, "".join(f"{line}\n" for line in _settled(actual))) is not None
+
+
+def _settled(text: str) -> list[str]:
+    """Lines without what depends on the moment: who of several replicas printed first, how many run already."""
+    lines = [line.rstrip() for line in text.strip().splitlines() if not re.match(r"· .*: (Running|Pending) \d", line)]
+    found: list[str] = []
+    for replicas, group in groupby(lines, lambda line: re.match(r"\S+ +\|", line) is not None):
+        found += sorted(group, key=str if replicas else lambda _: "")
+    return [re.sub(r"(?<=\S) +", " ", line) for line in found]  # columns are as wide as their content
+
+
+def _pattern(line: str) -> str:
+    """Matches a line of output; `...` is anything, and a duration is as long as it takes on this machine."""
+    if line == "...":
+        return r"(?:.*\n)*?"
+    literal = "[^\n]*".join(re.escape(part) for part in line.split("..."))
+    return re.sub(r"(in|after|took)\\ [0-9]\S*s", r"\1 [0-9.hms]+", literal) + "\n"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a page."""
+
+    name: str
+    text: str
+
+
+def blocks(page: Path, wanted: Callable[[str], bool]) -> Iterator[Command | File]:
+    """The files and commands of a page, in order; of its sections only those whose title is wanted."""
+    text = page.read_text()
+    for fence in FENCE.finditer(text):
+        titles = re.findall(r"^## (.*)$", text[: fence.start()], re.MULTILINE)
+        if not wanted(titles[-1] if titles else ""):
+            continue
+        if fence["name"]:
+            yield File(fence["name"], fence["text"])
+        elif fence["language"] == "console":
+            line = text.count("\n", 0, fence.start("text")) + 1
+            yield from _commands(fence["text"], line)
+
+
+def _commands(text: str, first: int) -> Iterator[Command]:
+    command, expected, at = "", "", 0
+    for number, line in enumerate(text.splitlines(keepends=True), first):
+        if line.startswith("$ "):
+            if command:
+                yield Command(at, command, expected)
+            command, expected, at = line[2:].rstrip("\n"), "", number
+        else:
+            expected += line
+    if command:
+        yield Command(at, command, expected)
+
+
+class Session:
+    """A shell in a folder of its own, with a state folder of its own."""
+
+    def __init__(self, folder: Path, project: Path, env: Mapping[str, str], patience: float = PATIENCE) -> None:
+        folder.mkdir(exist_ok=True)
+        bin_folder = Path(sys.executable).parent
+        self.folder = project
+        self._patience = patience
+        self._env = {
+            "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(folder),
+            "TFJOB_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": SETTINGS,
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},
+            **env,
+        }
+        self._shell = subprocess.Popen(
+            ["bash", "--norc", "--noprofile"],
+            cwd=project,
+            env=self._env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.run(f'timeout() {{ {sys.executable} {PATIENT_TIMEOUT} "$@"; }}')
+
+    def run(self, command: str) -> str:
+        """Runs a command and returns what it prints; `$?` is there for the next one."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(f"{{ {command}\n}} </dev/null; _code=$?; printf '{END}\\n'; (exit $_code)\n")
+        self._shell.stdin.flush()
+        printed = ""
+        patience = Timer(self._patience, os.killpg, (self._shell.pid, signal.SIGTERM))
+        patience.start()
+        for line in self._shell.stdout:
+            printed += line
+            if printed.endswith(f"{END}\n"):
+                break
+        else:
+            printed += f"[the command took more than {self._patience:g} s]"
+        patience.cancel()
+        return printed.removesuffix(f"{END}\n")
+
+    def close(self) -> None:
+        """End the shell, and delete every job that the page left, in whatever state."""
+        if self._shell.poll() is None:
+            self.run(DELETE_JOBS)
+        else:  # a command took too long, and its shell ended with it
+            subprocess.run(["bash", "-c", DELETE_JOBS], cwd=self.folder, env=self._env, timeout=PATIENCE, check=True)
+        self._shell.communicate()
+        end_processes(Path(self._env["TFJOB_HOME"]))
+
+
+def copy_of_examples(folder: Path) -> Path:
+    """The folder of the examples as somebody has it who has just got the repository."""
+    project = folder / "examples"
+    shutil.copytree(ROOT / "examples", project, ignore=shutil.ignore_patterns(".venv", "__pycache__"))
+    for path in (project / "share").iterdir():
+        if path.name not in (".gitignore", "README.md"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return project
+
+
+def put_standin(project: Path) -> None:
+    """Puts a program without TensorFlow in the place of the sample that retrains."""
+    shutil.copy(Path(__file__).with_name("standin_retrain.py"), project / "retrain" / "train.py")
+
+
+def with_image_of_nodes(text: str) -> str:
+    """A file of a page with the image that the nodes of the tests have; there is no registry to pull from."""
+    return text.replace("image: busybox:1.36", f"image: {BUSYBOX}\n              imagePullPolicy: IfNotPresent")
+
+
+@contextmanager
+def play(
+    page: Path,
+    folder: Path,
+    project: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    edit: Callable[[str], str] = str,
+    patience: float = PATIENCE,
+    wanted: Callable[[str], bool] = lambda _: True,
+) -> Iterator[Iterator[str]]:
+    """Execute a page; give what each command printed, which must be what the page says.
+
+    Files are written unless the project is given. `env` is added to the environment; `edit` replaces what a file names
+    by something of the tests; `patience` is how many seconds a command may take; `wanted` says by their titles which
+    sections are executed. At the end of the block, also of one that fails, every job of the page is deleted.
+    """
+    home = folder / "home"
+    if project is None:
+        project = folder / "project"
+        project.mkdir()
+    session = Session(home, project, env or {}, patience)
+    try:
+        yield _played(page, session, edit, wanted)
+    finally:
+        session.close()
+        shutil.rmtree(home / "state", ignore_errors=True)
+
+
+def _played(page: Path, session: Session, edit: Callable[[str], str], wanted: Callable[[str], bool]) -> Iterator[str]:
+    for block in blocks(page, wanted):
+        if isinstance(block, File):
+            target = session.folder / block.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(edit(block.text))
+        else:
+            printed = session.run(block.command)
+            assert block.matches(printed), f"{page.name}:{block.line}: $ {block.command}\n{printed}"
+            yield printed

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import copy
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfjob.api.manifest.loader import load
+from tfjob.api.problems import InvalidManifest, Problem
+from tfjob.api.problems import Path as NodePath
+
+MANIFESTS = Path(__file__).parents[3] / "support" / "data" / "api" / "manifests"
+
+JOB = """
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata:
+  name: ${name}
+spec:
+  tfReplicaSpecs:
+    worker:
+      replicas: ${workers}
+      template:
+        spec:
+          containers:
+            - image: tf:${tag}
+              command: [sh, -c, "echo ${name} ${HOME}"]
+"""
+
+
+def test_a_manifest_gives_jobs_with_defaults_and_the_objects_beside_them() -> None:
+    manifest = load((MANIFESTS / "v1-distributed.yaml").read_bytes(), "x.yaml")
+    assert [job.metadata.name for job in manifest.jobs] == ["digits"]
+    assert [one["kind"] for one in manifest.objects] == ["ConfigMap", "Secret", "PersistentVolumeClaim"]
+    assert manifest.objects[1]["data"] == {"token": "c2VjcmV0"}
+    assert manifest.jobs[0].spec.tf_replica_specs["Worker"].replicas == 2
+
+
+def test_parameters_fill_in_values_also_numbers() -> None:
+    manifest = load(JOB, "x.yaml", {"name": "digits", "workers": "3", "tag": "2"})
+    manifest.raise_for_errors()
+    (job,) = manifest.jobs
+    worker = job.spec.tf_replica_specs["Worker"]
+    assert (job.metadata.name, worker.replicas) == ("digits", 3)
+    assert worker.template is not None
+    assert worker.template["spec"]["containers"][0]["image"] == "tf:2"
+    assert worker.template["spec"]["containers"][0]["command"][2] == "echo digits ${HOME}"
+
+
+def test_a_parameter_that_nothing_uses_is_an_error() -> None:
+    manifest = load(JOB, "x.yaml", {"name": "a", "workers": "1", "tag": "2", "wrokers": "3"})
+    assert [str(problem) for problem in manifest.errors] == [
+        "x.yaml: the parameter wrokers is given, but no value of the manifest holds ${wrokers}; remove -p wrokers=..."
+    ]
+
+
+def test_a_parameter_that_is_not_given_shows_where_it_is_needed() -> None:
+    said = [str(problem) for problem in load(JOB, "x.yaml", {"name": "a", "workers": "two"}).errors]
+    assert said == [
+        'x.yaml:9:7: spec.tfReplicaSpecs.worker.replicas: must be an integer, is the string "two"',
+        "x.yaml:13:15: spec.tfReplicaSpecs.worker.template.spec.containers[0].image: "
+        "'tf:${tag}' still holds the placeholder ${tag}; pass -p tag=..., or write the image's name",
+    ]
+
+
+def test_the_only_job_can_be_renamed() -> None:
+    manifest = load((MANIFESTS / "batch-job.yaml").read_text(), name="other")
+    assert [job.metadata.name for job in manifest.jobs] == ["other"]
+    assert manifest.problems == []
+
+
+def test_the_items_of_a_list_are_read_with_their_places() -> None:
+    manifest = load((MANIFESTS / "list.yaml").read_text())
+    (job,) = manifest.jobs
+    assert job.metadata.name == "first"
+    assert manifest.where(job, "spec.tfReplicaSpecs.Worker.replicas") == (
+        30,
+        11,
+        "items[0].spec.tfReplicaSpecs.Worker.replicas",
+    )
+    assert [str(one) for one in load("{kind: List, apiVersion: v1, items: [3]}").errors] == [
+        "1:38: items[0]: must be an object with apiVersion and kind"
+    ]
+
+
+def test_other_code_can_place_its_own_problems() -> None:
+    manifest = load(JOB, "x.yaml", {"name": "a", "workers": "1", "tag": "2"})
+    problem = Problem("spec.tfReplicaSpecs.Worker.template.spec.containers[0].image", "is not here", "add it")
+    assert str(manifest.located(manifest.jobs[0], problem)) == (
+        "x.yaml:13:15: spec.tfReplicaSpecs.worker.template.spec.containers[0].image: is not here; add it"
+    )
+
+
+def test_errors_are_raised_together_and_warnings_are_not() -> None:
+    text = JOB.replace("template:", "tmplate:")
+    with pytest.raises(InvalidManifest) as error:
+        load(text, "x.yaml", {"name": "a", "workers": "1", "tag": "2"}).raise_for_errors()
+    assert [problem.path for problem in error.value.problems] == [
+        "spec.tfReplicaSpecs.worker.template",
+        "spec.tfReplicaSpecs.worker.tmplate",
+    ]
+    load(JOB.replace("command:", "comand:"), "", {"name": "a", "workers": "1", "tag": "2"}).raise_for_errors()
+
+
+def test_two_jobs_of_one_name_are_refused() -> None:
+    filled = {"name": "a", "workers": "1", "tag": "2"}
+    problems = load(f"{JOB}---{JOB}", "x", filled).errors
+    assert [str(problem) for problem in problems] == [
+        "x:19:3: metadata.name: TFJob a is given twice, first on line 5; give each its own name"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["TfJob", "tfjob", "Tfjob"])
+def test_a_kind_of_the_same_version_in_another_case_is_suggested(kind: str) -> None:
+    (problem,) = load(f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\n", "x").errors
+    assert str(problem) == f"x:2:1: kind: kubeflow.org/v1 has no kind {kind}; did you mean kind: TFJob?"
+
+
+def test_a_generate_name_in_place_of_a_name_is_told_not_to_be_used() -> None:
+    text = JOB.replace("name: ${name}", "generateName: a-")
+    assert text != JOB
+    told = [problem.message for problem in load(text, "x", {"workers": "1", "tag": "2"}).errors]
+    assert told == ["is missing, and generateName is not used: a job is found again by its name"]
+
+
+def test_a_template_that_aliases_share_is_never_changed() -> None:
+    text = (MANIFESTS / "v1-distributed.yaml").read_text()
+    manifest = load(text)
+    written = manifest.entries[0].written.spec.tf_replica_specs["Chief"].template
+    assert written is not None
+    assert "ports" not in written["spec"]["containers"][0]
+
+
+def test_loading_a_long_manifest_is_quick() -> None:
+    text = (
+        (MANIFESTS / "v1-distributed.yaml").read_bytes() + b"---\n" + (MANIFESTS / "v1alpha1-stored.yaml").read_bytes()
+    )
+    assert text.count(b"\n") > 100
+    load(text)
+    begin = time.process_time()
+    for _ in range(5):
+        load(text)
+    assert (time.process_time() - begin) / 5 < 0.03
+
+
+# --- the complete error list of each broken manifest, and no problem in any of the good ones --------------------------
+
+HERE = Path(__file__).parents[3] / "support" / "data" / "api"
+BROKEN = sorted((HERE / "broken").iterdir())
+GOOD = sorted((HERE / "manifests").iterdir())
+
+
+@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+def test_a_broken_manifest_gets_the_error_list_of_its_golden_file(path: Path) -> None:
+    golden = HERE / "golden" / f"{path.stem}.txt"
+    said = "".join(f"{problem}\n" for problem in load(path.read_bytes(), path.name).problems)
+    if os.environ.get("TFJOB_UPDATE_GOLDEN"):
+        golden.write_text(said)
+    assert said == golden.read_text()
+
+
+def test_every_golden_file_belongs_to_a_broken_manifest() -> None:
+    assert {path.stem for path in (HERE / "golden").iterdir()} == {path.stem for path in BROKEN}
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_a_good_manifest_has_no_problems(path: Path) -> None:
+    manifest = load(path.read_bytes(), path.name)
+    manifest.raise_for_errors()
+    assert manifest.jobs
+    assert manifest.problems == []
+
+
+# --- whatever stands in a manifest, loading it gives problems and never an exception ----------------------------------
+
+ODD: list[Any] = [None, -1, 1.5, True, "", "x", [], {}, [None], [[]], {"name": None}, 10**30]
+TEXTS = [path.read_bytes() for folder in ("manifests", "broken") for path in sorted((HERE / folder).iterdir())]
+
+
+def nodes(value: Any, path: NodePath = ()) -> Iterator[NodePath]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in children:
+        yield (*path, key)
+        yield from nodes(item, (*path, key))
+
+
+def replaced(value: Any, path: NodePath, item: Any) -> Any:
+    whole = copy.deepcopy(value)
+    node = whole
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = item
+    return whole
+
+
+@pytest.mark.parametrize("name", ["v1-single.json", "v1beta1-master.yaml", "v1alpha1-stored.yaml", "batch-job.yaml"])
+def test_any_node_may_be_replaced_by_anything(name: str) -> None:
+    value = yaml.safe_load((HERE / "manifests" / name).read_text().replace("\t", " ").replace("\\ud83d\\ude00", ""))
+    for path in nodes(value):
+        for odd in ODD:
+            manifest = load(json.dumps(replaced(value, path, odd), default=str), name)
+            assert all(problem.line for problem in manifest.problems)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(TEXTS), st.integers(0, 2000), st.integers(0, 20), st.binary(max_size=6))
+def test_any_bytes_may_be_replaced_by_any_others(text: bytes, start: int, length: int, put: bytes) -> None:
+    load(text[:start] + put + text[start + length :], "x.yaml", {"name": "x"})
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_may_be_loaded(data: bytes) -> None:
+    assert load(data).problems

@@ -1,0 +1,11 @@
+"""A list that is kept up to date in a terminal."""
+
+from __future__ import annotations
+
+from tfjob.cli.terminal.terminal import Size
+from tfjob.cli.terminal.watch import listed
+
+
+def test_an_outage_is_said_below_the_list_that_was_seen_last() -> None:
+    shown = listed(["NAME"], [["one"], ["two"], ["three"]], "no answer; trying again", Size(12, 4))
+    assert [line.text for line in shown] == ["NAME", "… 2 more", "three", "no answer; …"]

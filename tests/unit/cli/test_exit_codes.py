@@ -1,0 +1,17 @@
+"""What a fault of our own looks like."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfjob.cli import exit_codes
+
+
+def test_a_fault_of_our_own_is_one_line_and_exit_70(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(**_: object) -> None:
+        raise KeyError("oops")
+
+    with pytest.raises(SystemExit) as ended:
+        exit_codes.guarded(broken)
+    assert ended.value.code == exit_codes.BUG
+    assert "a fault in tfjob itself: KeyError: 'oops'" in capsys.readouterr().err

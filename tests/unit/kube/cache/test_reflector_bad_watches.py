@@ -1,0 +1,95 @@
+"""Whatever a watch sends: what comes before and after it is seen.
+
+The cases are numbers, as those of `test_bad_input.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from datetime import timedelta
+
+import msgspec
+import pytest
+from aiohttp.web import Request, StreamResponse
+
+from support import bad_input
+from support.bad_cases import Cases
+from support.kube.api_server import Answer, ApiServer, chunks, event, pod, pods, reply, silence
+from tfjob.api.objects import Pod
+from tfjob.durations import Durations
+from tfjob.kube.cache import decode as cached_module
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import ObjectStore
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.mark.timeout(3600)
+def test_a_watch_with_anything_in_it_goes_on(cases: Cases) -> None:
+    """Lines that are no events, objects of other shapes: what comes before and after them is seen, of every kind."""
+    durations = Durations(
+        first_watch_delay=timedelta(seconds=0.01),
+        longest_watch_delay=timedelta(seconds=0.02),
+        watch_short=timedelta(seconds=0.01),
+        watch_pace=timedelta(0),
+    )
+
+    async def follow(numbers: range, decode: Callable[[bytes | msgspec.Raw], Pod]) -> None:
+        async with ApiServer() as server, Client(server.access(), durations=durations) as client:
+            server.lists.extend([reply(pods(5, pod("before", 1)))] * len(numbers))
+            server.watches.extend(odd_watch(number) for number in numbers)
+            server.watches.append(chunks(event("ADDED", pod("after", 10**6)), silence))
+            store = ObjectStore[Pod]()
+            following = asyncio.create_task(Reflector(client, PODS, decode, store, "team").run())
+            try:
+                async with asyncio.timeout(60 + len(numbers) * 0.3):
+                    while "after" not in {one.metadata.name for one in store.all()}:
+                        await asyncio.sleep(0.02)
+            finally:
+                assert not following.done(), following
+                following.cancel()
+                await asyncio.wait((following,))
+
+    decoders = [decode for name, decode in vars(cached_module).items() if name.startswith("decode_")]
+    assert len(decoders) > 5
+    for first, decode in enumerate(decoders):
+        asyncio.run(follow(cases.numbers[first :: len(decoders)], decode))
+
+
+def odd_watch(number: int) -> Answer:
+    """A watch that sends one such line, which is made when it is asked for: all together they would fill the memory."""
+
+    async def answer(request: Request) -> StreamResponse:
+        return await chunks(line_of(number))(request)
+
+    return answer
+
+
+def line_of(number: int) -> bytes:
+    """An event of a watch with something wrong in it."""
+    dice = random.Random(number)
+    odd = dice.choice(bad_input.ODD)
+    line = event(dice.choice(("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")), pod("odd", 6))
+    whole = json.loads(line)
+    match dice.randrange(7):
+        case 0:
+            return line[: dice.randrange(len(line))] + b"\n"
+        case 1:
+            return bad_input.written({"type": odd, "object": whole["object"]}) + b"\n"
+        case 2:
+            return bad_input.written({"type": whole["type"], "object": odd}) + b"\n"
+        case 3:
+            whole["object"][dice.choice(("metadata", "spec", "status"))] = odd
+            return bad_input.written(whole) + b"\n"
+        case 4:
+            whole["object"]["spec"] = f"@nested {dice.choice((100, 900, 5000, 100_000))}@"
+            return bad_input.written(whole) + b"\n"
+        case 5:
+            whole["object"]["metadata"]["annotations"] = {"big": "x" * dice.choice((1000, 1_000_000))}
+            return json.dumps(whole).encode() + b"\n"
+    return bytes(dice.randrange(256) for _ in range(40)) + b"\n"

@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from support.kube.api_server import ApiServer, refuse, reply, silence
+from tfjob.kube.client.client import Client
+from tfjob.kube.client.resources import PODS
+from tfjob.kube.cluster.lease import Lease, LeaseLost
+
+
+class Shelf:
+    """The part of an API server that keeps one Lease: optimistic locking and nothing else."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.writes = 0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return await (reply(self.lease) if self.lease else refuse(404, "NotFound"))(request)
+        body = msgspec.json.decode(await request.read())
+        if request.method == "POST" and self.lease:
+            return await refuse(409, "AlreadyExists")(request)
+        if request.method == "PUT" and (
+            not self.lease or body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]
+        ):
+            return await refuse(409, "Conflict")(request)
+        self.store(body)
+        self.writes += 1
+        return await reply(self.lease)(request)
+
+    def store(self, lease: dict[str, Any]) -> None:
+        self.version += 1
+        self.lease = {**lease, "metadata": {**lease.get("metadata", {}), "resourceVersion": str(self.version)}}
+
+    def held_by(self, holder: str, renewal: str = "first") -> None:
+        self.store({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewal}})
+
+    @property
+    def holder(self) -> str:
+        assert self.lease
+        return str(self.lease["spec"]["holderIdentity"])
+
+
+class Clock:
+    """Time that passes only by sleeping; `meanwhile` is called after each sleep."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.meanwhile()
+        await asyncio.sleep(0)
+
+
+Test = Callable[[ApiServer, Shelf, Clock, Lease], Awaitable[None]]
+
+
+def electing(test: Test) -> None:
+    async def run() -> None:
+        shelf, clock = Shelf(), Clock()
+        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
+            lease = Lease(client, "team", "leader", "me", clock=clock, sleep=clock.sleep)
+            await asyncio.wait_for(test(server, shelf, clock, lease), timeout=20)
+
+    asyncio.run(run())
+
+
+def test_a_lease_that_nobody_has_is_made() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        with pytest.raises(LeaseLost, match="is not held"):
+            lease.check()
+        await lease.acquire()
+        lease.check()
+        assert shelf.lease is not None
+        spec = shelf.lease["spec"]
+        assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("me", 15, 0)
+        assert len(spec["renewTime"]) == len("2026-11-16T03:43:19.000000Z")
+        assert shelf.lease["kind"] == "Lease"
+
+    electing(test)
+
+
+def test_a_lease_that_is_let_go_is_taken_at_the_next_look() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        shelf.held_by("other")
+        clock.meanwhile = lambda: shelf.held_by("")
+        await lease.acquire()
+        assert clock.now == 1002.0
+        assert shelf.holder == "me"
+
+    electing(test)
+
+
+def test_a_lease_that_is_renewed_is_waited_for_and_taken_when_it_was_not_for_its_duration() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        def renew() -> None:
+            if clock.now < 1100:
+                shelf.held_by("other", renewal=str(clock.now))
+
+        renew()
+        clock.meanwhile = renew
+        await lease.acquire()
+        assert 1113 <= clock.now <= 1116
+        assert shelf.lease is not None
+        assert shelf.lease["spec"]["leaseTransitions"] == 1
+
+    electing(test)
+
+
+def test_another_machines_clock_does_not_count() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        shelf.held_by("other", renewal="1970-01-01T00:00:00.000000Z")
+        await lease.acquire()
+        assert clock.now == 1015.0
+
+    electing(test)
+
+
+def test_who_loses_the_race_for_an_abandoned_lease_waits_on() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        shelf.held_by("dead")
+
+        def raced() -> None:
+            if clock.now == 1015:
+                shelf.held_by("faster")
+
+        clock.meanwhile = raced
+        await lease.acquire()
+        assert clock.now == 1030.0
+
+    electing(test)
+
+
+def test_who_loses_the_race_for_the_first_lease_waits() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        server.answers += [refuse(404, "NotFound"), refuse(409, "AlreadyExists")]
+        shelf.held_by("faster")
+        await lease.acquire()
+        assert clock.now >= 1015
+
+    electing(test)
+
+
+def test_a_server_that_cannot_answer_is_asked_again() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        server.answers += [refuse(403, "Forbidden"), refuse(422, "Invalid")]
+        await lease.acquire()
+        assert shelf.holder == "me"
+
+    electing(test)
+
+
+async def ended(lease: Lease) -> str:
+    with pytest.raises(LeaseLost) as lost:
+        await lease.hold()
+    with pytest.raises(LeaseLost):
+        lease.check()
+    assert not lease.held
+    return str(lost.value)
+
+
+def test_a_leader_renews_and_stops_when_it_no_longer_can() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        await lease.acquire()
+
+        def fail() -> None:
+            if clock.now >= 1100:
+                server.otherwise = refuse(422, "Invalid")
+            if clock.now < 1108:
+                lease.check()
+
+        clock.meanwhile = fail
+        assert await ended(lease) == "team/leader was not renewed for 10.0 s"
+        assert clock.now == 1108.0  # the last renewal was at 1098
+        assert shelf.writes == 50
+
+    electing(test)
+
+
+def test_a_leader_goes_on_after_failures_that_pass() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        await lease.acquire()
+
+        def flicker() -> None:
+            server.otherwise = shelf.answer if clock.now % 8 == 0 else refuse(422, "Invalid")
+            if clock.now > 1200:
+                server.otherwise = shelf.answer
+                shelf.held_by("other")
+
+        clock.meanwhile = flicker
+        assert await ended(lease) == "team/leader is held by other"
+        assert clock.now > 1200
+
+    electing(test)
+
+
+def test_an_edit_of_something_else_does_not_end_a_leader() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        await lease.acquire()
+
+        def edit() -> None:
+            if clock.now % 6 == 0 and shelf.lease:
+                shelf.store({**shelf.lease, "metadata": {"labels": {"edited": str(clock.now)}}})
+            if clock.now > 1100:
+                shelf.held_by("other")
+
+        clock.meanwhile = edit
+        assert "is held by other" in await ended(lease)
+        assert clock.now > 1100
+
+    electing(test)
+
+
+def test_a_lease_that_was_deleted_is_made_again() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        await lease.acquire()
+
+        def delete() -> None:
+            if clock.now == 1010:
+                shelf.lease = None
+            if clock.now == 1020:
+                assert shelf.holder == "me"
+                shelf.held_by("other")
+
+        clock.meanwhile = delete
+        assert "is held by other" in await ended(lease)
+
+    electing(test)
+
+
+def test_a_leader_that_lets_go_writes_nothing_more() -> None:
+    async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
+        await lease.acquire()
+        await lease.release()
+        assert shelf.holder == ""
+        with pytest.raises(LeaseLost):
+            lease.check()
+        writes = shelf.writes
+        await lease.release()
+        assert shelf.writes == writes
+
+    electing(test)
+
+
+def test_a_renewal_that_hangs_ends_with_the_deadline() -> None:
+    async def run() -> None:
+        shelf = Shelf()
+        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
+            lease = Lease(client, "team", "leader", "me", duration=40.0, renew_deadline=0.6, retry=0.1)
+            begun = time.monotonic()
+            await lease.acquire()
+            server.otherwise = silence
+            await ended(lease)
+            assert 0.6 <= time.monotonic() - begun < 20
+
+    asyncio.run(run())
+
+
+def test_a_process_without_the_lease_sends_no_write() -> None:
+    async def run() -> None:
+        shelf = Shelf()
+        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
+            clock = Clock()
+            lease = Lease(client, "team", "leader", "me", clock=clock, sleep=clock.sleep)
+            client.before_write = lease.check
+            await lease.acquire()
+            clock.now += 9.9
+            server.answers.append(reply({}))
+            await client.delete(PODS, "team", "a")
+            clock.now += 0.1
+            with pytest.raises(LeaseLost):
+                await client.delete(PODS, "team", "a")
+
+    asyncio.run(run())
+
+
+def test_of_two_processes_one_leads_and_the_other_follows_at_once_when_it_ends() -> None:
+    async def run() -> None:
+        shelf = Shelf()
+        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
+            first, second = (
+                Lease(client, "team", "leader", name, duration=40.0, renew_deadline=30.0, retry=0.2) for name in "ab"
+            )
+            await first.acquire()
+            holding = asyncio.create_task(first.hold())
+            waiting = asyncio.create_task(second.acquire())
+            await asyncio.sleep(0.7)
+            assert (first.held, second.held, waiting.done()) == (True, False, False)
+            holding.cancel()
+            await first.release()
+            await asyncio.wait_for(waiting, 20.0)
+            assert (first.held, second.held, shelf.holder) == (False, True, "b")
+
+    asyncio.run(run())
+
+
+def test_numbers_that_would_let_two_lead_are_refused() -> None:
+    with pytest.raises(ValueError, match="retry < renew_deadline < duration"):
+        Lease(None, "team", "leader", "me", duration=10, renew_deadline=10)  # type: ignore[arg-type]

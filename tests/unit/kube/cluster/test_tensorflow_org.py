@@ -1,0 +1,185 @@
+"""What the operator writes into the spec of a TfJob, and what it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from support.kube.api_server import ApiServer, Seen, reply
+from support.plan.builders import T0, at, begun, job, pod
+from tfjob.api.dialect import TENSORFLOW, TF_JOB
+from tfjob.api.objects import Job, JobStatus, ObjectMeta, OwnerReference, Pod, PodCondition, PodStatus
+from tfjob.api.types import KIND, RUNTIME_ID, ChiefReference, TensorBoard, TerminationPolicy, TFJob
+from tfjob.controller.cluster import InvalidJob, Key
+from tfjob.kube.cache.decode import CachedJob, decode_tf_job, job_of
+from tfjob.kube.client.client import Client
+from tfjob.kube.cluster.cluster import KubeCluster
+from tfjob.kube.cluster.event_log import EventLog
+from tfjob.kube.cluster.tensorflow_org import complete, unwrapped, wrapper
+from tfjob.plan.facts.task_state import POD_DELETED, survey
+from tfjob.plan.facts.tasks import Observed
+
+TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "x:1"}]}}
+
+
+def running(*replicas: dict[str, Any], **spec: Any) -> CachedJob:
+    """A TfJob that was edited while it ran."""
+    details = {"attempt": 1, "observedGeneration": 1, "runtimeId": "76no"}
+    metadata = {"name": "j", "namespace": "n", "generation": 2, "resourceVersion": "5"}
+    body = {"metadata": metadata, "spec": {"replicaSpecs": list(replicas), **spec}, "status": {"details": details}}
+    return decode_tf_job(msgspec.json.encode(body))
+
+
+def written(cached: CachedJob) -> tuple[bool, list[Any]]:
+    """Whether something was missing, and what was sent."""
+    try:
+        job = job_of(cached)
+    except InvalidJob as invalid:
+        job = invalid.job
+
+    async def look() -> tuple[bool, list[Any]]:
+        async with ApiServer(otherwise=reply({})) as server, Client(server.access()) as client:
+            return await complete(client, job, cached, [], "tf:1"), [one.body for one in server.seen]
+
+    return asyncio.run(look())
+
+
+def test_a_sound_edit_gets_its_defaults_over_the_version_that_was_read() -> None:
+    missing, (body,) = written(running({"template": TEMPLATE}))
+    assert missing
+    assert body["metadata"] == {"resourceVersion": "5"}
+    assert body["spec"]["RuntimeId"] == "76no"
+    (replica,) = body["spec"]["replicaSpecs"]
+    assert (replica["tfReplicaType"], replica["tfPort"]) == ("MASTER", 2222)
+
+
+@pytest.mark.parametrize(
+    "fault", [{"tfPrt": 3}, {"replicas": -1}, {"template": {"spec": {**TEMPLATE["spec"], "hostNetwork": "yes"}}}]
+)
+def test_into_a_spec_that_is_not_sound_nothing_is_written(fault: dict[str, Any]) -> None:
+    """What cannot be read would be lost by it."""
+    assert written(running({"template": TEMPLATE, **fault})) == (False, [])
+
+
+def test_what_was_applied_again_takes_the_place_of_what_was_written() -> None:
+    """And leaves nothing of its own spelling, also not an empty mapping."""
+    master = {"template": TEMPLATE, "tfReplicaType": "MASTER"}
+    board = {"tensorboard": {"logDir": "/old", "serviceType": "NodePort"}, "TensorBoard": {"LogDir": "/new"}}
+    policy = {"terminationPolicy": {"Chief": {"replicaName": "MASTER"}}}
+    cached = running(master, RuntimeId="76no", replica_specs=[{**master, "tfPort": 3333}], **board, **policy)
+    assert job_of(cached).spec.tensor_board == TensorBoard(log_dir="/new")
+    _, (body,) = written(cached)
+    patch = body["spec"]
+    assert patch.items() >= {"replica_specs": None, "TensorBoard": None}.items()
+    assert patch["replicaSpecs"][0]["tfPort"] == 3333
+    assert patch["tensorboard"] == {"logDir": "/new", "serviceType": "ClusterIP"}
+    assert patch["terminationPolicy"] == {"Chief": None, "chief": {"replicaName": "MASTER"}}
+
+
+# --- a pod of a TfJob on its way into a Job and back ------------------------------------------------------------------
+
+TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def owner() -> TFJob:
+    policy = TerminationPolicy(chief=ChiefReference())
+    return begun(job(origin=TENSORFLOW, annotations={RUNTIME_ID: "76no"}, master=1, termination_policy=policy))
+
+
+def made(*conditions: str) -> Job:
+    """The Job of the master as a cluster has it, with conditions that hold."""
+    held = [PodCondition(type=name, status="True", last_transition_time=TIME) for name in conditions]
+    one = wrapper(pod(owner(), "master-0").pod)
+    return replace(one, metadata=replace(one.metadata, uid="job-of-master"), status=JobStatus(conditions=held))
+
+
+def of_job(name: str, second: int = 0, **status: object) -> Pod:
+    """A pod that the Job controller made."""
+    return Pod(metadata=ObjectMeta(name=name, creation_timestamp=at(second)), status=PodStatus(**status))  # type: ignore[arg-type]
+
+
+def test_a_job_runs_its_pod_once_and_never_another() -> None:
+    planned = pod(owner(), "master-0").pod
+    made = wrapper(planned)
+    assert made.metadata.name == "master-76no-0"
+    once = {"backoffLimit": 0, "completions": 1, "parallelism": 1, "podReplacementPolicy": "Failed"}
+    assert once.items() <= made.spec.items()
+    template = made.spec["template"]
+    assert template["spec"] is planned.spec
+    assert template["metadata"]["labels"] == planned.metadata.labels == made.metadata.labels
+    assert template["metadata"]["annotations"] == made.metadata.annotations
+
+
+def test_the_plan_sees_the_pod_under_the_name_and_uid_of_its_job() -> None:
+    seen = unwrapped(made(), [of_job("master-76no-0-abcde", phase="Running")])
+    assert (seen.metadata.name, seen.metadata.uid, seen.status.phase) == ("master-76no-0", "job-of-master", "Running")
+
+
+def test_of_several_pods_the_newest_counts() -> None:
+    pods = [of_job("b", 9, phase="Running"), of_job("a", 1, phase="Failed")]
+    assert unwrapped(made(), pods).status.phase == "Running"
+
+
+def test_a_pod_that_is_deleted_is_no_failed_pod_whoever_deletes_it() -> None:
+    leaving = of_job("x", phase="Running")
+    leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=T0))
+    for seen in (unwrapped(made(), [leaving]), unwrapped(_deleted(made()), [of_job("x", phase="Running")])):
+        assert seen.metadata.deletion_timestamp == T0
+        (view,) = survey(owner(), owner().status, Observed(pods=[seen]), at(5))
+        assert view.end is not None
+        assert (view.end.reason, view.end.infrastructure) == (POD_DELETED, True)
+
+
+def test_a_job_and_its_pod_are_due_to_be_gone_after_the_grace_of_the_pod() -> None:
+    leaving = of_job("x", phase="Running")
+    leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=at(60)))
+    assert unwrapped(_deleted(made()), [leaving]).metadata.deletion_timestamp == at(60)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ends", "infrastructure"), [((), None, None), (("Complete",), 0, False), (("Failed",), None, True)]
+)
+def test_a_job_without_a_pod_tells_what_became_of_it(
+    conditions: tuple[str, ...], ends: int | None, infrastructure: bool | None
+) -> None:
+    """It is still to come, was removed after its end, or was deleted before it."""
+    seen = unwrapped(made(*conditions), [])
+    (view,) = survey(owner(), owner().status, Observed(pods=[seen]), at(5))
+    assert (view.end is None) == (not conditions)
+    if view.end:
+        assert (view.end.exit_code, view.end.infrastructure) == (ends, infrastructure)
+
+
+def _deleted(one: Job) -> Job:
+    return replace(one, metadata=replace(one.metadata, deletion_timestamp=T0))
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_pod_that_is_being_deleted_is_deleted_again_with_its_job(leaves: bool) -> None:
+    """The garbage collector leaves such a pod alone, and without it the Job would stay."""
+
+    async def run() -> list[Seen]:
+        async with ApiServer(otherwise=reply({})) as server, Client(server.access()) as client:
+            cluster = KubeCluster(client, EventLog(client), kinds=(KIND, TF_JOB))
+            wrapping = made()
+            inner = of_job("master-76no-0-abcde", phase="Failed")
+            deletion = T0 if leaves else None
+            owners = [OwnerReference(kind="Job", name="master-76no-0", uid=wrapping.metadata.uid, controller=True)]
+            metadata = replace(
+                inner.metadata, namespace="default", uid="inner", owner_references=owners, deletion_timestamp=deletion
+            )
+            cluster._stores["Job"].put(wrapping)
+            cluster.pods.put(replace(inner, metadata=metadata))
+            await cluster.delete("Pod", Key("default", "master-76no-0"), wrapping.metadata.uid)
+            return server.seen
+
+    seen = asyncio.run(run())
+    sent = [(one.path.rpartition("/")[2], one.body["preconditions"]["uid"]) for one in seen]
+    assert sent == [*([("master-76no-0-abcde", "inner")] if leaves else []), ("master-76no-0", "job-of-master")]
+    assert all("gracePeriodSeconds" not in one.body for one in seen)
+    assert seen[-1].body["propagationPolicy"] == "Foreground"

@@ -1,0 +1,292 @@
+"""Connections as we use them: kept, shared, limited, broken, and to a server that lost its power."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import uvloop
+from aiohttp import web
+
+from support.kube.answers import SIZED
+from support.kube.api_server import ApiServer, chunks, reply
+from support.kube.dead_peer import deafen
+from tfjob.durations import Durations
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.errors import Unreachable
+from tfjob.kube.client.client import Client
+from tfjob.kube.http import connection as http_connection
+from tfjob.kube.http.connection import Broken
+from tfjob.kube.http.pool import Pool
+
+OPEN_ENDED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n"
+
+
+def pooled(test: Callable[[ApiServer, Pool], Awaitable[None]], **settings: Any) -> None:
+    async def run() -> None:
+        async with ApiServer() as server:
+            pool = Pool(f"http://127.0.0.1:{server.port}", None, **settings)
+            try:
+                await asyncio.wait_for(test(server, pool), timeout=20)
+            finally:
+                await pool.close()
+
+    asyncio.run(run())
+
+
+def message(method: str = "GET", path: str = "/") -> bytes:
+    return f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode()
+
+
+async def hang_up(request: web.Request) -> web.StreamResponse:
+    """The request meets a connection that closes under it."""
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
+
+
+def test_a_kept_connection_that_the_server_closed_is_replaced_without_a_word() -> None:
+    async def test(server: ApiServer, pool: Pool) -> None:
+        server.answers += [reply("first"), hang_up, reply("second")]
+        assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"first"'
+        assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
+
+    pooled(test)
+
+
+def test_what_must_not_be_repeated_is_not() -> None:
+    async def test(server: ApiServer, pool: Pool) -> None:
+        server.answers += [reply("first"), hang_up, reply("second")]
+        await pool.exchange(message("POST"), 5, repeatable=False)
+        with pytest.raises(Broken):
+            await pool.exchange(message("POST"), 5, repeatable=False)
+        assert len(server.seen) == 2
+
+    pooled(test)
+
+
+def test_only_so_many_requests_are_under_way_at_once() -> None:
+    async def test(server: ApiServer, pool: Pool) -> None:
+        now, most, full = 0, 0, asyncio.Event()
+
+        async def slow(request: web.Request) -> web.StreamResponse:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            if now == 3:
+                full.set()
+            await full.wait()
+            await asyncio.sleep(0.02)
+            now -= 1
+            return await reply({})(request)
+
+        server.otherwise = slow
+        await asyncio.gather(*(pool.exchange(message(), 60, repeatable=True) for _ in range(20)))
+        assert most == 3
+
+    pooled(test, limit=3)
+
+
+def test_a_request_that_was_given_up_does_not_leave_its_answer_to_the_next() -> None:
+    async def test(server: ApiServer, pool: Pool) -> None:
+        given_up = asyncio.Event()
+
+        async def late(request: web.Request) -> web.StreamResponse:
+            await given_up.wait()
+            return await reply("late")(request)
+
+        server.answers += [reply("first"), late, reply("second")]
+        await pool.exchange(message(), 5, repeatable=True)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await pool.exchange(message(), 5, repeatable=True)
+        given_up.set()
+        assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
+
+    pooled(test)
+
+
+def test_a_request_without_an_answer_ends_in_time() -> None:
+    async def test(server: ApiServer, pool: Pool) -> None:
+        with pytest.raises(TimeoutError):
+            await pool.exchange(message(), 0.1, repeatable=True)
+
+    pooled(test)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_what_could_not_be_delivered_is_never_delivered_once_a_connection_is_given_up(run: Callable[..., None]) -> None:
+    """The server is away, so the kernel keeps a request; when the server is back, nobody stands for it any more."""
+
+    async def test(server: socket.socket) -> None:
+        pool = Pool(f"http://127.0.0.1:{server.getsockname()[1]}", None)
+        with pytest.raises(TimeoutError):
+            await pool.exchange(message("POST") + b"x" * 10_000_000, 0.2, repeatable=False)
+        await pool.close()
+
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        run(test(server))
+        with server.accept()[0] as back, pytest.raises(ConnectionResetError):
+            list(iter(lambda: back.recv(65536), b""))
+
+
+def test_a_stream_that_was_read_to_its_end_leaves_its_connection_to_others() -> None:
+    async def test(server: ApiServer, pool: Pool) -> None:
+        ports = set()
+        parts: list[bytes | float] = [b"one", b"two"]
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            assert request.transport is not None
+            ports.add(request.transport.get_extra_info("peername"))
+            return await chunks(*parts)(request)
+
+        server.otherwise = answer
+        for _ in range(3):
+            async with pool.stream(message(), 5) as (_, connection):
+                assert b"".join([chunk async for chunk in connection.chunks(5)]) == b"onetwo"
+        assert len(ports) == 1
+        parts.insert(1, 5.0)
+        for _ in range(2):
+            async with pool.stream(message(), 5):
+                pass
+        assert len(ports) == 2
+
+    pooled(test)
+
+
+def test_a_stream_that_nobody_reads_makes_the_server_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "BUFFER_LIMIT", 100_000)
+
+    async def test(server: ApiServer, pool: Pool) -> None:
+        sent = 0
+        total = 50_000_000
+
+        async def pour(request: web.Request) -> web.StreamResponse:
+            nonlocal sent
+            response = web.StreamResponse()
+            await response.prepare(request)
+            while sent < total:
+                await response.write(b"x" * 100_000)
+                sent += 100_000
+            return response
+
+        server.answers.append(pour)
+        async with pool.stream(message(), 5) as (_, connection):
+            await asyncio.sleep(0.5)
+            assert sent < total / 2
+            received = 0
+            async for chunk in connection.chunks(5):
+                received += len(chunk)
+            assert received == total
+
+    pooled(test)
+
+
+def test_a_path_that_would_be_another_request_is_not_sent() -> None:
+    async def run() -> None:
+        async with Client(Access("http://127.0.0.1:1")) as client:
+            for path in ("/a b", "/a\r\nX: y", "/é"):
+                with pytest.raises(ValueError, match="has to be quoted"):
+                    await client.request("GET", path)
+
+    asyncio.run(run())
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
+def test_a_server_that_lost_its_power_is_noticed_soon(after: bytes) -> None:
+    """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
+    head = after or OPEN_ENDED
+
+    async def run() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(head)
+            await writer.drain()
+            await deafen(writer.transport)
+            await asyncio.sleep(60)
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        durations = Durations(dead_connection=timedelta(seconds=2))
+        async with Client(Access(server=f"http://127.0.0.1:{port}"), durations=durations) as client:
+            if after:
+                assert await client.request("GET", "/first") == b"hello"
+                await asyncio.sleep(0.2)
+                began = time.monotonic()
+                with pytest.raises(Unreachable, match="timed out"):
+                    await client.request("POST", "/second")
+            else:
+                stream = client.stream("/log")
+                assert await anext(stream) == b"yes"
+                began = time.monotonic()
+                with pytest.raises(Unreachable, match="timed out"):
+                    await anext(stream)
+            assert time.monotonic() - began < 10
+        for writer in accepted:
+            writer.transport.abort()
+        server.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("first", ["a stream", "a request"])
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
+    first: str, run: Callable[..., None]
+) -> None:
+    """What the kernel gave up last was given up late: a request over another connection would wait as long again."""
+
+    async def test() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+        has_power = False
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+            while path := (await reader.readuntil(b"\r\n\r\n")).split()[1]:
+                writer.write(OPEN_ENDED if path == b"/log" else SIZED)
+                await writer.drain()
+                if not has_power:
+                    await deafen(writer.transport)
+                    await asyncio.sleep(60)
+
+        async def lost(client: Client) -> None:
+            with pytest.raises(Unreachable, match="timed out"):
+                await (anext(stream) if first == "a stream" else client.request("POST", "/lost"))
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            durations = Durations(dead_connection=timedelta(seconds=5))
+            async with Client(Access(server=f"http://127.0.0.1:{port}"), durations=durations) as client:
+                if first == "a stream":
+                    stream = client.stream("/log")
+                    assert await anext(stream) == b"yes"
+                else:
+                    assert await client.request("GET", "/") == b"hello"
+                losing = asyncio.create_task(lost(client))
+                await asyncio.sleep(1.5)  # so that the kernel has not given these up when it gives up the first one
+                assert await asyncio.gather(*(client.request("GET", "/") for _ in range(2))) == [b"hello"] * 2
+                await losing
+                has_power = True
+                # It may not be repeated, so it would fail over any of the old ones.
+                assert await client.request("POST", "/next") == b"hello"
+                assert len(accepted) == 4
+        finally:
+            for writer in accepted:
+                writer.transport.abort()
+            server.close()
+
+    run(test())

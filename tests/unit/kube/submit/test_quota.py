@@ -1,0 +1,48 @@
+"""Whether a job fits what is left of a quota."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.plan.builders import job, template
+from tfjob.kube.submit.quota import shortages
+
+RESOURCES = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi", "nvidia.com/gpu": 1}}
+
+
+def quota(hard: dict[str, Any], used: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "team"}, "spec": {"hard": hard, **spec}, "status": {"used": used or {}}}
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "said"),
+    [
+        ({"pods": "3"}, {}, []),
+        ({"pods": "3"}, {"pods": "1"}, ["all replicas need 3 of pods, and quota team has 2 of 3 left"]),
+        ({"count/pods": 2}, {}, ["all replicas need 3 of count/pods, and quota team has 2 of 2 left"]),
+        ({"cpu": "1"}, {}, ["all replicas need 1.5 of cpu, and quota team has 1 of 1 left"]),
+        ({"requests.cpu": "1500m"}, {}, []),
+        ({"limits.memory": "5Gi"}, {}, ["all replicas need 6Gi of limits.memory, and quota team has 5Gi of 5Gi left"]),
+        (
+            {"requests.nvidia.com/gpu": "2"},
+            {},
+            ["all replicas need 3 of requests.nvidia.com/gpu, and quota team has 2 of 2 left"],
+        ),
+        ({"services": 2}, {}, ["all replicas need 3 of services, and quota team has 2 of 2 left"]),
+        ({"persistentvolumeclaims": 0}, {}, []),
+    ],
+)
+def test_what_a_quota_cannot_give_is_said(hard: dict[str, Any], used: dict[str, Any], said: list[str]) -> None:
+    wanted = job(worker=3, pod_template=template(resources=RESOURCES))
+    assert [str(one) for one in shortages(wanted, [quota(hard, used)])] == said
+
+
+def test_a_quota_that_never_suffices_is_told_from_one_that_is_used_up() -> None:
+    full, small = quota({"pods": 3}, {"pods": 3}), quota({"pods": 2})
+    assert [one.never for one in shortages(job(worker=3), [full, small])] == [False, True]
+
+
+def test_a_quota_for_some_pods_only_is_left_to_the_cluster() -> None:
+    assert not list(shortages(job(worker=3), [quota({"pods": 1}, scopes=["BestEffort"])]))

@@ -1,0 +1,178 @@
+"""Which interpreter, folder and command stand in for an image."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfjob.local.inputs import images
+from tfjob.local.inputs.images import ImageError, Runtime
+from tfjob.local.state.config import Config, ConfigError, overlay
+
+
+def fake_python(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def configured(folder: Path, text: str) -> Config:
+    (folder / "tfjob.toml").write_text(text)
+    return overlay(Config(), folder / "tfjob.toml")
+
+
+def resolve(container: dict[str, Any], config: Config, project: Path, python: Path | None = None) -> Runtime:
+    return images.resolve({"name": "tensorflow", **container}, config, python=python, project=project)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def test_a_command_alone_runs_with_our_own_interpreter_in_the_manifests_folder(project: Path) -> None:
+    made = resolve({"image": "x", "command": ["python"]}, Config(), project)
+    assert (made.python, made.workdir, made.command) == (Path(sys.executable), project, None)
+
+
+def test_the_nearest_virtualenv_upward_is_taken_and_the_command_lines_choice_before_it(project: Path) -> None:
+    venv = fake_python(project / ".venv/bin/python")
+    (project / ".venv/pyvenv.cfg").touch()
+    other = fake_python(project / "other/bin/python")
+    (project / "jobs").mkdir()
+    container = {"image": "x", "command": ["python"]}
+    assert resolve(container, Config(), project / "jobs").python == venv
+    assert resolve(container, Config(), project / "jobs", python=other).python == other
+    assert resolve(container, Config(), project / "jobs", python=project / "other").python == other
+
+
+def test_a_virtualenv_without_its_interpreter_is_told(project: Path) -> None:
+    (project / ".venv").mkdir()
+    (project / ".venv/pyvenv.cfg").touch()
+    with pytest.raises(ImageError, match="has lost its interpreter"):
+        resolve({"image": "x", "command": ["python"]}, Config(), project)
+
+
+def test_an_entry_gives_interpreter_folder_command_and_variables(project: Path) -> None:
+    python = fake_python(project / "v/bin/python")
+    config = configured(
+        project,
+        '[images."team/train"]\nvirtualenv = "v"\nworkdir = "src"\n'
+        'command = ["python", "-m", "train"]\nenv = { A = "1" }\n',
+    )
+    made = resolve({"image": "team/train:v3@sha256:abc"}, config, project)
+    assert (made.python, made.workdir, made.env) == (python, project / "src", {"A": "1"})
+    assert made.command == ["python", "-m", "train"]
+    assert made.path_prefix == [python.parent]
+
+
+def test_an_entry_says_what_the_images_folders_are_here(project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "lib").mkdir()
+    config = configured(project, '[images.x]\nfolders = { "/opt/train/" = "src", "/opt/train/lib" = "lib" }\n')
+    made = resolve({"image": "x", "command": ["a"]}, config, project)
+    assert made.folders == {"/opt/train": project / "src", "/opt/train/lib": project / "lib"}
+    assert made.place(Path("/opt/train/a.py")) == project / "src/a.py"
+    assert made.place(Path("/opt/train/lib/a.py")) == project / "lib/a.py"
+    assert made.place(Path("/opt/trained")) == Path("/opt/trained")
+
+
+@pytest.mark.parametrize(
+    ("folders", "message"),
+    [
+        ('{ "/opt" = "gone" }', "there is no folder"),
+        ('{ "opt" = "src" }', "must be an absolute path of the image"),
+        ('{ "/" = "src" }', "must be an absolute path of the image"),
+        ('["/opt"]', "must be a table of folders"),
+    ],
+)
+def test_a_folder_that_cannot_stand_in_for_the_images_is_refused_with_its_key(
+    project: Path, folders: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"images.+x.+folders.*{message}"):
+        resolve({"image": "x", "command": ["a"]}, configured(project, f"[images.x]\nfolders = {folders}\n"), project)
+
+
+def test_the_manifests_working_folder_stands_over_the_entrys(project: Path) -> None:
+    config = configured(project, '[images.x]\nworkdir = "src"\n')
+    assert resolve({"image": "x", "command": ["a"], "workingDir": "/app"}, config, project).workdir == Path("/app")
+
+
+@pytest.mark.parametrize(
+    ("image", "entry"),
+    [
+        ("reg.example:5000/a/b:1", "exact"),
+        ("reg.example:5000/a/b:2", "bare"),
+        ("reg.example:5000/a/b@sha256:00", "bare"),
+        ("reg.example:5000/a/c:2", "pattern"),
+        ("other/c", None),
+    ],
+)
+def test_an_image_is_found_by_name_then_without_tag_then_by_pattern(
+    project: Path, image: str, entry: str | None
+) -> None:
+    config = configured(
+        project,
+        '[images."reg.example:5000/*"]\nworkdir = "pattern"\n[images."reg*"]\nworkdir = "late"\n'
+        '[images."reg.example:5000/a/b"]\nworkdir = "bare"\n[images."reg.example:5000/a/b:1"]\nworkdir = "exact"\n',
+    )
+    found = images.find_entry(image, config)
+    assert (found and found.workdir and found.workdir.name) == entry
+
+
+@pytest.mark.parametrize(
+    ("container", "entry", "expected"),
+    [
+        ({"command": ["c"], "args": ["a"]}, (["e"], ["d"]), ["c", "a"]),
+        ({"command": ["c"]}, (["e"], ["d"]), ["c"]),
+        ({"args": ["a"]}, (["e"], ["d"]), ["e", "a"]),
+        ({}, (["e"], ["d"]), ["e", "d"]),
+        ({}, (None, ["d"]), ["d"]),
+        ({"args": ["$(V)", "$$(V)"]}, (["$(V)"], None), ["$(V)", "1", "$(V)"]),
+        ({"command": ["sh", "$(V)"]}, (None, None), ["sh", "1"]),
+    ],
+)
+def test_command_and_args_follow_kubernetes_rule(
+    container: dict[str, Any], entry: tuple[list[str] | None, list[str] | None], expected: list[str]
+) -> None:
+    runtime = Runtime(Path("/p"), [], Path("/"), entry[0], entry[1])
+    assert images.argv(container, runtime, {"V": "1"}) == expected
+
+
+@pytest.mark.parametrize("text", ["", '[images."a/b:1"]\nworkdir = "x"\n'])
+def test_an_image_without_any_command_is_refused_with_the_lines_to_add(project: Path, text: str) -> None:
+    with pytest.raises(ImageError) as caught:
+        resolve({"image": "a/b:1", "args": ["--x"]}, configured(project, text), project)
+    assert 'container "tensorflow" has no command' in caught.value.message
+    assert '[images."a/b:1"]\ncommand = ["python", "main.py"]' in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [
+        ('python = "gone/python"', "python"),
+        ('python = "no-such-python"', "python"),
+        ('virtualenv = "gone"', "virtualenv"),
+    ],
+)
+def test_a_missing_interpreter_names_the_key(project: Path, setting: str, key: str) -> None:
+    config = configured(project, f"[images.x]\n{setting}\n")
+    with pytest.raises(ConfigError, match=f'images."x".{key}: there is no interpreter') as caught:
+        resolve({"image": "x", "command": ["python"]}, config, project)
+    assert caught.value.path == project / "tfjob.toml"
+
+
+def test_a_missing_choice_of_the_command_line_is_told(project: Path) -> None:
+    with pytest.raises(ImageError, match="--python /no/python"):
+        resolve({"image": "x", "command": ["python"]}, Config(), project, python=Path("/no/python"))
+
+
+def test_a_virtualenv_needs_no_links(project: Path) -> None:
+    made = resolve({"image": "x", "command": ["python"]}, Config(), project, python=Path(sys.executable))
+    assert made.links == ()
+    assert images.write_links(made, project / "links") is None

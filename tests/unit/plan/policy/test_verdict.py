@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.plan.builders import T0, job, pod, task, template
+from tfjob.api.types import Verdict
+from tfjob.plan.facts.task_state import End
+from tfjob.plan.policy.verdict import BYTES, LINES, last_lines, memory_advice, shortened, verdict
+
+RUNC = 'failed to create task: runc create failed: unable to start container process: exec: "x": not found: unknown'
+
+
+@pytest.mark.parametrize(
+    ("end", "sentence", "signal"),
+    [
+        (End(T0, 0, reason="Completed"), "worker-1 exited 0", ""),
+        (End(T0, 3, reason="Error"), "worker-1 exited 3", ""),
+        (End(T0, 137, reason="Error"), "worker-1 was killed by SIGKILL (137)", "SIGKILL"),
+        (End(T0, 137, reason="OOMKilled"), "worker-1 was killed by SIGKILL (137, OOMKilled)", "SIGKILL"),
+        (End(T0, 134, signal=6, reason="Error"), "worker-1 was killed by SIGABRT (134)", "SIGABRT"),
+        (End(T0, 255, reason="Error"), "worker-1 exited 255", ""),
+        (End(T0, 128, reason="StartError", message="no python\n"), "worker-1 could not start: no python", ""),
+        (End(T0, 128, reason="StartError", message=RUNC), 'worker-1 could not start: exec: "x": not found', ""),
+        (End(T0, reason="PodLost", message="gone", infrastructure=True), "worker-1 was lost (PodLost): gone", ""),
+        (End(T0, reason="Evicted", infrastructure=True), "worker-1 was lost (Evicted)", ""),
+    ],
+)
+def test_an_end_in_one_sentence(end: End, sentence: str, signal: str) -> None:
+    said = verdict(task("worker-1"), 2, end)
+    assert (said.message, said.signal, said.replica, said.attempt) == (sentence, signal, "worker-1", 2)
+
+
+@pytest.mark.parametrize(
+    ("message", "lines"),
+    [
+        ("", []),
+        ("\n\n", []),
+        ("one\ntwo\n", ["one", "two"]),
+        ("\x1b[31mred\x1b[0m text", ["red text"]),
+        ("\x1b]0;title\x07shown", ["shown"]),
+        ("1/3\r2/3\r3/3\ndone\r\n", ["3/3", "done"]),
+        ("bell\x07 and null\x00\ttab", ["bell and null\ttab"]),
+        ("half a pair \udcff", ["half a pair ?"]),
+        ("\n".join(str(number) for number in range(100)), [str(number) for number in range(80, 100)]),
+    ],
+)
+def test_the_last_lines_are_plain_text(message: str, lines: list[str]) -> None:
+    assert last_lines(message) == lines
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=())) | st.text('"\\\t\x01é\n', min_size=500))
+def test_the_last_lines_stay_small_whatever_a_program_prints(message: str) -> None:
+    kept = last_lines(message * 30)
+    assert len(kept) <= LINES
+    assert len(msgspec.json.encode(kept)) <= BYTES + 2
+
+
+def test_of_one_endless_line_the_end_is_kept() -> None:
+    (line,) = last_lines("x" * 100_000 + " the point")
+    assert line.endswith(" the point")
+    assert BYTES / 4 < len(line) <= BYTES
+
+
+def test_a_short_text_stays_and_a_long_one_is_cut_between_characters() -> None:
+    assert shortened("é" * 10, 20) == "é" * 10
+    assert shortened("é" * 11, 20) == "é" * 8 + "…"
+
+
+def test_lost_pods_have_no_last_lines_and_failed_ones_do() -> None:
+    assert verdict(task("worker-0"), 1, End(T0, reason="PodLost", message="gone")).last_lines == []
+    assert verdict(task("worker-0"), 1, End(T0, 1, message="ValueError: no")).last_lines == ["ValueError: no"]
+
+
+@pytest.mark.parametrize(
+    ("repeated", "peak", "message"),
+    [
+        (True, "1073741824", "killed twice in a row: peak 1024 MiB, limit 1Gi; raise resources.limits.memory"),
+        (False, "", "killed: limit 1Gi; raise resources.limits.memory"),
+        (False, "unknown", "killed: limit 1Gi; raise resources.limits.memory"),
+    ],
+)
+def test_an_oom_verdict_says_peak_and_limit(repeated: bool, peak: str, message: str) -> None:
+    owner = job(worker=1, pod_template=template(resources={"limits": {"memory": "1Gi"}}))
+    pods = [pod(owner, "worker-0").oom().annotated(tfjob__peak_memory=peak).pod]
+    cause = Verdict(replica="worker-0", reason="OOMKilled", message="killed")
+    assert memory_advice(owner, pods, cause, repeated=repeated).message == message
+
+
+def test_other_verdicts_get_no_advice() -> None:
+    owner = job(worker=1)
+    cause = Verdict(replica="worker-0", reason="Error", message="exited")
+    assert memory_advice(owner, [pod(owner, "worker-0").pod], cause, repeated=True) == cause
