@@ -123,7 +123,9 @@ class Judge:
         if goes_on and main and main.state.terminated and main.state.terminated.exit_code:
             self.must("record first", attempt_due(job, job.status, task) > made_for(pod), task.name)
         if goes_on and birth == self.birth(job, task) and task.type not in gang_types(job):
-            self.must("bystanders", not is_alive(pod) or pod.metadata.uid in self.lost, task.name)
+            # To repeat a deletion that somebody else asked for stops nothing that would go on.
+            leaves = pod.metadata.deletion_timestamp is not None
+            self.must("bystanders", leaves or not is_alive(pod) or pod.metadata.uid in self.lost, task.name)
 
     def start(self, pod: Pod, present: Iterable[Pod]) -> None:
         """The program of a pod starts.
