@@ -1,7 +1,4 @@
-"""The chart on a real node: the guide to it, a release that is installed from its archive and upgraded, and its test.
-
-In CI that test trains with a stand-in for TensorFlow; the long form has the real one.
-"""
+"""The chart on a real node: its guide, an installation from its archive, an upgrade, and its test."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import RELEASE as CRD_RELEASE
 from tfjob.operator.options import NAME
 
-pytestmark = [pytest.mark.node, pytest.mark.root, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.node, pytest.mark.root, pytest.mark.timeout(400)]
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "helm.md"
 
@@ -59,7 +56,6 @@ def test_every_command_of_the_guide_to_helm_prints_what_it_says(
         assert list(printed)
 
 
-@pytest.mark.long
 def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_the_repository(
     cluster: Client, helm: Helm, released: Path, tmp_path: Path
 ) -> None:
@@ -81,7 +77,6 @@ def test_a_release_is_installed_from_its_archive_and_upgraded_to_the_next_from_t
     assert "PASSED" in here.run("test", RELEASE, "--logs").splitlines()
 
 
-@pytest.mark.long
 @pytest.mark.tensorflow
 @pytest.mark.timeout(1500)
 def test_a_whole_release_passes_its_test_with_tensorflow(cluster: Client, helm: Helm, tmp_path: Path) -> None:
@@ -114,7 +109,6 @@ def test_a_whole_release_passes_its_test_with_tensorflow(cluster: Client, helm: 
     assert "Final test accuracy = " in cluster.kubectl("logs", "-l", "tf_job_name=first")
 
 
-@pytest.mark.long
 def test_an_image_that_no_node_can_pull_is_named_by_the_test(cluster: Client, helm: Helm, released: Path) -> None:
     here, image = dataclasses.replace(helm, client=cluster), "registry.invalid/nothing:1"
     chart = str(released / f"tf-job-operator-chart-{__version__}.tgz")

@@ -3,7 +3,7 @@
 A seed stands for fifty sequences of events: `pytest --seed 123 tests/unit/plan/test_plan_state_machine.py` repeats
 those of one seed, the long form (`--long`) runs the ten thousand of two hundred seeds. What happens is in
 `model_machine`, what never may in `model_invariants`, and in `model_mutants` are plans with a fault each, which the
-machine must find.
+machine must find; these prove the machine and not the plan, so they are part of the long form.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ def test_whatever_happens_the_invariants_hold_and_the_job_ends(kind: type[Machin
     assert len(EVENTS - happened.keys()) <= (2 if len(seeds) == 1 else 0), f"missing: {EVENTS - happened.keys()}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("faulty", "invariant"), FAULTY_PLANS.items(), ids=lambda given: getattr(given, "__name__", given)
 )
@@ -85,16 +86,19 @@ def test_the_machine_finds_a_plan_that(faulty: Decide, invariant: str) -> None:
     hunt(faulty, invariant)
 
 
+@pytest.mark.long
 def test_the_machine_finds_a_policy_that_makes_a_gang_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas, "gang_types", lambda _: frozenset())
     hunt(plan, "one generation")
 
 
+@pytest.mark.long
 def test_the_machine_finds_a_policy_that_keeps_old_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas, "is_stale", lambda *_: False)
     hunt(plan, "one generation")
 
 
+@pytest.mark.long
 def test_the_machine_finds_a_policy_that_counts_a_restart_in_place_at_every_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -107,11 +111,13 @@ def test_the_machine_finds_a_policy_that_counts_a_restart_in_place_at_every_look
     hunt(plan, "repeatable", [{"chief": 1, "worker": 1, "policy": "OnFailure"}])
 
 
+@pytest.mark.long
 def test_the_machine_finds_a_policy_that_lets_a_gang_restart_its_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "gang_types", lambda _: frozenset())
     hunt(plan, "bystanders", [{"chief": 1, "worker": 2, "evaluator": 1}])
 
 
+@pytest.mark.long
 def test_the_machine_finds_a_plan_that_does_not_wait_for_the_gang_scheduler() -> None:
     hunt(plan, "group first", kind=Ganged)
 

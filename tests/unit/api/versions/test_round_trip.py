@@ -21,7 +21,7 @@ from tfjob.api.versions.round_trip import ALPHA1, OLDER, converted
 Object = dict[str, Any]
 BETA1 = "kubeflow.org/v1beta1"
 IMMUTABLE = ("name", "uid", "managedFields", "finalizers")
-thorough = settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+thorough = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
 def through(job: Object, *versions: str) -> Object:
