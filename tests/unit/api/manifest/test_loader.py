@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.golden import check_golden
 from tfjob.api.manifest.loader import load
 from tfjob.api.problems import InvalidManifest, Problem
 from tfjob.api.problems import Path as NodePath
@@ -154,21 +154,19 @@ def test_loading_a_long_manifest_is_quick() -> None:
 # --- the complete error list of each broken manifest, and no problem in any of the good ones --------------------------
 
 HERE = Path(__file__).parents[3] / "support" / "data" / "api"
+GOLDEN = HERE / "golden" / "broken"
 BROKEN = sorted((HERE / "broken").iterdir())
 GOOD = sorted((HERE / "manifests").iterdir())
 
 
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
 def test_a_broken_manifest_gets_the_error_list_of_its_golden_file(path: Path) -> None:
-    golden = HERE / "golden" / f"{path.stem}.txt"
-    said = "".join(f"{problem}\n" for problem in load(path.read_bytes(), path.name).problems)
-    if os.environ.get("TFJOB_UPDATE_GOLDEN"):
-        golden.write_text(said)
-    assert said == golden.read_text()
+    problems = load(path.read_bytes(), path.name).problems
+    check_golden(GOLDEN / f"{path.stem}.txt", "".join(f"{problem}\n" for problem in problems))
 
 
 def test_every_golden_file_belongs_to_a_broken_manifest() -> None:
-    assert {path.stem for path in (HERE / "golden").iterdir()} == {path.stem for path in BROKEN}
+    assert {path.stem for path in GOLDEN.iterdir()} == {path.stem for path in BROKEN}
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
