@@ -8,6 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from support.command_line import GOLDEN, UPDATE
+from support.golden import Wording
 from support.plan.builders import T0, at, job
 from tfjob.api.types import TFJobStatus
 from tfjob.cli.terminal.panel import paint, panel
@@ -66,7 +67,7 @@ def test_no_line_is_wider_and_no_panel_higher_than_there_is_room(width: int, hei
     assert all(cell_len(line.plain) < max(2, width) for line in lines)
 
 
-def test_replicas_that_do_not_fit_are_counted_and_those_in_trouble_are_shown() -> None:
+def test_replicas_that_do_not_fit_are_counted_and_those_in_trouble_are_shown(wording: Wording) -> None:
     replicas = workers(50)
     replicas[40] = Replica("worker-40", "Failed", attempts=1, exit_code=1)
     replicas[45:] = workers(50, "Pending")[45:]
@@ -75,7 +76,8 @@ def test_replicas_that_do_not_fit_are_counted_and_those_in_trouble_are_shown() -
         *("worker-0", "worker-1", "worker-40"),
         *(f"worker-{index}" for index in range(45, 50)),
     ]
-    assert " ".join(lines[10]) == "… 42 more: 42 Running"
+    assert lines[10].count("42") == 2
+    wording(" ".join(lines[10]))
 
 
 def test_every_replica_has_a_row_where_there_is_room() -> None:
@@ -84,18 +86,22 @@ def test_every_replica_has_a_row_where_there_is_room() -> None:
     assert not any("more" in line for line in lines)
 
 
-def test_several_jobs_share_the_room() -> None:
+def test_several_jobs_share_the_room(wording: Wording) -> None:
     jobs = [snapshot(name, workers(10)) for name in ("one", "two")]
     lines = [line.plain for line in panel(jobs, at(3), 80, 24)]
     heads = [index for index, line in enumerate(lines) if line.startswith("── ")]
     assert heads == [0, 6]
-    assert (lines[5], lines[10]) == ("  … 7 more: 7 Running", "  … 7 more: 7 Running")
+    assert lines[5] == lines[10]
+    wording(lines[5])
 
 
-def test_more_jobs_than_lines_are_counted() -> None:
+def test_more_jobs_than_lines_are_counted(wording: Wording) -> None:
     jobs = [snapshot(f"job-{index}", workers(2)) for index in range(20)]
     lines = [line.plain for line in panel(jobs, at(3), 80, 8)]
-    assert [line.split(" · ")[0] for line in lines] == ["── job-0", "── job-1", "── job-2", "… 17 more jobs"]
+    *heads, rest = (line.split(" · ")[0] for line in lines)
+    assert heads == ["── job-0", "── job-1", "── job-2"]
+    assert "17" in rest
+    wording(rest)
 
 
 @pytest.mark.parametrize("colour", [True, False])
