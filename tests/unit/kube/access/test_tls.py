@@ -63,7 +63,7 @@ def test_a_server_of_another_ca_is_not_trusted_unless_asked(
     cluster = {"certificate-authority-data": b64(Authority(tmp_path / "other").pem)}
     with pytest.raises(Unreachable, match="certificate") as caught:
         ask(secured(authority, "127.0.0.1"), tmp_path, cluster, {})
-    wording(re.sub(r"127\.0\.0\.1:\d+|\\(.*\\)", "...", str(caught.value)))
+    wording(re.sub(r"127\.0\.0\.1:\d+|(?<= \().*(?=\))", "...", str(caught.value)))
     assert ask(secured(authority, "127.0.0.1"), tmp_path, {"insecure-skip-tls-verify": True}, {})
 
 
