@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
-from support.command_line import GOLDEN, UPDATE
-from support.golden import Wording
+from support.command_line import GOLDEN
+from support.golden import Wording, check_golden
 from support.plan.builders import T0, at, job
 from tfjob.api.types import TFJobStatus
 from tfjob.cli.terminal.panel import paint, panel
@@ -51,11 +51,7 @@ TRAINING = Snapshot(
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_job_is_shown_as_its_golden_text(width: int) -> None:
     lines = [line.plain for line in panel([TRAINING], at(72), width, 24, HINT)]
-    file = GOLDEN / f"panel-{width}.txt"
-    text = "".join(f"{line}\n" for line in lines)
-    if UPDATE:
-        file.write_text(text)
-    assert text == file.read_text()
+    check_golden(GOLDEN / f"panel-{width}.txt", "".join(f"{line}\n" for line in lines))
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 20, 40, 61, 80, 120, 500])

@@ -27,7 +27,8 @@ def found(project: Path, config: Config | None = None, **container: Any) -> list
     assert all(one.warning for one in warnings)
     assert all("docs/guides/images.md" in one.hint for one in warnings)
     return [
-        (one.path.rpartition("containers[0].")[2], one.message.replace(str(project), "PROJECT")) for one in warnings
+        (one.path.rpartition("containers[0].")[2], f"{one.message}; {one.hint}".replace(str(project), "PROJECT"))
+        for one in warnings
     ]
 
 

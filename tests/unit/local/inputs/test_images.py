@@ -174,9 +174,10 @@ def test_a_missing_interpreter_names_the_key(project: Path, setting: str, key: s
     wording(str(caught.value).replace(str(project), "PROJECT"))
 
 
-def test_a_missing_choice_of_the_command_line_is_told(project: Path) -> None:
-    with pytest.raises(ImageError, match="--python /no/python"):
+def test_a_missing_choice_of_the_command_line_is_told(project: Path, wording: Wording) -> None:
+    with pytest.raises(ImageError, match="--python /no/python") as caught:
         resolve({"image": "x", "command": ["python"]}, Config(), project, python=Path("/no/python"))
+    wording(caught.value)
 
 
 def test_a_virtualenv_needs_no_links(project: Path) -> None:

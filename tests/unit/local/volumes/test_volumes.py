@@ -305,9 +305,10 @@ def test_a_mount_inside_another_comes_after_it(world: World) -> None:
         [{"mountPath": "/a", "mountPropagation": "Bidirectional"}],
     ],
 )
-def test_a_mount_that_makes_no_sense_is_refused(world: World, mounts: list[dict[str, str]]) -> None:
-    with pytest.raises(VolumeError, match='container "main"'):
+def test_a_mount_that_makes_no_sense_is_refused(world: World, mounts: list[dict[str, str]], wording: Wording) -> None:
+    with pytest.raises(VolumeError, match='container "main"') as caught:
         world.resolve({"name": "v", "emptyDir": {}}, *mounts)
+    wording(str(caught.value).replace(str(world.root), "ROOT"))
 
 
 @pytest.mark.parametrize(
