@@ -23,12 +23,15 @@ def check_golden(path: Path, text: str) -> None:
 
 
 def check_golden_section(path: Path, heading: str, text: str) -> None:
-    """Compare the text with one section of a golden file that several tests share."""
+    """Compare the text with one section of a golden file that several tests share.
+
+    An empty text has no section. An update keeps the sections of other tests: delete the file first to drop old ones.
+    """
     assert not HEADING.search(text)
     text = text.rstrip("\n")
     if UPDATE:
         _write_section(path, heading, text)
-    expected = golden_sections(path).get(heading)
+    expected = golden_sections(path).get(heading, "")
     assert text == expected, f"{path.name}, section {heading}, differs; TFJOB_UPDATE_GOLDEN=1 accepts the new text"
 
 
@@ -69,4 +72,4 @@ def _write_section(path: Path, heading: str, text: str) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)  # pytest-xdist runs tests of one module in several processes
         sections = golden_sections(path) | {heading: text}
         file.truncate(0)
-        file.write("\n".join(f"## {heading}\n{text}\n" for heading, text in sorted(sections.items())))
+        file.write("\n".join(f"## {heading}\n{text}\n" for heading, text in sorted(sections.items()) if text))

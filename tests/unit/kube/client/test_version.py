@@ -29,4 +29,4 @@ def test_a_kubernetes_that_is_too_old_is_named_and_one_that_cannot_be_read_is_tr
     problem = version_problem(version)
     assert (problem is None) == (keyword is None)
     assert (keyword or "") in (problem or "")
-    wording(problem)
+    wording(problem or "")
