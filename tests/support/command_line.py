@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from support.golden import UPDATE, check_golden
 from support.installed import Installed
 from support.running import end_processes, processes_of, wait_until
 
 HERE = Path(__file__).parent / "data" / "cli"
 MANIFESTS = HERE / "manifests"
 GOLDEN = HERE / "golden"
-UPDATE = os.environ.get("TFJOB_UPDATE_GOLDEN") == "1"
 
 NORMAL = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
@@ -84,12 +83,8 @@ class CommandLine:
         return text
 
     def golden(self, name: str, text: str, *, exact: bool = False) -> None:
-        """Compares with golden/NAME.txt; TFJOB_UPDATE_GOLDEN=1 writes it anew."""
-        file = GOLDEN / f"{name}.txt"
-        shown = self.normal(text, exact=exact)
-        if UPDATE:
-            file.write_text(shown)
-        assert shown == file.read_text(), f"{file.name} differs; TFJOB_UPDATE_GOLDEN=1 accepts the new text"
+        """Compare with golden/NAME.txt."""
+        check_golden(GOLDEN / f"{name}.txt", self.normal(text, exact=exact))
 
     def until_golden(self, name: str, look: Callable[[], str]) -> None:
         """Looks until it is exactly as golden/NAME.txt: a picture may be looked at while it is drawn."""

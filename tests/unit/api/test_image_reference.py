@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.golden import Wording
 from tfjob.api.image_reference import image_fault
 
 
@@ -24,24 +25,24 @@ def test_image_names_of_registries_are_accepted(image: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "said", "advice"),
+    ("image", "keyword"),
     [
-        ("<USER>/x", "placeholder <USER>", "write the image's name"),
-        ("someone/<SAMPLE IMAGE>", "placeholder <SAMPLE IMAGE>", "write the image's name"),
-        ("${image}:1", "placeholder ${image}", "pass -p image=..."),
-        ("{{ .Values.image }}", "placeholder {{ .Values.image }}", "write the image's name"),
-        ("Someone/Digits:V1", "is no image name", "in lower case: someone/digits:V1"),
-        ("a b", "is no image name", "remove the spaces"),
-        ("https://gcr.io/a", "is no image name", "leave out https://"),
-        ("a:", "is no image name", "write a tag"),
-        ("a//b", "is no image name", "registry/path:tag"),
-        ("-a", "is no image name", "registry/path:tag"),
-        ("a:" + "t" * 129, "is no image name", "registry/path:tag"),
-        ("a@sha256:123", "is no image name", "registry/path:tag"),
-        ("a/" * 127 + "abc", "257 characters long, 255 are possible", ""),
+        ("<USER>/x", "<USER>"),
+        ("someone/<SAMPLE IMAGE>", "<SAMPLE IMAGE>"),
+        ("${image}:1", "${image}"),
+        ("{{ .Values.image }}", "{{ .Values.image }}"),
+        ("Someone/Digits:V1", "Someone/Digits:V1"),
+        ("a b", "a b"),
+        ("https://gcr.io/a", "https://"),
+        ("a:", "a:"),
+        ("a//b", "a//b"),
+        ("-a", "-a"),
+        ("a:" + "t" * 129, "a:ttt"),
+        ("a@sha256:123", "a@sha256:123"),
+        ("a/" * 127 + "abc", "257"),
     ],
 )
-def test_what_is_no_image_name_is_refused_with_advice(image: str, said: str, advice: str) -> None:
+def test_what_is_no_image_name_is_refused_with_advice(image: str, keyword: str, wording: Wording) -> None:
     message, hint = image_fault(image)
-    assert said in message
-    assert advice in hint
+    assert keyword in message
+    wording(message, hint)

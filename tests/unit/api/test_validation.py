@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.golden import Wording
 from tfjob.api.defaults import with_defaults
 from tfjob.api.types import TFJob
 from tfjob.api.validation import validate
@@ -59,108 +60,104 @@ def test_a_good_job_has_no_problems_before_and_after_its_defaults(good: TFJob) -
 
 
 @pytest.mark.parametrize(
-    ("bad", "path", "said"),
+    ("bad", "path"),
     [
-        (job(""), "metadata.name", "is missing"),
-        (job("1st"), "metadata.name", "for example job-1st"),
-        (job("a.b"), "metadata.name", "for example a-b"),
-        (job("Été"), "metadata.name", "for example ete"),
-        (job("a" * 64), "metadata.name", "is 64 characters long"),
-        (job("a" * 55), "metadata.name", "shorten the job's name by 1 to at most 54"),
+        (job(""), "metadata.name"),
+        (job("1st"), "metadata.name"),
+        (job("a.b"), "metadata.name"),
+        (job("Été"), "metadata.name"),
+        (job("a" * 64), "metadata.name"),
+        (job("a" * 55), "metadata.name"),
         (
             job("a" * 53, tfReplicaSpecs={"Worker": {**WORKER, "replicas": 101}}),
             "metadata.name",
-            "worker-100 would be 64 characters long",
         ),
         (
             replicas(Worker={"template": {**WORKER["template"], "metadata": {"labels": {"a": "../b"}}}}),
             f"{BASE}.template.metadata.labels.a",
-            "is no label value",
         ),
         (
             replicas(Worker={"template": {**WORKER["template"], "metadata": {"labels": {"../b": "a"}}}}),
             f'{BASE}.template.metadata.labels["../b"]',
-            "is no label name",
         ),
-        (container(command=["true", "a\0b"]), f"{ONE}.command[1]", "holds the character NUL"),
-        (container(volumeMounts=[{"mountPath": "/a\0b"}]), f"{ONE}.volumeMounts[0].mountPath", "the character NUL"),
-        (pod(hostname="a\0b"), f"{POD}.hostname", "holds the character NUL"),
-        (job(tfReplicaSpecs={}), "spec.tfReplicaSpecs", "is missing"),
-        (replicas(Worker={**WORKER, "replicas": 0}), "spec.tfReplicaSpecs", "the job has no replicas"),
-        (replicas(Worker={**WORKER, "replicas": 2_501}), "spec.tfReplicaSpecs", "2500 are the most"),
-        (replicas(Worker={**WORKER, "replicas": -1}), f"{BASE}.replicas", "must be 0 or more, is -1"),
-        (replicas(Workers=WORKER), "spec.tfReplicaSpecs.Workers", "did you mean Worker?"),
-        (replicas(Chief=WORKER, Master=WORKER), "spec.tfReplicaSpecs.Master", "one Chief or Master in all"),
-        (replicas(Chief={**WORKER, "replicas": 2}), "spec.tfReplicaSpecs.Chief", "Chief has 2"),
-        (replicas(chief=WORKER, MASTER=WORKER), "spec.tfReplicaSpecs.MASTER", "one Chief or Master in all"),
-        (replicas(Worker={}), f"{BASE}.template", "is missing"),
-        (replicas(Worker={**WORKER, "restartPolicy": "Sometimes"}), f"{BASE}.restartPolicy", "must be Always"),
-        (pod(containers=[]), f"{POD}.containers", "at least one container"),
+        (container(command=["true", "a\0b"]), f"{ONE}.command[1]"),
+        (container(volumeMounts=[{"mountPath": "/a\0b"}]), f"{ONE}.volumeMounts[0].mountPath"),
+        (pod(hostname="a\0b"), f"{POD}.hostname"),
+        (job(tfReplicaSpecs={}), "spec.tfReplicaSpecs"),
+        (replicas(Worker={**WORKER, "replicas": 0}), "spec.tfReplicaSpecs"),
+        (replicas(Worker={**WORKER, "replicas": 2_501}), "spec.tfReplicaSpecs"),
+        (replicas(Worker={**WORKER, "replicas": -1}), f"{BASE}.replicas"),
+        (replicas(Workers=WORKER), "spec.tfReplicaSpecs.Workers"),
+        (replicas(Chief=WORKER, Master=WORKER), "spec.tfReplicaSpecs.Master"),
+        (replicas(Chief={**WORKER, "replicas": 2}), "spec.tfReplicaSpecs.Chief"),
+        (replicas(chief=WORKER, MASTER=WORKER), "spec.tfReplicaSpecs.MASTER"),
+        (replicas(Worker={}), f"{BASE}.template"),
+        (replicas(Worker={**WORKER, "restartPolicy": "Sometimes"}), f"{BASE}.restartPolicy"),
+        (pod(containers=[]), f"{POD}.containers"),
         (
             pod(containers=[{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]),
             f"{POD}.containers",
-            "one of several containers must be named tensorflow; rename the one that trains (found: a, b)",
         ),
-        (pod(containers=[{"image": ""}]), f"{ONE}.image", "is missing"),
-        (container(imagePullPolicy="always"), f"{ONE}.imagePullPolicy", "did you mean Always?"),
-        (container(ports=[{"containerPort": 0}]), f"{ONE}.ports[0].containerPort", "between 1 and 65535"),
-        (container(resources={"limits": {"cpu": "x"}}), f"{ONE}.resources.limits.cpu", "is no quantity"),
+        (pod(containers=[{"image": ""}]), f"{ONE}.image"),
+        (container(imagePullPolicy="always"), f"{ONE}.imagePullPolicy"),
+        (container(ports=[{"containerPort": 0}]), f"{ONE}.ports[0].containerPort"),
+        (container(resources={"limits": {"cpu": "x"}}), f"{ONE}.resources.limits.cpu"),
         (
             container(resources={"limits": {"memory": "1Gi"}, "requests": {"memory": "1025Mi"}}),
             f"{ONE}.resources.requests.memory",
-            "1025Mi is more than the limit of 1Gi",
         ),
-        (container(volumeMounts=[{"name": "a", "mountPath": "/a"}]), f"{ONE}.volumeMounts[0].name", "no volume a"),
-        (pod(initContainers=[{"name": "a"}]), f"{POD}.initContainers[0].image", "is missing"),
-        (pod(activeDeadlineSeconds=0), f"{POD}.activeDeadlineSeconds", "must be 1 or more"),
-        (job(runPolicy={"cleanPodPolicy": "all"}), "spec.runPolicy.cleanPodPolicy", "did you mean All?"),
-        (job(runPolicy={"activeDeadlineSeconds": 0}), "spec.runPolicy.activeDeadlineSeconds", "1 or more"),
-        (job(runPolicy={"managedBy": "me"}), "spec.runPolicy.managedBy", "kubeflow.org/training-operator"),
-        (job(tensorBoard={"image": "x"}), "spec.tensorBoard.logDir", "is missing"),
-        (job(tensorBoard={"logDir": "s3://l", "image": "A"}), "spec.tensorBoard.image", "is no image name"),
+        (container(volumeMounts=[{"name": "a", "mountPath": "/a"}]), f"{ONE}.volumeMounts[0].name"),
+        (pod(initContainers=[{"name": "a"}]), f"{POD}.initContainers[0].image"),
+        (pod(activeDeadlineSeconds=0), f"{POD}.activeDeadlineSeconds"),
+        (job(runPolicy={"cleanPodPolicy": "all"}), "spec.runPolicy.cleanPodPolicy"),
+        (job(runPolicy={"activeDeadlineSeconds": 0}), "spec.runPolicy.activeDeadlineSeconds"),
+        (job(runPolicy={"managedBy": "me"}), "spec.runPolicy.managedBy"),
+        (job(tensorBoard={"image": "x"}), "spec.tensorBoard.logDir"),
+        (job(tensorBoard={"logDir": "s3://l", "image": "A"}), "spec.tensorBoard.image"),
         (
             job(tensorBoard={"logDir": "s3://l", "serviceType": "ExternalName"}),
             "spec.tensorBoard.serviceType",
-            "must be ClusterIP, NodePort or LoadBalancer",
         ),
         (
             job(metadata={"name": "j" * 52}, tensorBoard={"logDir": "s3://l"}),
             "metadata.name",
-            "shorten the job's name by 1 to at most 51 characters",
         ),
-        (job(tfImage="<IMAGE>"), "spec.tfImage", "placeholder <IMAGE>"),
+        (job(tfImage="<IMAGE>"), "spec.tfImage"),
         (
             job(terminationPolicy={"chief": {"replicaName": "Chief"}}),
             "spec.terminationPolicy.chief.replicaName",
-            "the job has no Chief",
         ),
-        (job(metadata={"namespace": "A"}), "metadata.namespace", "is no namespace name"),
+        (job(metadata={"namespace": "A"}), "metadata.namespace"),
     ],
 )
-def test_each_rule_finds_its_fault_at_its_path(bad: TFJob, path: str, said: str) -> None:
+def test_each_rule_finds_its_fault_at_its_path(bad: TFJob, path: str, wording: Wording) -> None:
     found = validate(bad)
     assert [problem.path for problem in found] == [path]
-    assert said in str(found[0])
+    wording(*found)
 
 
-def test_a_log_folder_on_no_volume_of_tensorboard_is_a_warning() -> None:
+def test_a_log_folder_on_no_volume_of_tensorboard_is_a_warning(wording: Wording) -> None:
     """On this machine a program may write anywhere; a pod shares nothing but volumes."""
     (found,) = validate(job(tensorBoard={"logDir": "/logs/run"}))
     assert (found.path, found.warning) == ("spec.tensorBoard.logDir", True)
+    wording(found)
     volumes = {"volumes": [{"name": "a"}], "volumeMounts": [{"name": "a", "mountPath": "/logs/"}]}
     assert validate(job(tensorBoard={"logDir": "/logs/run", **volumes})) == []
 
 
-def test_a_gang_larger_than_the_job_is_a_warning() -> None:
+def test_a_gang_larger_than_the_job_is_a_warning(wording: Wording) -> None:
     """It waits until the job is edited, as v1.9's own end-to-end test does."""
     (found,) = validate(job(runPolicy={"schedulingPolicy": {"minAvailable": 10}}))
     assert (found.path, found.warning) == ("spec.runPolicy.schedulingPolicy.minAvailable", True)
+    wording(found)
 
 
-def test_a_replica_type_that_kueue_does_not_see_is_a_warning() -> None:
+def test_a_replica_type_that_kueue_does_not_see_is_a_warning(wording: Wording) -> None:
     queue = {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
     (found,) = validate(job(metadata=queue, tfReplicaSpecs={"Worker": WORKER, "ps": WORKER}))
-    assert (found.path, found.hint, found.warning) == ("spec.tfReplicaSpecs.ps", "write PS", True)
+    assert (found.path, found.warning) == ("spec.tfReplicaSpecs.ps", True)
+    assert "PS" in found.hint
+    wording(found)
 
 
 def test_a_restart_policy_that_is_not_used_is_a_warning() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from support.golden import Wording
 from support.plan.builders import (
     PodBuilder,
     after,
@@ -40,10 +41,11 @@ def killed(owner: TFJob, name: str, second: float, code: int = 137) -> PodBuilde
 # --- 1 ---
 
 
-def test_point_01_success_is_terminal_at_once_and_names_its_rule() -> None:
+def test_point_01_success_is_terminal_at_once_and_names_its_rule(wording: Wording) -> None:
     owner = begun(job(chief=1, worker=2))
     outcome = see(owner, [killed(owner, "chief-0", 5, code=0), *running(owner, "worker-0", "worker-1")], 5)
-    assert (outcome.status.state, outcome.status.message) == ("Succeeded", "chief-0 exited 0")
+    assert (outcome.status.state, "chief-0" in outcome.status.message) == ("Succeeded", True)
+    wording(outcome.status.message)
 
 
 def test_point_01_the_success_rule_comes_before_any_restart_rule_and_the_ends_exclude_each_other() -> None:
@@ -188,7 +190,7 @@ def test_point_04_restarts_wait_and_the_wait_is_in_the_status() -> None:
     assert created_pods(see(owner, [], 17)) == ["mnist-worker-0"]
 
 
-def test_point_04_a_second_oom_kill_in_a_row_ends_the_job_with_peak_and_limit() -> None:
+def test_point_04_a_second_oom_kill_in_a_row_ends_the_job_with_peak_and_limit(wording: Wording) -> None:
     owner = begun(job(worker=1, pod_template=template(resources={"limits": {"memory": "1Gi"}})))
     owner = after(owner, see(owner, [pod(owner, "worker-0").running().oom(5)], 5))
     assert owner.status.state == "Restarting"
@@ -196,7 +198,8 @@ def test_point_04_a_second_oom_kill_in_a_row_ends_the_job_with_peak_and_limit() 
     peak = pod(owner, "worker-0").running(6).oom(9).annotated(tfjob__peak_memory=str(1000 * 2**20))
     outcome = see(owner, [peak], 10)
     assert (outcome.status.state, outcome.status.reason) == ("Failed", "OOMKilled")
-    assert "twice in a row: peak 1000 MiB, limit 1Gi" in outcome.status.message
+    assert "1000 MiB" in outcome.status.message
+    wording(outcome.status.message)
 
 
 # --- 5 ---
@@ -250,14 +253,15 @@ def test_point_07_a_finished_replica_is_not_run_again_whoever_deletes_its_pod() 
 # --- 8 ---
 
 
-def test_point_08_an_invalid_image_name_and_a_refused_pod_fail_at_once() -> None:
+def test_point_08_an_invalid_image_name_and_a_refused_pod_fail_at_once(wording: Wording) -> None:
     owner = begun(job(worker=1), [])
     outcome = see(owner, [pod(owner, "worker-0").waiting("InvalidImageName", "couldn't parse")], 1)
     assert (outcome.status.state, outcome.status.reason) == ("Failed", "InvalidImageName")
     refused = {("Pod", "mnist-worker-0"): Refusal("Invalid", "spec.x: unknown", at(1))}
     outcome = see(owner, [], 1, refusals=refused)
     assert (outcome.status.state, outcome.status.reason) == ("Failed", "Invalid")
-    assert outcome.status.message == "worker-0: spec.x: unknown"
+    assert "spec.x" in outcome.status.message
+    wording(outcome.status.message)
 
 
 @pytest.mark.parametrize("reason", ["Unschedulable", "QuotaExceeded", "NameTaken"])
@@ -284,7 +288,7 @@ def test_point_08_what_somebody_may_still_create_fails_after_a_grace(reason: str
 # --- 9 ---
 
 
-def test_point_09_the_verdict_names_the_first_failing_replica_and_its_last_lines() -> None:
+def test_point_09_the_verdict_names_the_first_failing_replica_and_its_last_lines(wording: Wording) -> None:
     owner = begun(job(worker=2))
     words = "Traceback (most recent call last):\n  File train.py\n\x1b[31mValueError: no such column\x1b[0m\n"
     pods = [
@@ -297,8 +301,8 @@ def test_point_09_the_verdict_names_the_first_failing_replica_and_its_last_lines
     assert (failure.replica, failure.attempt, failure.exit_code, failure.reason) == ("worker-1", 1, 3, "Error")
     assert failure.last_lines == ["Traceback (most recent call last):", "  File train.py", "ValueError: no such column"]
     (event,) = outcome.news
-    assert "worker-1 exited 3" in event.message
-    assert event.message.endswith("Last line: ValueError: no such column")
+    assert event.message.endswith("ValueError: no such column")
+    wording(event.message)
 
 
 def test_point_09_a_restart_keeps_the_verdict_of_its_cause() -> None:
@@ -360,12 +364,13 @@ def test_point_12_suspend_removes_and_resume_goes_on() -> None:
     assert (created_pods(resumed), resumed.status.attempt) == (["mnist-worker-0", "mnist-worker-1"], 2)
 
 
-def test_point_12_all_workers_must_end_under_all_workers() -> None:
+def test_point_12_all_workers_must_end_under_all_workers(wording: Wording) -> None:
     owner = begun(job(worker=2, success_policy="AllWorkers"))
     one = see(owner, [killed(owner, "worker-0", 5, 0), *running(owner, "worker-1")], 6)
     assert one.status.state == "Running"
     both = see(after(owner, one), [killed(owner, "worker-0", 5, 0), killed(owner, "worker-1", 7, 0)], 8)
-    assert both.status.message == "all 2 worker replicas exited 0"
+    assert "2 worker" in both.status.message
+    wording(both.status.message)
 
 
 def test_point_12_dynamic_workers_come_and_go_without_touching_the_others() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from support.golden import Wording
 from support.plan.builders import after, begun, job, listed, pod, running, see
 from tfjob.api.types import ReplicaStatus
 
@@ -39,34 +40,40 @@ def test_a_job_is_pending_until_a_deciding_replica_runs() -> None:
     assert (outcome.status.state, listed(outcome)) == ("Running", ["Created", "Running"])
 
 
-def test_the_reason_for_waiting_is_shown_also_while_others_run() -> None:
+def test_the_reason_for_waiting_is_shown_also_while_others_run(wording: Wording) -> None:
     owner = begun(job(worker=2), [])
     status = see(owner, [*running(owner, "worker-0"), pod(owner, "worker-1").unschedulable("no room")], 5).status
-    assert (status.state, status.reason, status.message) == ("Running", "Unschedulable", "worker-1: no room")
+    assert (status.state, status.reason) == ("Running", "Unschedulable")
+    assert "worker-1" in status.message
+    wording(status.message)
 
 
-def test_a_job_that_runs_without_one_of_its_replicas_says_which_also_if_nobody_knows_why() -> None:
+def test_a_job_that_runs_without_one_of_its_replicas_says_which_also_if_nobody_knows_why(wording: Wording) -> None:
     owner = begun(job(worker=2, ps=1), [])
     status = see(owner, [*running(owner, "worker-0", "ps-0"), pod(owner, "worker-1")], 5).status
-    assert (status.state, status.reason, status.message) == ("Running", "Starting", "worker-1: it has not started yet")
+    assert (status.state, status.reason) == ("Running", "Starting")
+    assert "worker-1" in status.message
+    wording(status.message)
     owner = after(begun(owner), see(begun(owner), running(owner, "worker-0", "ps-0", "worker-1"), 6))
     smaller = replace(owner, spec=job(worker=1, ps=1).spec)
     smaller = after(smaller, see(smaller, running(owner), 7))
     grown = replace(smaller, spec=job(worker=2, ps=1).spec)
     leaving = pod(owner, "worker-1").running().deleting()
     status = see(grown, [*running(owner, "worker-0", "ps-0"), leaving], 8).status
-    assert (status.state, status.message) == ("Running", "worker-1: its old pod is not gone yet")
+    assert (status.state, "worker-1" in status.message) == ("Running", True)
+    wording(status.message)
 
 
-def test_a_restart_shows_its_cause_and_when_it_goes_on() -> None:
+def test_a_restart_shows_its_cause_and_when_it_goes_on(wording: Wording) -> None:
     owner = begun(job(worker=1))
     first = see(owner, [pod(owner, "worker-0").exited(137, 5)], 6)
-    assert (first.status.state, first.status.message) == ("Restarting", "worker-0 was killed by SIGKILL (137)")
+    assert (first.status.state, "SIGKILL" in first.status.message) == ("Restarting", True)
     owner = after(owner, first)
     owner = after(owner, see(owner, running(owner), 7))
     assert (owner.status.state, owner.status.reason, owner.status.message) == ("Running", "", "")
     second = see(owner, [pod(owner, "worker-0").exited(137, 8)], 9)
-    assert second.status.message == "worker-0 was killed by SIGKILL (137); next start at 03:04:24 UTC"
+    assert "03:04:24 UTC" in second.status.message
+    wording(first.status.message, second.status.message)
     assert second.again_at is not None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from support.golden import Wording
 from tfjob.api.manifest import loader
 from tfjob.api.manifest.script import MOST_BYTES, Counts, Impossible, Script, alone, documents, name_of
 
@@ -20,9 +21,9 @@ COUNTS = {
     "no workers, but a chief": (Counts(workers=0, chief=True), {"Chief": 1}),
 }
 IMPOSSIBLE = {
-    "nobody trains": (Counts(workers=0), "nobody would train"),
-    "servers without workers": (Counts(workers=0, ps=1, chief=True), "--ps needs workers"),
-    "two evaluators": (Counts(evaluators=2), "at most one"),
+    "nobody trains": (Counts(workers=0), "--workers 0"),
+    "servers without workers": (Counts(workers=0, ps=1, chief=True), "--ps"),
+    "two evaluators": (Counts(evaluators=2), "--evaluator"),
 }
 NAMES = {
     "train.py": "train",
@@ -42,10 +43,11 @@ def test_counts_come_to_replicas(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_counts_that_make_no_job_are_refused(case: str) -> None:
-    counts, words = IMPOSSIBLE[case]
-    with pytest.raises(Impossible, match=words):
+def test_counts_that_make_no_job_are_refused(case: str, wording: Wording) -> None:
+    counts, keyword = IMPOSSIBLE[case]
+    with pytest.raises(Impossible, match=keyword) as caught:
         counts.by_type()
+    wording(caught.value)
 
 
 @pytest.mark.parametrize("path", NAMES)
@@ -83,18 +85,19 @@ def test_a_script_that_travels_is_mounted_where_the_command_looks_for_it() -> No
 
 
 TRAVELLERS = {
-    "too large": (f"x = '{'x' * MOST_BYTES}'", set[str](), "larger than"),
-    "no Python": ("x = (", set[str](), "no Python"),
-    "a module beside it": ("import os\nimport model", {"model"}, "imports model"),
-    "inside a function": ("def main():\n    from model.layers import one", {"model"}, "imports model"),
+    "too large": (f"x = '{'x' * MOST_BYTES}'", set[str](), "ConfigMap"),
+    "no Python": ("x = (", set[str](), "Python"),
+    "a module beside it": ("import os\nimport model", {"model"}, "model"),
+    "inside a function": ("def main():\n    from model.layers import one", {"model"}, "model"),
 }
 
 
 @pytest.mark.parametrize("case", TRAVELLERS)
-def test_what_is_more_than_one_small_file_does_not_travel(case: str) -> None:
-    text, beside, words = TRAVELLERS[case]
-    with pytest.raises(Impossible, match=words):
+def test_what_is_more_than_one_small_file_does_not_travel(case: str, wording: Wording) -> None:
+    text, beside, keyword = TRAVELLERS[case]
+    with pytest.raises(Impossible, match=keyword) as caught:
         alone(text, beside)
+    wording(caught.value)
 
 
 def test_a_script_that_imports_only_what_is_installed_travels() -> None:

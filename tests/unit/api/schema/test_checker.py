@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from support.golden import Wording
 from tfjob.api.schema.checker import Schema, kubernetes_client_version, pod_definitions
 
 SMALL = Schema(
@@ -22,36 +23,40 @@ SMALL = Schema(
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "paths"),
     [
         ({"name": "a", "count": 1, "ratio": 2, "on": True, "child": {"size": "1Gi", "port": "http"}}, []),
         ({"name": "a", "count": None, "many": [], "child": {"free": [{"x": None}]}}, []),
-        ({}, ["name: is missing"]),
-        ({"name": None}, ["name: is missing"]),
-        ({"name": 1}, ["name: must be a string, is the integer 1; put it in quotes"]),
-        ({"name": "a", "count": True}, ["count: must be an integer, is the boolean true"]),
-        ({"name": "a", "count": "7"}, ['count: must be an integer, is the string "7"; remove the quotes: 7']),
-        ({"name": "a", "count": 1.5}, ["count: must be an integer, is the number 1.5"]),
-        ({"name": "a", "on": "True"}, ['on: must be true or false, is the string "True"; remove the quotes: true']),
-        ({"name": "a", "child": []}, ["child: must be a mapping, is a list; remove the '- ' before its fields"]),
-        ({"name": "a", "many": {}}, ["many: must be a list, is a mapping; start each item with '- '"]),
-        ({"name": "a", "many": [None]}, ["many[0]: must be a mapping, is null; remove the empty item"]),
-        ({"name": "a", "cont": 1}, ["cont: unknown field; did you mean count?"]),
-        ({"name": "a", "size": 1}, ["size: unknown field; it belongs at child.size"]),
-        ({"name": "a", "child": {"ratio": 1}}, ["child.ratio: unknown field; it belongs at ratio"]),
-        ({"name": "a", "child": {"zzz": 1}}, ["child.zzz: unknown field"]),
+        ({}, ["name"]),
+        ({"name": None}, ["name"]),
+        ({"name": 1}, ["name"]),
+        ({"name": "a", "count": True}, ["count"]),
+        ({"name": "a", "count": "7"}, ["count"]),
+        ({"name": "a", "count": 1.5}, ["count"]),
+        ({"name": "a", "on": "True"}, ["on"]),
+        ({"name": "a", "child": []}, ["child"]),
+        ({"name": "a", "many": {}}, ["many"]),
+        ({"name": "a", "many": [None]}, ["many[0]"]),
+        ({"name": "a", "cont": 1}, ["cont"]),
+        ({"name": "a", "size": 1}, ["size"]),
+        ({"name": "a", "child": {"ratio": 1}}, ["child.ratio"]),
+        ({"name": "a", "child": {"zzz": 1}}, ["child.zzz"]),
         (
             {"name": "a", "child": {"map": {"k": 1}}},
-            ["child.map.k: must be a string, is the integer 1; put it in quotes"],
+            ["child.map.k"],
         ),
         (
             {"name": "a", "child": {"words": "a 'b c'"}},
-            ['child.words: must be a list, is the string "a \'b c\'"; write ["a", "b c"]'],
+            ["child.words"],
         ),
     ],
 )
-def test_types_required_and_unknown_fields_are_judged(value: dict[str, Any], said: list[str]) -> None:
-    assert [str(problem) for problem in SMALL.check(value, "Root").problems] == said
+def test_types_required_and_unknown_fields_are_judged(
+    value: dict[str, Any], paths: list[str], wording: Wording
+) -> None:
+    problems = SMALL.check(value, "Root").problems
+    assert [problem.path for problem in problems] == paths
+    wording(*problems)
 
 
 def test_nulls_and_faults_are_left_out_and_list_items_keep_their_places() -> None:
@@ -79,23 +84,19 @@ def test_folded_definitions_take_names_in_any_case_and_aliases() -> None:
     assert len(twice.problems) == 1
 
 
-def pod_check(pod: dict[str, Any]) -> list[str]:
-    checked = Schema(pod_definitions()).check({"spec": pod}, "PodTemplateSpec")
-    return [str(problem) for problem in checked.problems]
-
-
-def test_an_unknown_pod_field_is_a_warning_and_kept() -> None:
+def test_an_unknown_pod_field_is_a_warning_and_kept(wording: Wording) -> None:
     template = {"spec": {"containers": [{"name": "a", "imagee": "x"}], "fromTheFuture": {"a": None}}}
     checked = Schema(pod_definitions()).check(template, "PodTemplateSpec")
     assert checked.value == template
-    assert [str(problem) for problem in checked.problems] == [
-        "warning: spec.containers[0].imagee: unknown field; did you mean image?",
-        "warning: spec.fromTheFuture: unknown field; it is kept as it is",
+    assert [(problem.path, problem.warning) for problem in checked.problems] == [
+        ("spec.containers[0].imagee", True),
+        ("spec.fromTheFuture", True),
     ]
+    wording(*checked.problems)
 
 
 @pytest.mark.parametrize(
-    ("pod", "said"),
+    ("pod", "paths"),
     [
         (
             {"containers": [{"resources": {"limits": {"cpu": 1, "memory": "1Gi", "x": 0.5}}}]},
@@ -105,19 +106,20 @@ def test_an_unknown_pod_field_is_a_warning_and_kept() -> None:
             {"containers": [{"livenessProbe": {"httpGet": {"port": port}}} for port in ("http", 80)]},
             [],
         ),
-        ({"containers": [{"ports": [{"name": "x"}]}]}, ["spec.containers[0].ports[0].containerPort: is missing"]),
-        ({"volumes": [{"emptyDir": {}}]}, ["spec.volumes[0].name: is missing"]),
+        ({"containers": [{"ports": [{"name": "x"}]}]}, ["spec.containers[0].ports[0].containerPort"]),
+        ({"volumes": [{"emptyDir": {}}]}, ["spec.volumes[0].name"]),
         (
             {"containers": [{"mountPath": "/x"}]},
-            [
-                "warning: spec.containers[0].mountPath: unknown field; "
-                "it belongs at spec.containers[0].volumeMounts[0].mountPath"
-            ],
+            ["spec.containers[0].mountPath"],
         ),
     ],
 )
-def test_pod_templates_are_judged_by_kubernetes_own_definitions(pod: dict[str, Any], said: list[str]) -> None:
-    assert pod_check(pod) == said
+def test_pod_templates_are_judged_by_kubernetes_own_definitions(
+    pod: dict[str, Any], paths: list[str], wording: Wording
+) -> None:
+    problems = Schema(pod_definitions()).check({"spec": pod}, "PodTemplateSpec").problems
+    assert [problem.path for problem in problems] == paths
+    wording(*problems)
 
 
 def test_every_type_of_the_pod_definitions_is_defined() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from support.golden import Wording
 from tfjob.api.manifest.loader import load
 from tfjob.api.types import TFJob
 from tfjob.api.versions.registry import to_version
@@ -79,7 +80,7 @@ def test_a_v1_job_is_written_as_it_was_read() -> None:
         assert again.entries[0].written == written
 
 
-def test_a_v1_job_of_old_operators_is_told_where_its_fields_went() -> None:
+def test_a_v1_job_of_old_operators_is_told_where_its_fields_went(wording: Wording) -> None:
     fields = ("cleanPodPolicy: All", "ttlSecondsAfterFinished: 1", "activeDeadlineSeconds: 1", "backoffLimit: 1")
     for field in fields:
         text = f"""
@@ -91,6 +92,7 @@ spec:
   tfReplicaSpecs: {{Worker: {{template: {{spec: {{containers: [{{image: tf}}]}}}}}}}}
 """
         name = field.split(":")[0]
-        assert [str(problem) for problem in load(text, "f").problems] == [
-            f"f:6:3: spec.{name}: unknown field; it belongs at spec.runPolicy.{name}"
-        ]
+        (problem,) = load(text, "f").problems
+        assert (problem.line, problem.column, problem.path) == (6, 3, f"spec.{name}")
+        assert f"spec.runPolicy.{name}" in problem.hint
+        wording(problem)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.golden import Wording
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.manifest.loader import Manifest, load
 from tfjob.api.types import ORIGIN, RUNTIME_ID, ChiefReference
@@ -73,24 +74,26 @@ def test_a_stored_default_parameter_server_is_the_default_one_again() -> None:
     assert job.metadata.annotations[RUNTIME_ID] == "76no"
 
 
-def test_a_field_in_two_spellings_is_an_error_of_a_manifest() -> None:
+def test_a_field_in_two_spellings_is_an_error_of_a_manifest(wording: Wording) -> None:
     """Only in what the operator has written into may both stand."""
     spec = {"RuntimeId": "ab12", "replicaSpecs": [replica()], "replica_specs": [replica()]}
     (problem,) = one(spec).problems
-    assert (problem.path, problem.hint) == ("spec.replica_specs", "keep one of them")
+    assert problem.path == "spec.replica_specs"
+    wording(problem)
     manifest = {"apiVersion": TENSORFLOW, "kind": "TfJob", "metadata": {"name": "old"}, "spec": spec}
     assert judge(manifest) == []
     assert [one.path for one in judge(manifest, stored=False)] == ["spec.replica_specs"]
     assert [one.path for one in judge({**manifest, "spec": {**spec, "RuntimeId": None}})] == ["spec.replica_specs"]
 
 
-def test_an_image_that_a_parameter_servers_template_goes_before_is_told() -> None:
+def test_an_image_that_a_parameter_servers_template_goes_before_is_told(wording: Wording) -> None:
     stored = yaml.safe_load((MANIFESTS / "v1alpha1-stored.yaml").read_text())
     assert judge(stored) == []
     stored["spec"]["tfImage"] = "tf:2"
     (problem,) = judge(stored)
     assert (problem.path, problem.warning) == ("spec.tfImage", True)
-    assert "names tensorflow/tensorflow:1.3.0, which goes before it" in problem.message
+    assert "tensorflow/tensorflow:1.3.0" in problem.message
+    wording(problem)
 
 
 SIDECAR = {"name": "exporter", "image": "example.com/exporter:1", "ports": [{"name": "http", "containerPort": 80}]}
@@ -116,10 +119,11 @@ def test_the_port_of_a_parameter_server_without_a_container_is_kept_and_written_
     assert "tfjob/ps-port" not in written["metadata"].get("annotations", {})
 
 
-def test_a_port_that_is_none_is_refused_at_its_place() -> None:
+def test_a_port_that_is_none_is_refused_at_its_place(wording: Wording) -> None:
     (problem,) = one({"replicaSpecs": [replica(), {"tfReplicaType": "PS", "tfPort": 70000}]}).problems
     assert problem.path == "spec.replicaSpecs[1].tfPort"
-    assert problem.message == "must be between 1 and 65535, is 70000"
+    assert "70000" in problem.message
+    wording(problem)
 
 
 def test_a_users_own_parameter_server_template_is_kept_whatever_the_flag_says() -> None:
@@ -163,22 +167,22 @@ def test_another_chief_may_end_the_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "keyword"),
     [
-        ({"replicaSpecs": [replica(tfReplicaType="WORKER")]}, "the job has no Master, whose end would be its end"),
-        ({"replicaSpecs": [replica(replicas=2)]}, "a job has one Chief or Master in all, here Master has 2"),
-        ({"replicaSpecs": [replica(), replica()]}, "MASTER is given twice"),
-        ({"replicaSpecs": [replica(), {"tfReplicaType": "WORKER"}]}, "template: is missing"),
-        ({"replicaSpecs": [replica(), replica(tfReplicaType="EVALUATOR")]}, "unknown replica type EVALUATOR"),
-        ({"tfReplicaSpecs": {}, "replicaSpecs": [replica()]}, "here it is the list replicaSpecs"),
-        ({"replicaSpecs": [replica()], "tensorboard": {}}, "spec.tensorboard.logDir: is missing"),
-        ({}, "spec.replicaSpecs: is missing"),
+        ({"replicaSpecs": [replica(tfReplicaType="WORKER")]}, "Master"),
+        ({"replicaSpecs": [replica(replicas=2)]}, "Master has 2"),
+        ({"replicaSpecs": [replica(), replica()]}, "MASTER"),
+        ({"replicaSpecs": [replica(), {"tfReplicaType": "WORKER"}]}, "template"),
+        ({"replicaSpecs": [replica(), replica(tfReplicaType="EVALUATOR")]}, "EVALUATOR"),
+        ({"tfReplicaSpecs": {}, "replicaSpecs": [replica()]}, "replicaSpecs"),
+        ({"replicaSpecs": [replica()], "tensorboard": {}}, "spec.tensorboard.logDir"),
+        ({}, "spec.replicaSpecs"),
     ],
 )
-def test_the_documents_rules_hold(spec: dict[str, Any], said: str) -> None:
-    problems = [str(problem) for problem in one(spec).errors]
-    assert len(problems) == 1
-    assert said in problems[0]
+def test_the_documents_rules_hold(spec: dict[str, Any], keyword: str, wording: Wording) -> None:
+    (problem,) = one(spec).errors
+    assert keyword in str(problem)
+    wording(problem)
 
 
 def test_a_job_is_written_back_as_v1alpha1() -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
-from support.command_line import GOLDEN, UPDATE
+from support.command_line import GOLDEN
+from support.golden import Wording, check_golden
 from support.plan.builders import T0, at, job
 from tfjob.api.types import TFJobStatus
 from tfjob.cli.terminal.panel import paint, panel
@@ -50,11 +51,7 @@ TRAINING = Snapshot(
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_job_is_shown_as_its_golden_text(width: int) -> None:
     lines = [line.plain for line in panel([TRAINING], at(72), width, 24, HINT)]
-    file = GOLDEN / f"panel-{width}.txt"
-    text = "".join(f"{line}\n" for line in lines)
-    if UPDATE:
-        file.write_text(text)
-    assert text == file.read_text()
+    check_golden(GOLDEN / f"panel-{width}.txt", "".join(f"{line}\n" for line in lines))
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 20, 40, 61, 80, 120, 500])
@@ -66,7 +63,7 @@ def test_no_line_is_wider_and_no_panel_higher_than_there_is_room(width: int, hei
     assert all(cell_len(line.plain) < max(2, width) for line in lines)
 
 
-def test_replicas_that_do_not_fit_are_counted_and_those_in_trouble_are_shown() -> None:
+def test_replicas_that_do_not_fit_are_counted_and_those_in_trouble_are_shown(wording: Wording) -> None:
     replicas = workers(50)
     replicas[40] = Replica("worker-40", "Failed", attempts=1, exit_code=1)
     replicas[45:] = workers(50, "Pending")[45:]
@@ -75,7 +72,8 @@ def test_replicas_that_do_not_fit_are_counted_and_those_in_trouble_are_shown() -
         *("worker-0", "worker-1", "worker-40"),
         *(f"worker-{index}" for index in range(45, 50)),
     ]
-    assert " ".join(lines[10]) == "… 42 more: 42 Running"
+    assert lines[10].count("42") == 2
+    wording(" ".join(lines[10]))
 
 
 def test_every_replica_has_a_row_where_there_is_room() -> None:
@@ -84,18 +82,22 @@ def test_every_replica_has_a_row_where_there_is_room() -> None:
     assert not any("more" in line for line in lines)
 
 
-def test_several_jobs_share_the_room() -> None:
+def test_several_jobs_share_the_room(wording: Wording) -> None:
     jobs = [snapshot(name, workers(10)) for name in ("one", "two")]
     lines = [line.plain for line in panel(jobs, at(3), 80, 24)]
     heads = [index for index, line in enumerate(lines) if line.startswith("── ")]
     assert heads == [0, 6]
-    assert (lines[5], lines[10]) == ("  … 7 more: 7 Running", "  … 7 more: 7 Running")
+    assert lines[5] == lines[10]
+    wording(lines[5])
 
 
-def test_more_jobs_than_lines_are_counted() -> None:
+def test_more_jobs_than_lines_are_counted(wording: Wording) -> None:
     jobs = [snapshot(f"job-{index}", workers(2)) for index in range(20)]
     lines = [line.plain for line in panel(jobs, at(3), 80, 8)]
-    assert [line.split(" · ")[0] for line in lines] == ["── job-0", "── job-1", "── job-2", "… 17 more jobs"]
+    *heads, rest = (line.split(" · ")[0] for line in lines)
+    assert heads == ["── job-0", "── job-1", "── job-2"]
+    assert "17" in rest
+    wording(rest)
 
 
 @pytest.mark.parametrize("colour", [True, False])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from support.golden import Wording
 from support.kube.kube_files import b64, kubeconfig
 from tfjob.kube.access import config
 from tfjob.kube.access.config import Access
@@ -17,6 +18,9 @@ from tfjob.kube.access.tls import Certificate, Trust
 
 def load(*files: Path, context: str | None = None, **environ: str) -> Access:
     return config.load(context, {"KUBECONFIG": ":".join(map(str, files)), **environ}, Path("/nonexistent"))
+
+
+BOMB = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
 
 
 def refused(*files: Path, context: str | None = None) -> str:
@@ -133,63 +137,74 @@ def test_names_that_look_like_other_things_and_values_that_are_null(tmp_path: Pa
     assert (access.context, access.namespace, access.credential.header()) == ("2024", "default", "Bearer 0123")
 
 
-def test_errors_say_which_file_and_what(tmp_path: Path) -> None:
+def test_errors_say_which_file_and_what(tmp_path: Path, wording: Wording) -> None:
     file = kubeconfig(tmp_path / "config")
-    assert refused(tmp_path / "none") == (
-        f"there is no kubeconfig: {tmp_path / 'none'} does not exist\n"
-        "Set KUBECONFIG to the file that describes your cluster."
-    )
-    assert refused(file, context="labb") == f"{file}: there is no context labb (did you mean lab?)\nIt has lab."
     none = kubeconfig(tmp_path / "b", current="")
-    assert refused(none) == f"{none}: no context is current\nName one of its contexts. It has lab."
-    broken = tmp_path / "broken"
-    broken.write_text("a: [1\nb: 2")
-    assert refused(broken).startswith(f"{broken}: line 2: ")
-    broken.write_text("contexts: text")
-    assert refused(broken) == f"{broken} is no kubeconfig: Expected `array`, got `str` - at `$.contexts`"
-    bomb = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
-    broken.write_text(f"a0: &a0 x\n{bomb}")
-    too_much = "with its aliases written out it has more than 200000 values"
-    assert refused(broken) == f"{broken} is no kubeconfig: line 7: {too_much}"
-    broken.write_text("users: &a\n- name: x\n  user: *a")
-    assert refused(broken) == f"{broken} is no kubeconfig: line 3: the alias *a stands inside its own anchor"
-    broken.write_text("a:\n  " + "[" * 60 + "]" * 60)
-    assert refused(broken) == f"{broken} is no kubeconfig: line 2 is nested too deeply"
-    broken.write_bytes(b"users: []\ncontexts: \xff")
-    assert refused(broken).startswith(f"{broken}: line 2: this is no text that YAML can hold: ")
-    broken.write_text("just words")
-    assert refused(broken) == f"{broken} is no kubeconfig: line 1 must begin a mapping, like apiVersion: v1"
-    broken.unlink()
-    broken.mkdir()
-    assert refused(broken) == f"{broken}: Is a directory"
+    absent, unknown, no_current = refused(tmp_path / "none"), refused(file, context="labb"), refused(none)
+    assert str(tmp_path / "none") in absent
+    assert "KUBECONFIG" in absent
+    assert unknown.startswith(f"{file}: ")
+    assert "labb" in unknown
+    assert no_current.startswith(f"{none}: ")
+    wording(absent, unknown, no_current)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("content", "place"),
     [
-        ({"cluster": {"server": "api.example"}}, "cluster lab: server 'api.example' is no http:// or https:// address"),
+        pytest.param(b"a: [1\nb: 2", "line 2", id="no YAML"),
+        pytest.param(b"contexts: text", "$.contexts", id="wrong type"),
+        pytest.param(BOMB.encode(), "line 7", id="bomb of aliases"),
+        pytest.param(b"users: &a\n- name: x\n  user: *a", "line 3", id="alias of itself"),
+        pytest.param(b"a:\n  " + b"[" * 60 + b"]" * 60, "line 2", id="nested too deeply"),
+        pytest.param(b"users: []\ncontexts: \xff", "line 2", id="no text"),
+        pytest.param(b"just words", "line 1", id="no mapping"),
+    ],
+)
+def test_a_file_that_is_not_a_kubeconfig_is_named_with_the_place(
+    tmp_path: Path, content: bytes, place: str, wording: Wording
+) -> None:
+    broken = tmp_path / "broken"
+    broken.write_bytes(content)
+    message = refused(broken)
+    assert message.startswith(str(broken))
+    assert place in message
+    wording(message)
+
+
+def test_a_folder_is_not_a_kubeconfig(tmp_path: Path) -> None:
+    assert refused(tmp_path) == f"{tmp_path}: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("changes", "keyword"),
+    [
+        ({"cluster": {"server": "api.example"}}, "api.example"),
         (
             {"cluster": {"server": "https://me:hunter2@api.example"}},
-            "cluster lab: server holds a user or a password, which no API server takes there",
+            "cluster lab",
         ),
-        ({"context": {"cluster": "nope"}}, "context lab: there is no cluster 'nope'"),
-        ({"context": {"user": "nope"}}, "context lab: there is no user 'nope'"),
-        ({"cluster": {"certificate-authority-data": "a"}}, "cluster lab: certificate-authority-data is not base64"),
+        ({"context": {"cluster": "nope"}}, "cluster 'nope'"),
+        ({"context": {"user": "nope"}}, "user 'nope'"),
+        ({"cluster": {"certificate-authority-data": "a"}}, "certificate-authority-data"),
         (
             {"user": {"client-certificate-data": b64(b"x")}},
-            "user lab: a client certificate needs both the certificate and its key",
+            "user lab",
         ),
-        ({"user": {"token": "a\nb"}}, "the token contains characters that no token has"),
-        ({"cluster": {"proxy-url": "socks5://proxy:1080"}}, "the proxy socks5://proxy is not supported\n"),
-        ({"user": {"auth-provider": {"name": "gcp"}}}, "user lab: auth-provider gcp is no longer supported"),
+        ({"user": {"token": "a\nb"}}, "token"),
+        ({"cluster": {"proxy-url": "socks5://proxy:1080"}}, "socks5://proxy"),
+        ({"user": {"auth-provider": {"name": "gcp"}}}, "gcp"),
         (
             {"user": {"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1alpha1"}}},
-            "user lab: the credential plugin x: apiVersion 'client.authentication.k8s.io/v1alpha1' is not supported",
+            "client.authentication.k8s.io/v1alpha1",
         ),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    assert refused(kubeconfig(tmp_path / "config", **changes)).startswith(message)
+def test_what_cannot_be_used_is_named(tmp_path: Path, changes: dict[str, Any], keyword: str, wording: Wording) -> None:
+    message = refused(kubeconfig(tmp_path / "config", **changes))
+    assert keyword in message
+    assert "hunter2" not in message
+    wording(message)
 
 
 @pytest.fixture
@@ -235,13 +250,14 @@ def test_a_token_in_a_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
     assert credential.header() == "Bearer two"
 
 
-def test_a_token_file_that_is_missing_or_empty_is_named(tmp_path: Path) -> None:
+def test_a_token_file_that_is_missing_or_empty_is_named(tmp_path: Path, wording: Wording) -> None:
     credential = load(kubeconfig(tmp_path / "config", user={"tokenFile": "token"})).credential
-    with pytest.raises(ConfigError, match=f"the token {tmp_path / 'token'}: No such file"):
+    with pytest.raises(ConfigError, match=str(tmp_path / "token")) as missing:
         credential.header()
     (tmp_path / "token").write_text("\n")
-    with pytest.raises(ConfigError, match="the file is empty"):
+    with pytest.raises(ConfigError, match=str(tmp_path / "token")) as empty:
         credential.header()
+    wording(missing.value, empty.value)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from support.golden import Wording
 from support.kube.api_server import ApiServer, refuse, reply
 from support.kube.kube_files import Authority, b64, kubeconfig
 from support.kube.secured import secured
@@ -49,16 +51,19 @@ def test_a_client_certificate_given_as_files(tmp_path: Path, authority: Authorit
 
 def test_a_server_of_another_name_is_trusted_under_that_name_only(tmp_path: Path, authority: Authority) -> None:
     cluster = {"certificate-authority": "ca.crt"}
-    with pytest.raises(Unreachable, match=r"its certificate is not trusted .*IP address mismatch"):
+    with pytest.raises(Unreachable, match="IP address mismatch"):
         ask(secured(authority, "kubernetes"), tmp_path, cluster, {})
     assert ask(secured(authority, "kubernetes"), tmp_path, cluster | {"tls-server-name": "kubernetes"}, {})
 
 
-def test_a_server_of_another_ca_is_not_trusted_unless_asked(tmp_path: Path, authority: Authority) -> None:
+def test_a_server_of_another_ca_is_not_trusted_unless_asked(
+    tmp_path: Path, authority: Authority, wording: Wording
+) -> None:
     (tmp_path / "other").mkdir()
     cluster = {"certificate-authority-data": b64(Authority(tmp_path / "other").pem)}
-    with pytest.raises(Unreachable, match="its certificate is not trusted"):
+    with pytest.raises(Unreachable, match="certificate") as caught:
         ask(secured(authority, "127.0.0.1"), tmp_path, cluster, {})
+    wording(re.sub(r"127\.0\.0\.1:\d+|(?<= \().*(?=\))", "...", str(caught.value)))
     assert ask(secured(authority, "127.0.0.1"), tmp_path, {"insecure-skip-tls-verify": True}, {})
 
 
@@ -84,19 +89,20 @@ def test_a_certificate_that_was_replaced_in_its_files_is_used_after_a_refusal(
     assert asyncio.run(run()) == (b'{"user":"me"}', b'{"user":"renewed"}')
 
 
-def test_unusable_files_are_named(tmp_path: Path, authority: Authority) -> None:
-    with pytest.raises(ConfigError, match=r"the cluster's CA /nowhere: No such file"):
+def test_unusable_files_are_named(tmp_path: Path, authority: Authority, wording: Wording) -> None:
+    with pytest.raises(ConfigError, match="/nowhere") as no_file:
         tls.context(Trust(authority_file="/nowhere"))
-    with pytest.raises(ConfigError, match="no certificate in PEM: certificate-authority-data"):
+    with pytest.raises(ConfigError, match="certificate-authority-data") as no_certificate:
         tls.context(Trust(authority=b"nonsense"))
     me, other = authority.sign("me"), authority.sign("other")
-    with pytest.raises(ConfigError, match="do not belong together"):
+    with pytest.raises(ConfigError) as no_pair:
         tls.context(Trust(), Certificate(me.certificate, other.key))
-    with pytest.raises(ConfigError, match="or are no PEM"):
+    with pytest.raises(ConfigError, match="PEM") as no_pem:
         tls.context(Trust(), Certificate(b"x", b"y"))
+    wording(no_file.value, no_certificate.value, no_pair.value, no_pem.value)
 
 
-def test_a_key_with_a_passphrase_asks_nobody(authority: Authority) -> None:
+def test_a_key_with_a_passphrase_asks_nobody(authority: Authority, wording: Wording) -> None:
     from cryptography.hazmat.primitives import serialization
 
     me = authority.sign("me")
@@ -106,8 +112,9 @@ def test_a_key_with_a_passphrase_asks_nobody(authority: Authority) -> None:
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"secret"),
     )
-    with pytest.raises(ConfigError, match="the client key needs a passphrase"):
+    with pytest.raises(ConfigError, match="passphrase") as caught:
         tls.context(Trust(), Certificate(me.certificate, locked))
+    wording(caught.value)
 
 
 def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from support.golden import Wording
 from tfjob.kube.client.version import OLDEST, ServerVersion, version_problem
 
 OLD = f"v{OLDEST[0]}.{OLDEST[1] - 1}.9"
 
 
 @pytest.mark.parametrize(
-    ("version", "problem"),
+    ("version", "keyword"),
     [
         (ServerVersion("1", "34", "v1.34.4"), None),
         (ServerVersion("1", f"{OLDEST[1]}+", "v1.x-gke.1"), None),
@@ -18,11 +19,14 @@ OLD = f"v{OLDEST[0]}.{OLDEST[1] - 1}.9"
         (ServerVersion(), None),
         (
             ServerVersion("1", str(OLDEST[1] - 1), OLD),
-            f"the cluster runs Kubernetes {OLD}, and tfjob needs {OLDEST[0]}.{OLDEST[1]} or later",
+            f"{OLDEST[0]}.{OLDEST[1]}",
         ),
     ],
 )
 def test_a_kubernetes_that_is_too_old_is_named_and_one_that_cannot_be_read_is_tried(
-    version: ServerVersion, problem: str | None
+    version: ServerVersion, keyword: str | None, wording: Wording
 ) -> None:
-    assert version_problem(version) == problem
+    problem = version_problem(version)
+    assert (problem is None) == (keyword is None)
+    assert (keyword or "") in (problem or "")
+    wording(problem or "")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.golden import Wording
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.problems import Problem
 from tfjob.api.types import ORIGIN, ReplicaSpec, RunPolicy, SchedulingPolicy, TensorBoard, TFJob, TFJobSpec
@@ -59,33 +60,33 @@ def test_a_plain_job_has_no_problems() -> None:
     assert admission.problems(plain, host()) == []
 
 
-NO_GPU = "this machine has no GPU that could be given out; give --cpu to train on the CPU"
-NOT_NVIDIA = (
-    "only NVIDIA GPUs are given out here; give --cpu to train on the CPU, or write gpu = true under [local] in "
-    "tfjob.toml to let every replica see all"
-)
-
-
 @pytest.mark.parametrize(
-    ("resource", "said"),
-    [("nvidia.com/gpu", NO_GPU), ("alpha.kubernetes.io/nvidia-gpu", NO_GPU), ("amd.com/gpu", NOT_NVIDIA)],
+    ("resource", "keyword"),
+    [("nvidia.com/gpu", "--cpu"), ("alpha.kubernetes.io/nvidia-gpu", "--cpu"), ("amd.com/gpu", "gpu = true")],
 )
-def test_a_gpu_that_is_not_there_is_refused_unless_the_job_is_to_do_without(resource: str, said: str) -> None:
+def test_a_gpu_that_is_not_there_is_refused_unless_the_job_is_to_do_without(
+    resource: str, keyword: str, wording: Wording
+) -> None:
     wanted = with_container(resources={"limits": {resource: 1}, "requests": {resource: 1}})
     (refused,) = admission.problems(wanted, host())
-    assert str(refused) == f'{CONTAINER}.resources.limits["{resource}"]: {said}'
+    assert refused.path == f'{CONTAINER}.resources.limits["{resource}"]'
+    assert keyword in refused.hint
+    wording(refused)
     for instead in (host(config=Config(gpu=True)), host(cpu=True)):
         (warned,) = admission.problems(wanted, instead)
         assert warned.warning
 
 
 @pytest.mark.parametrize(("replicas", "amount", "fits"), [(2, 1, True), (1, 2, True), (3, 1, False), (1, 3, False)])
-def test_a_job_that_asks_for_more_gpus_than_there_are_is_refused(replicas: int, amount: int, fits: bool) -> None:
+def test_a_job_that_asks_for_more_gpus_than_there_are_is_refused(
+    replicas: int, amount: int, fits: bool, wording: Wording
+) -> None:
     container = {"name": "tensorflow", "image": "x", "command": ["python"], "resources": {"limits": {GPU: amount}}}
     wanted = job({"containers": [container]}, replicas=replicas)
     found = admission.problems(wanted, host(gpus=("0", "1")))
-    told = "all replicas together ask for 3 GPUs, this machine has 2; ask for fewer, or give --cpu to train on the CPU"
-    assert [str(one) for one in found] == ([] if fits else [f"spec.tfReplicaSpecs: {told}"])
+    assert [one.path for one in found] == ([] if fits else ["spec.tfReplicaSpecs"])
+    assert all("--cpu" in one.hint for one in found)
+    wording(*found)
     assert all(one.warning for one in admission.problems(wanted, host(gpus=("0", "1"), cpu=True)))
 
 
@@ -106,15 +107,15 @@ def test_a_resource_that_nothing_holds_is_refused_or_told(
     assert found == tuple([f"{CONTAINER}.resources.{path}" for path in paths] for paths in expected)
 
 
-def test_requests_that_do_not_fit_together_are_told() -> None:
+def test_requests_that_do_not_fit_together_are_told(wording: Wording) -> None:
     wanted = job(
         {"containers": [{"name": "t", "command": ["x"], "resources": {"requests": {"cpu": 3, "memory": "1Gi"}}}]},
         replicas=2,
     )
     (warned,) = admission.problems(wanted, host())
-    assert str(warned) == (
-        "warning: spec.tfReplicaSpecs: all replicas together request 6 CPUs, this machine has 4 CPUs"
-    )
+    assert (warned.path, warned.warning) == ("spec.tfReplicaSpecs", True)
+    assert "6 CPUs" in warned.message
+    wording(warned)
 
 
 @pytest.mark.parametrize(
@@ -176,9 +177,10 @@ def test_each_field_of_a_container_is_refused_told_or_honoured(
     assert found == ([f"{CONTAINER}.{path}" for path in errors], [f"{CONTAINER}.{path}" for path in warnings])
 
 
-def test_an_image_without_a_local_entry_comes_with_the_lines_to_add() -> None:
+def test_an_image_without_a_local_entry_comes_with_the_lines_to_add(wording: Wording) -> None:
     (refused,) = admission.problems(with_container(command=None), host())
     assert '[images."x"]\ncommand = ["python", "main.py"]' in refused.hint
+    wording(refused)
 
 
 def test_a_missing_interpreter_is_refused() -> None:
@@ -197,22 +199,22 @@ def test_a_sidecar_whose_start_up_others_wait_for_is_refused() -> None:
     assert found == ([f"{AT}.initContainers[0].startupProbe"], [])
 
 
-def test_a_mapping_lifts_the_refusal_of_a_volume(tmp_path: Path) -> None:
+def test_a_mapping_lifts_the_refusal_of_a_volume(tmp_path: Path, wording: Wording) -> None:
     wanted = job({"volumes": [{"name": "share", "azureFile": {"shareName": "s"}}]})
     (refused,) = admission.problems(wanted, host())
-    assert "azureFile cannot be mounted" in refused.message
+    assert "azureFile" in refused.message
     assert "--volume share=FOLDER" in refused.hint
+    wording(refused)
     assert admission.problems(wanted, host(volumes={"share": tmp_path})) == []
     assert admission.problems(wanted, host(config=Config(volumes={"share": tmp_path}))) == []
 
 
-def test_a_mapping_that_no_volume_has_is_told() -> None:
+def test_a_mapping_that_no_volume_has_is_told(wording: Wording) -> None:
     wanted = job({"volumes": [{"name": "data"}, {"name": "share"}]})
     (told,) = admission.unknown_volumes([wanted], {"dta": Path("/"), "data": Path("/")})
-    assert (told.message, told.hint) == (
-        "--volume dta: no volume of the manifest has that name",
-        "there are data, share and tfjob-data",
-    )
+    assert "--volume dta" in told.message
+    assert "tfjob-data" in told.hint
+    wording(told)
 
 
 def test_a_port_that_the_host_serves_is_told_where_ports_are_kept() -> None:
@@ -255,7 +257,7 @@ def test_replicas_that_are_none_are_not_judged() -> None:
 
 @pytest.mark.parametrize(("answer", "refused"), [(1, True), (0, False)])
 def test_a_default_parameter_server_needs_an_interpreter_with_tensorflow(
-    tmp_path: Path, answer: int, refused: bool
+    tmp_path: Path, answer: int, refused: bool, wording: Wording
 ) -> None:
     """The interpreter itself is asked; a missing extra comes with the line that installs it."""
     python = tmp_path / "python"
@@ -265,7 +267,8 @@ def test_a_default_parameter_server_needs_an_interpreter_with_tensorflow(
     found = admission.problems(server, host(python=python))
     assert bool(found) == refused
     if refused:
-        assert "pip install 'tfjob[tensorflow]'" in found[0].hint
+        assert "'tfjob[tensorflow]'" in found[0].hint
+        wording(*found)
 
 
 def test_the_template_of_a_default_parameter_server_may_be_edited(tmp_path: Path) -> None:
@@ -283,7 +286,7 @@ def test_the_template_of_a_default_parameter_server_may_be_edited(tmp_path: Path
 
 
 def test_a_tensorboard_that_is_not_installed_is_a_warning_with_the_line_that_installs_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     wanted = job({}, tensor_board=TensorBoard(log_dir="/logs"))
     assert admission.problems(wanted, host()) == [], "the interpreter of these tests has it"
@@ -293,7 +296,8 @@ def test_a_tensorboard_that_is_not_installed_is_a_warning_with_the_line_that_ins
     monkeypatch.setattr("sys.executable", str(python))
     (told,) = admission.problems(wanted, host(python=python))
     assert (told.path, told.warning) == ("spec.tensorBoard", True)
-    assert told.hint == f"install it: {python} -m pip install 'tfjob[tensorboard]'"
+    assert f"{python} -m pip install 'tfjob[tensorboard]'" in told.hint
+    wording(told)
 
 
 def test_the_root_is_no_place_for_a_volume() -> None:
@@ -301,17 +305,17 @@ def test_the_root_is_no_place_for_a_volume() -> None:
     assert split(admission.problems(wanted, host()))[0] == [f"{CONTAINER}.volumeMounts[0].mountPath"]
 
 
-def test_a_volume_over_the_interpreter_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_volume_over_the_interpreter_is_refused_by_name(tmp_path: Path, wording: Wording) -> None:
     """Where volumes are mounted, and the command starts Python; one that does not is only told."""
     python = virtualenv(tmp_path / "project" / ".venv")
     wanted = job(
         {"volumes": [{"name": "data"}], "containers": [mounted_at(tmp_path / "project", ["python", "main.py"])]}
     )
     (refused,) = admission.problems(wanted, host(python=python, level="full"))
-    assert str(refused) == (
-        f'{CONTAINER}.volumeMounts[0].mountPath: volume "data" at {tmp_path}/project hides the interpreter {python}; '
-        f"mount it at another path, or choose a Python outside of {tmp_path}/project with --python"
-    )
+    assert refused.path == f"{CONTAINER}.volumeMounts[0].mountPath"
+    assert str(python) in refused.message
+    assert "--python" in refused.hint
+    wording(refused)
     assert admission.problems(wanted, host(python=python, level="addresses")) == []
     assert admission.problems(wanted, host(level="full")) == []
     shell = job(

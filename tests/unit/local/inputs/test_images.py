@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.golden import Wording
 from tfjob.local.inputs import images
 from tfjob.local.inputs.images import ImageError, Runtime
 from tfjob.local.state.config import Config, ConfigError, overlay
@@ -51,11 +52,12 @@ def test_the_nearest_virtualenv_upward_is_taken_and_the_command_lines_choice_bef
     assert resolve(container, Config(), project / "jobs", python=project / "other").python == other
 
 
-def test_a_virtualenv_without_its_interpreter_is_told(project: Path) -> None:
+def test_a_virtualenv_without_its_interpreter_is_told(project: Path, wording: Wording) -> None:
     (project / ".venv").mkdir()
     (project / ".venv/pyvenv.cfg").touch()
-    with pytest.raises(ImageError, match="has lost its interpreter"):
+    with pytest.raises(ImageError, match=r"\.venv") as caught:
         resolve({"image": "x", "command": ["python"]}, Config(), project)
+    wording(str(caught.value).replace(str(project), "PROJECT"))
 
 
 def test_an_entry_gives_interpreter_folder_command_and_variables(project: Path) -> None:
@@ -83,19 +85,20 @@ def test_an_entry_says_what_the_images_folders_are_here(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folders", "message"),
+    "folders",
     [
-        ('{ "/opt" = "gone" }', "there is no folder"),
-        ('{ "opt" = "src" }', "must be an absolute path of the image"),
-        ('{ "/" = "src" }', "must be an absolute path of the image"),
-        ('["/opt"]', "must be a table of folders"),
+        '{ "/opt" = "gone" }',
+        '{ "opt" = "src" }',
+        '{ "/" = "src" }',
+        '["/opt"]',
     ],
 )
 def test_a_folder_that_cannot_stand_in_for_the_images_is_refused_with_its_key(
-    project: Path, folders: str, message: str
+    project: Path, folders: str, wording: Wording
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"images.+x.+folders.*{message}"):
+    with pytest.raises(ConfigError, match=r"images.+x.+folders") as caught:
         resolve({"image": "x", "command": ["a"]}, configured(project, f"[images.x]\nfolders = {folders}\n"), project)
+    wording(str(caught.value).replace(str(project), "PROJECT"))
 
 
 def test_the_manifests_working_folder_stands_over_the_entrys(project: Path) -> None:
@@ -145,11 +148,14 @@ def test_command_and_args_follow_kubernetes_rule(
 
 
 @pytest.mark.parametrize("text", ["", '[images."a/b:1"]\nworkdir = "x"\n'])
-def test_an_image_without_any_command_is_refused_with_the_lines_to_add(project: Path, text: str) -> None:
+def test_an_image_without_any_command_is_refused_with_the_lines_to_add(
+    project: Path, text: str, wording: Wording
+) -> None:
     with pytest.raises(ImageError) as caught:
         resolve({"image": "a/b:1", "args": ["--x"]}, configured(project, text), project)
-    assert 'container "tensorflow" has no command' in caught.value.message
+    assert "tensorflow" in caught.value.message
     assert '[images."a/b:1"]\ncommand = ["python", "main.py"]' in caught.value.hint
+    wording(caught.value.message, caught.value.hint.replace(str(project), "PROJECT"))
 
 
 @pytest.mark.parametrize(
@@ -160,16 +166,18 @@ def test_an_image_without_any_command_is_refused_with_the_lines_to_add(project: 
         ('virtualenv = "gone"', "virtualenv"),
     ],
 )
-def test_a_missing_interpreter_names_the_key(project: Path, setting: str, key: str) -> None:
+def test_a_missing_interpreter_names_the_key(project: Path, setting: str, key: str, wording: Wording) -> None:
     config = configured(project, f"[images.x]\n{setting}\n")
-    with pytest.raises(ConfigError, match=f'images."x".{key}: there is no interpreter') as caught:
+    with pytest.raises(ConfigError, match=f'images."x".{key}') as caught:
         resolve({"image": "x", "command": ["python"]}, config, project)
     assert caught.value.path == project / "tfjob.toml"
+    wording(str(caught.value).replace(str(project), "PROJECT"))
 
 
-def test_a_missing_choice_of_the_command_line_is_told(project: Path) -> None:
-    with pytest.raises(ImageError, match="--python /no/python"):
+def test_a_missing_choice_of_the_command_line_is_told(project: Path, wording: Wording) -> None:
+    with pytest.raises(ImageError, match="--python /no/python") as caught:
         resolve({"image": "x", "command": ["python"]}, Config(), project, python=Path("/no/python"))
+    wording(caught.value)
 
 
 def test_a_virtualenv_needs_no_links(project: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sqlite3
 from collections.abc import Iterator
 
 import pytest
 
+from support.golden import Wording
 from tfjob.local.state import addresses
 from tfjob.local.state.addresses import AddressError, HostEntry
 
@@ -76,15 +78,18 @@ def test_an_address_whose_port_is_taken_is_passed_over(database: sqlite3.Connect
 
 
 def test_a_port_that_the_host_serves_on_every_address_is_told(
-    database: sqlite3.Connection, listener: socket.socket
+    database: sqlite3.Connection, listener: socket.socket, wording: Wording
 ) -> None:
     port = listener.getsockname()[1]
-    with pytest.raises(AddressError, match=f"port {port} is taken on this machine by .*process") as caught:
+    with pytest.raises(AddressError, match=str(port)) as caught:
         addresses.lease_address(database, "job", "a", [port])
-    assert "another port" in caught.value.hint
     problem = addresses.port_problem("127.77.0.1", [port])
     assert problem is not None
-    assert f"port {port} is taken" in problem[0]
+    assert str(port) in problem[0]
+    told = (caught.value.message, caught.value.hint, *problem)
+    wording(
+        *(re.sub(r"by \S+ \(process \d+\)", "by NAME (process PID)", one.replace(str(port), "PORT")) for one in told)
+    )
     assert database.execute("select * from addresses").fetchall() == []
 
 

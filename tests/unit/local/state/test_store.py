@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from support.golden import Wording
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Conflict, Key
@@ -105,14 +106,15 @@ def test_a_failed_write_leaves_nothing(file: Path) -> None:
     assert version == 0
 
 
-def test_a_newer_schema_is_refused_with_what_to_do(file: Path) -> None:
+def test_a_newer_schema_is_refused_with_what_to_do(file: Path, wording: Wording) -> None:
     open_store(file).close()
     with sqlite3.connect(file) as connection:
         connection.execute(f"pragma user_version = {database.SCHEMA + 1}")
     connection.close()
     for write in (True, False):
-        with pytest.raises(StoreError, match=r"newer tfjob .* upgrade tfjob"):
+        with pytest.raises(StoreError, match="upgrade") as caught:
             open_store(file, write=write)
+        wording(str(caught.value).replace(str(file.parent), "FOLDER"))
 
 
 def test_an_older_schema_is_migrated_with_what_it_holds(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

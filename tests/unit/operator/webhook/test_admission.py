@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from support.golden import Wording
 from tfjob.api.versions.round_trip import converted
 from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH
 from tfjob.operator.webhook.admission import answer
@@ -86,13 +87,14 @@ def test_every_error_is_said_at_once_with_its_path() -> None:
     assert status["details"]["kind"] == "TFJob"
 
 
-def test_a_misspelt_field_of_a_template_is_a_warning_with_the_nearest_name() -> None:
+def test_a_misspelt_field_of_a_template_is_a_warning_with_the_nearest_name(wording: Wording) -> None:
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "python:3", "imagePullPolice": "Never"}]}}
     response = ask(job(spec__tfReplicaSpecs__Worker__template=template))
     assert response["allowed"] is True
     (warning,) = response["warnings"]
-    assert warning.startswith(f"{WORKER}.template.spec.containers[0].imagePullPolice: unknown field")
-    assert "did you mean imagePullPolicy?" in warning
+    assert warning.startswith(f"{WORKER}.template.spec.containers[0].imagePullPolice: ")
+    assert "imagePullPolicy" in warning
+    wording(warning)
 
 
 def test_paths_are_in_the_user_s_own_spelling() -> None:
@@ -191,16 +193,16 @@ def tf_job(image: str = "example.com/train:1", **spec: Any) -> Object:
     }
 
 
-def test_a_placeholder_in_the_place_of_a_tf_jobs_image_is_refused_with_its_place() -> None:
+def test_a_placeholder_in_the_place_of_a_tf_jobs_image_is_refused_with_its_place(wording: Wording) -> None:
     response = ask(tf_job("<DOCKER_USERNAME>/tf-mnist:gpu"))
     assert response["allowed"] is False
-    assert response["status"]["message"] == (
-        "spec.replica_specs[0].template.spec.containers[0].image: '<DOCKER_USERNAME>/tf-mnist:gpu' still holds the "
-        "placeholder <DOCKER_USERNAME>; write the image's name"
-    )
+    message = response["status"]["message"]
+    assert message.startswith("spec.replica_specs[0].template.spec.containers[0].image: ")
+    assert "<DOCKER_USERNAME>" in message
+    wording(message)
 
 
-def test_a_tf_job_that_was_written_into_may_be_applied_again_in_the_users_spelling() -> None:
+def test_a_tf_job_that_was_written_into_may_be_applied_again_in_the_users_spelling(wording: Wording) -> None:
     """A new one is a slip: nobody can tell which of both is meant."""
     new = tf_job()
     written = {"RuntimeId": "76no", "replicaSpecs": new["spec"]["replica_specs"]}
@@ -208,9 +210,11 @@ def test_a_tf_job_that_was_written_into_may_be_applied_again_in_the_users_spelli
     assert ask(both, {**new, "spec": written}) == {"uid": "705ab4f5", "allowed": True}
     response = ask(both)
     assert response["allowed"] is False
-    assert "is the same field as replicaSpecs" in response["status"]["message"]
+    assert "replicaSpecs" in response["status"]["message"]
+    wording(response["status"]["message"])
     response = ask({**both, "spec": {**both["spec"], "replica_specs": [{"tfPrt": 1}]}}, {**new, "spec": written})
-    assert "spec.replica_specs[0].tfPrt: unknown field" in response["status"]["message"]
+    assert "spec.replica_specs[0].tfPrt" in response["status"]["message"]
+    wording(response["status"]["message"])
 
 
 def test_managed_by_does_not_change_in_a_version_that_has_no_such_field() -> None:
@@ -223,21 +227,25 @@ def test_managed_by_does_not_change_in_a_version_that_has_no_such_field() -> Non
     assert "managedBy" in refusal["status"]["message"]
 
 
-def test_a_job_that_is_nested_deeper_than_a_stack_is_refused_with_its_field_and_what_is_stored_may_stay() -> None:
+def test_a_job_that_is_nested_deeper_than_a_stack_is_refused_with_its_field_and_what_is_stored_may_stay(
+    wording: Wording,
+) -> None:
     assert posted(WEBHOOK_PATH, "CREATE") == (False, "spec", [])
     allowed, _, warnings = posted(WEBHOOK_PATH, "UPDATE", old=True)
-    assert (allowed, warnings) == (True, ["spec: is nested more than 100 levels deep"])
+    (warning,) = warnings
+    assert (allowed, warning.startswith("spec: ")) == (True, True)
+    wording(warning)
     assert posted(WEBHOOK_PATH, "DELETE") == (True, "", [])
 
 
-def test_a_job_that_is_nested_deeper_than_a_stack_is_not_converted_without_what_lies_deep() -> None:
+def test_a_job_that_is_nested_deeper_than_a_stack_is_not_converted_without_what_lies_deep(wording: Wording) -> None:
     review = {"request": {"uid": "1", "desiredAPIVersion": "kubeflow.org/v1beta1", "objects": [deep("@deep@")]}}
     answered = asyncio.run(post(CONVERSION_PATH, review))["response"]
     assert answered["convertedObjects"] == []
-    assert answered["result"] == {
-        "status": "Failure",
-        "message": "tf-job-operator: spec is nested more than 100 levels deep",
-    }
+    assert answered["result"].keys() == {"status", "message"}
+    assert answered["result"]["status"] == "Failure"
+    assert "tf-job-operator" in answered["result"]["message"]
+    wording(answered["result"]["message"])
 
 
 def deep(value: Any) -> Object:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from support.golden import Wording
 from support.plan.builders import (
     after,
     at,
@@ -162,12 +163,15 @@ def test_with_scheduler_plugins_the_pods_follow_as_soon_as_the_group_is_there() 
 
 
 @pytest.mark.parametrize("phase", ["", "Pending"])
-def test_with_volcano_the_pods_wait_until_the_group_is_admitted_and_the_wait_is_shown_once(phase: str) -> None:
+def test_with_volcano_the_pods_wait_until_the_group_is_admitted_and_the_wait_is_shown_once(
+    phase: str, wording: Wording
+) -> None:
     owner = gang()
     owner = after(owner, see(owner, settings=VOLCANO))
     waiting = see(owner, second=3, settings=VOLCANO, pod_groups=[group(owner, VOLCANO, phase)])
     assert (waiting.actions, waiting.status.state, waiting.status.reason) == ([], "Pending", "PodGroupPending")
-    assert waiting.status.message == "volcano has not admitted PodGroup mnist yet"
+    assert "PodGroup mnist" in waiting.status.message
+    wording(waiting.status.message)
     assert waiting.status.last_reconcile_time == at(3)
     later = after(owner, waiting)
     still = see(later, second=9, settings=VOLCANO, pod_groups=[group(owner, VOLCANO, phase)])

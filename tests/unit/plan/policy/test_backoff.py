@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from support.golden import Wording
 from support.plan.builders import PodBuilder, after, at, begun, created_pods, job, pod, running, see, status, task
 from tfjob.api.dialect import BATCH
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
@@ -119,14 +120,15 @@ def test_a_task_waits_for_its_own_restarts_and_for_what_it_died_of(
     assert story.waits() == waits
 
 
-def test_the_loss_of_another_task_does_not_move_a_start_that_is_due() -> None:
+def test_the_loss_of_another_task_does_not_move_a_start_that_is_due(wording: Wording) -> None:
     story = flaky(ALONE, "worker_0", 5)
     story.end(worker_0=137)
     assert story.waits() == {"worker-0": 160}
     story.second += 100
     outcome = story.end(ps_0=None)
     assert (story.waits(), outcome.again_at) == ({"worker-0": 60}, at(story.second + 60))
-    assert outcome.status.message.endswith(f"; next start at {at(story.second + 60):%H:%M:%S} UTC")
+    assert f"{at(story.second + 60):%H:%M:%S} UTC" in outcome.status.message
+    wording(outcome.status.message)
     assert created_pods(see(story.job, [*running(story.job, "chief-0", "worker-1")], story.second)) == ["mnist-ps-0"]
     story.second += 60
     assert created_pods(see(story.job, running(story.job, "chief-0", "worker-1", "ps-0"), story.second)) == [

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.golden import Wording
 from support.plan.builders import T0, job, pod, task, template
 from tfjob.api.types import Verdict
 from tfjob.plan.facts.task_state import End
@@ -14,23 +15,24 @@ RUNC = 'failed to create task: runc create failed: unable to start container pro
 
 
 @pytest.mark.parametrize(
-    ("end", "sentence", "signal"),
+    ("end", "signal"),
     [
-        (End(T0, 0, reason="Completed"), "worker-1 exited 0", ""),
-        (End(T0, 3, reason="Error"), "worker-1 exited 3", ""),
-        (End(T0, 137, reason="Error"), "worker-1 was killed by SIGKILL (137)", "SIGKILL"),
-        (End(T0, 137, reason="OOMKilled"), "worker-1 was killed by SIGKILL (137, OOMKilled)", "SIGKILL"),
-        (End(T0, 134, signal=6, reason="Error"), "worker-1 was killed by SIGABRT (134)", "SIGABRT"),
-        (End(T0, 255, reason="Error"), "worker-1 exited 255", ""),
-        (End(T0, 128, reason="StartError", message="no python\n"), "worker-1 could not start: no python", ""),
-        (End(T0, 128, reason="StartError", message=RUNC), 'worker-1 could not start: exec: "x": not found', ""),
-        (End(T0, reason="PodLost", message="gone", infrastructure=True), "worker-1 was lost (PodLost): gone", ""),
-        (End(T0, reason="Evicted", infrastructure=True), "worker-1 was lost (Evicted)", ""),
+        (End(T0, 0, reason="Completed"), ""),
+        (End(T0, 3, reason="Error"), ""),
+        (End(T0, 137, reason="Error"), "SIGKILL"),
+        (End(T0, 137, reason="OOMKilled"), "SIGKILL"),
+        (End(T0, 134, signal=6, reason="Error"), "SIGABRT"),
+        (End(T0, 255, reason="Error"), ""),
+        (End(T0, 128, reason="StartError", message="no python\n"), ""),
+        (End(T0, 128, reason="StartError", message=RUNC), ""),
+        (End(T0, reason="PodLost", message="gone", infrastructure=True), ""),
+        (End(T0, reason="Evicted", infrastructure=True), ""),
     ],
 )
-def test_an_end_in_one_sentence(end: End, sentence: str, signal: str) -> None:
+def test_an_end_in_one_sentence(end: End, signal: str, wording: Wording) -> None:
     said = verdict(task("worker-1"), 2, end)
-    assert (said.message, said.signal, said.replica, said.attempt) == (sentence, signal, "worker-1", 2)
+    assert (said.signal, said.replica, said.attempt) == (signal, "worker-1", 2)
+    wording(said.message)
 
 
 @pytest.mark.parametrize(
@@ -75,18 +77,21 @@ def test_lost_pods_have_no_last_lines_and_failed_ones_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("repeated", "peak", "message"),
+    ("repeated", "peak", "keyword"),
     [
-        (True, "1073741824", "killed twice in a row: peak 1024 MiB, limit 1Gi; raise resources.limits.memory"),
-        (False, "", "killed: limit 1Gi; raise resources.limits.memory"),
-        (False, "unknown", "killed: limit 1Gi; raise resources.limits.memory"),
+        (True, "1073741824", "1024 MiB"),
+        (False, "", "1Gi"),
+        (False, "unknown", "1Gi"),
     ],
 )
-def test_an_oom_verdict_says_peak_and_limit(repeated: bool, peak: str, message: str) -> None:
+def test_an_oom_verdict_says_peak_and_limit(repeated: bool, peak: str, keyword: str, wording: Wording) -> None:
     owner = job(worker=1, pod_template=template(resources={"limits": {"memory": "1Gi"}}))
     pods = [pod(owner, "worker-0").oom().annotated(tfjob__peak_memory=peak).pod]
     cause = Verdict(replica="worker-0", reason="OOMKilled", message="killed")
-    assert memory_advice(owner, pods, cause, repeated=repeated).message == message
+    message = memory_advice(owner, pods, cause, repeated=repeated).message
+    assert keyword in message
+    assert "resources.limits.memory" in message
+    wording(message)
 
 
 def test_other_verdicts_get_no_advice() -> None:
