@@ -36,13 +36,17 @@ def pods_of(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shortened(name: str, steps: int, checkpoint_every: int = 20) -> list[dict[str, Any]]:
-    """The documents of an example with fewer steps and more checkpoints."""
+    """The documents of an example with fewer steps and more checkpoints, also for a machine with one core.
+
+    There TensorFlow would have one thread for operations, and ParameterServerStrategy waits forever.
+    """
     documents = documents_of(name)
     for pod in pods_of(documents[0]):
         container = pod["containers"][0]
         command = container["command"]
         command[command.index("--steps") + 1] = str(steps)
         container["command"] = [*command, "--checkpoint-every", str(checkpoint_every)]
+        container["env"] = [*container.get("env", ()), {"name": "TF_NUM_INTEROP_THREADS", "value": "2"}]
     return documents
 
 
