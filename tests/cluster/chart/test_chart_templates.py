@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.golden import check_golden
 from support.helm_line import CHART, Helm
 from tfjob import __version__
 from tfjob.api.dialect import TENSORFLOW
@@ -122,11 +123,7 @@ def test_the_chart_with_these_values_is_its_golden_file(helm: Helm, name: str) -
     # The CRD is long, and compared elsewhere.
     shown = "".join(f"---\n# {part}" for part in parts if part and not part.startswith("crds.yaml"))
     shown = re.sub(r"(tf-job-tfjob-test-)[a-z0-9]{6}\b", r"\1RANDOM", shown)
-    file = GOLDEN / f"chart-{name}.yaml"
-    if os.environ.get("TFJOB_UPDATE_GOLDEN") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(shown)
-    assert shown == file.read_text(), f"{file.name} differs; TFJOB_UPDATE_GOLDEN=1 accepts the new text"
+    check_golden(GOLDEN / f"chart-{name}.yaml", shown)
 
 
 @pytest.mark.parametrize(
@@ -142,18 +139,30 @@ def test_the_chart_with_these_values_is_its_golden_file(helm: Helm, name: str) -
         ({"metrics": {"serviceMonitor": {"interval": "30"}}}, "at '/metrics/serviceMonitor/interval': '30' does not"),
         ({"apiVersions": ["v1", "v2"]}, "at '/apiVersions/1': value must be one of 'v1', 'v1beta2'"),
         ({"apiVersions": []}, "at '/apiVersions': minItems: got 0, want 1"),
-        ({"apiVersions": ["v1beta1"]}, "apiVersions: with v1beta1, v1 must be among them: jobs are stored in it"),
-        ({"image": ""}, "image is missing"),
-        ({"cloud": "azure", "config": {"configmap": "mine"}}, "cloud and config.configmap: set one of them, not both"),
-        ({"replicas": 2, "leaderElection": {"enabled": False}}, "replicas: more than one needs leaderElection.enabled"),
-        (
-            {"metrics": {"enabled": False, "serviceMonitor": {"install": True}}},
-            "metrics.serviceMonitor.install needs metrics.enabled",
-        ),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_name(helm: Helm, values: Object, said: str) -> None:
     assert said in helm.template({"image": IMAGE, **values}, code=1)
+
+
+CONTRADICTIONS: list[tuple[Object, str]] = [
+    ({"apiVersions": ["v1beta1"]}, "apiVersions"),
+    ({"image": ""}, "image"),
+    ({"cloud": "azure", "config": {"configmap": "mine"}}, "config.configmap"),
+    ({"replicas": 2, "leaderElection": {"enabled": False}}, "leaderElection.enabled"),
+    ({"metrics": {"enabled": False, "serviceMonitor": {"install": True}}}, "metrics.serviceMonitor.install"),
+]
+"""Values that the schema allows and the templates refuse, with the name that the error must contain."""
+
+
+def test_values_that_contradict_each_other_are_refused(helm: Helm) -> None:
+    shown = ""
+    for values, name in CONTRADICTIONS:
+        said = helm.template({"image": IMAGE, **values}, code=1)
+        (error,) = re.findall(r"execution error at \(.*?\): (.*)", said)
+        assert name in error
+        shown += f"{json.dumps(values)}\n  {error}\n"
+    check_golden(GOLDEN / "chart-errors.txt", shown)
 
 
 def test_every_value_is_known_to_the_schema_and_every_one_of_the_schema_has_a_default() -> None:

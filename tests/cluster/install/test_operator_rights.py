@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from devcluster.client import Client, KubectlFailed
+from support.cluster_golden import check_cluster_golden
 from support.operating import OperatorProcess, free_port, operating, with_token
 from support.room import Room, job, room, template
 from support.running import wait_until
@@ -115,7 +116,8 @@ def test_a_node_that_does_not_answer_is_named_as_what_a_restart_waits_for(server
         server.kubectl("patch", "node", "machine", "--subresource=status", "--type=merge", "-p", json.dumps(lost))
         team.delete(PODS, "stuck-worker-0")
         status = team.until("stuck", "Restarting", reason="NodeUnreachable")
-        assert "node machine does not answer" in status["message"]
+        assert "machine" in status["message"]
+        check_cluster_golden("operator-node-unreachable", status["message"])
         assert team.uids("stuck") == before
         server.kubectl("delete", "pod", "stuck-worker-0", "-n", team.namespace, "--force", "--grace-period=0")
         wait_until(lambda: team.uids("stuck").get("worker-0", before["worker-0"]) != before["worker-0"], 60)

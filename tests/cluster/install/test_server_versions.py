@@ -217,12 +217,13 @@ def test_a_refusal_names_the_place_in_the_users_version(world: Served, operator:
     wrong = [{**LISTED[0], "tfReplicaType": "BOSS"}, {**LISTED[1], "replicas": -1}]
     with pytest.raises(KubectlFailed) as refused:
         world.kubectl("create", job("v1alpha1", "wrong", replicaSpecs=wrong))
-    assert "spec.replicaSpecs[0].tfReplicaType: unknown replica type BOSS" in str(refused.value)
+    assert "spec.replicaSpecs[0].tfReplicaType: " in str(refused.value)
+    assert "BOSS" in str(refused.value)
     assert "spec.replicaSpecs[1].replicas" in str(refused.value)
     with pytest.raises(KubectlFailed, match=r"spec\.activeDeadlineSeconds"):
         world.kubectl("create", job("v1beta1", "wrong", activeDeadlineSeconds=-1))
     # The webhook knows fields that v1alpha1's schema leaves open.
-    with pytest.raises(KubectlFailed, match=r"spec\.tfReplicaSpecs: unknown field; here it is the list replicaSpecs"):
+    with pytest.raises(KubectlFailed, match=r"spec\.tfReplicaSpecs: .*replicaSpecs"):
         world.kubectl("create", job("v1alpha1", "wrong", tfReplicaSpecs=BY_TYPE))
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from devcluster.client import Client
+from support.cluster_golden import check_cluster_golden
 from support.room import Room, job, template
 from tfjob.kube.client.resources import TFJOBS
 
@@ -96,7 +97,7 @@ def test_conditions_counts_and_columns_follow_a_job_to_its_end(team: Room, contr
         ("Running", "False", "TFJobRunning"),
         ("Succeeded", "True", "TFJobSucceeded"),
     ]
-    assert status["message"] == "chief-0 exited 0"
+    check_cluster_golden("operator-succeeded", status["message"])
     assert status["replicaStatuses"] == {"Chief": {"succeeded": 1}, "Worker": {"succeeded": 2}}
     assert status["startTime"] <= status["completionTime"]
     assert status["observedGeneration"] == team.get(TFJOBS, "story")["metadata"]["generation"]

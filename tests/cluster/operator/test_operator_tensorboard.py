@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.cluster_golden import check_cluster_golden
 from support.room import Room, job
 from support.running import wait_until
 from tfjob.kube.client.resources import DEPLOYMENTS, SERVICES, TFJOBS
@@ -40,7 +41,9 @@ def test_it_comes_with_the_job_follows_edits_and_stays_when_the_job_ends(team: R
         ("tb-port", 80, 6006)
     ]
     assert [one["name"] for one in server["metadata"]["ownerReferences"]] == ["curves"]
-    assert team.until_event("curves", "SuccessfulCreateDeployment")["message"] == f"Created deployment: {name}"
+    created = team.until_event("curves", "SuccessfulCreateDeployment")["message"]
+    assert name in created
+    check_cluster_golden("operator-tensorboard-created", created, NAME=name)
 
     team.all_run("curves", "worker-0")
     team.patch(TFJOBS, "curves", {"spec": {"tensorBoard": {"logDir": "s3://bucket/b"}}})
@@ -64,7 +67,9 @@ def test_one_that_cannot_be_made_is_told_and_the_job_goes_on(team: Room) -> None
     }
     team.create(taken)
     team.create(job("taken", spec={"tensorBoard": {"logDir": "s3://bucket/a"}}, worker=1))
-    assert "belongs to something else" in team.until_event("taken", "FailedCreateService")["message"]
+    rejected = team.until_event("taken", "FailedCreateService")["message"]
+    assert "taken-tensorboard" in rejected
+    check_cluster_golden("operator-tensorboard-name-taken", rejected)
     team.all_run("taken", "worker-0")
     team.ends("taken-worker-0")
     team.until("taken", "Succeeded")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from devcluster.client import Client, KubectlFailed
+from support.cluster_golden import check_cluster_golden
 from support.operating import operating
 from support.room import Room, job, template
 from support.running import wait_until
@@ -54,7 +55,8 @@ def test_a_taken_name_and_a_full_quota_keep_a_job_waiting_and_no_longer_than_the
     strict.until_pods("taken", "worker-0")
     strict.runs("taken-worker-0")
     status = strict.until("taken", reason="NameTaken")
-    assert "taken-worker-1 exists and belongs to something else" in status["message"]
+    assert "taken-worker-1" in status["message"]
+    check_cluster_golden("operator-name-taken", status["message"])
     strict.until_event("taken", "FailedCreatePod")
     wait_until(lambda: len(strict.pods("hungry")) == 1, 60)
     strict.runs(*(f"hungry-{fits}" for fits in strict.pods("hungry")))

@@ -14,6 +14,7 @@ from devcluster.images import BUSYBOX
 from support.board import tensorboard_image
 from support.board.browser import Browser, until_scalar
 from support.board.event_files import write_scalar
+from support.cluster_golden import check_cluster_golden
 from support.command_line import CommandLine
 from support.kubectl_proxy import kubectl_proxy
 from support.running import Running, wait_until
@@ -82,14 +83,15 @@ def test_the_scalar_of_each_job_is_on_its_page_both_ways_and_stays_until_the_job
 ) -> None:
     browser = Browser(tmp_path)
     refused = on_nodes("tensorboard", "curves", "early", "--port", "7000", code=2)
-    assert "port 7000 can lead to one TensorBoard" in refused
+    check_cluster_golden("nodes-tensorboard-port", refused.splitlines()[0])
     words = ("curves", "early", "--port", "0", "--no-browser")
     with Running(on_nodes.tool, on_nodes.home, *words, command="tensorboard") as viewer:
-        viewer.wait_for("Press Ctrl-C to end.", 120)
+        viewer.wait_for("Ctrl-C", 120)
         told = dict(line.split(": ", 1) for line in viewer.lines if line.startswith("TensorBoard of"))
         # Whether it says so or that there is nothing yet: the page shows that there is.
         assert any(line.endswith(" /tmp/tensorflow/training_summaries") for line in viewer.lines), viewer.lines
-        assert "no event files yet in /tmp/tensorflow/none" in viewer.lines, viewer.lines
+        (empty,) = [line for line in viewer.lines if line.endswith(" /tmp/tensorflow/none")]
+        check_cluster_golden("nodes-tensorboard-empty", empty)
         assert len(viewer.lines) == 5, viewer.lines
         until_scalar(browser, told["TensorBoard of curves"], TAG)
         viewer.process.send_signal(signal.SIGINT)
