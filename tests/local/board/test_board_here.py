@@ -176,7 +176,10 @@ def test_one_that_cannot_start_is_tried_again_in_peace_and_does_not_keep_its_job
     (folder / "tensorboard.log").mkdir()  # where its output should go
     assert tool.tfjob(home, "resume", "stuck").returncode == 0
     log = folder / "controller.log"
-    wait_until(lambda: "TensorBoard cannot be started" in log.read_text(), 90, log.read_text)
+    wait_until(lambda: "/tensorboard.log'" in log.read_text(), 90, log.read_text)
+    line = next(line for line in log.read_text().splitlines() if "/tensorboard.log'" in line)
+    shown = re.sub(r"\[Errno.*'", "ERROR", line[line.index("TensorBoard") :])
+    check_golden(GOLDEN / "tensorboard-not-started.txt", f"{shown}\n")
     assert tool.tfjob(home, "delete", "stuck", "--yes").returncode == 0
     assert tool.tfjob(home, "status", "stuck").returncode == 3
 
