@@ -21,6 +21,8 @@ import yaml
 from support.board.browser import Browser, until_scalar
 from support.board.event_files import write_scalar
 from support.board.serving import call
+from support.command_line import GOLDEN
+from support.golden import check_golden
 from support.installed import Installed
 from support.running import Running, end_processes, processes_of, wait_until
 
@@ -117,8 +119,9 @@ def test_it_is_started_again_if_it_ends_and_ends_with_the_run_even_if_that_is_ki
         (server,) = (
             pid for pid in processes_of(home) if b"tensorboard.main" in Path(f"/proc/{pid}/cmdline").read_bytes()
         )
+        assert sum("http://" in line for line in run.lines) == 1
         os.kill(server, signal.SIGKILL)
-        run.wait_for("TensorBoard at http://", 120, count=2)
+        run.wait_for("http://", 120, count=2)
         os.kill(run.process.pid, signal.SIGKILL)
         run.finish()
     wait_until(lambda: not processes_of(home), 60, lambda: f"left behind: {processes_of(home)}")
@@ -146,13 +149,11 @@ def test_several_jobs_stand_side_by_side_in_one_and_nothing_stays_of_it(
         assert tool.tfjob(home, "run", small(tmp_path, name, f"{name}-logs")).returncode == 0
     with Running(tool, home, "narrow", "wide", "--port", "0", command="tensorboard") as viewer:
         url = url_of(viewer)
-        viewer.wait_for("Press Ctrl-C to end.")
-        assert viewer.lines == [
-            f"TensorBoard of narrow.1, wide.1: {url}",
-            f"narrow: it shows {tmp_path}/narrow-logs",
-            f"wide: it shows {tmp_path}/wide-logs",
-            "Press Ctrl-C to end.",
-        ]
+        viewer.wait_for("Ctrl-C")
+        shown = "\n".join(viewer.lines)
+        assert f"{tmp_path}/narrow-logs" in shown
+        assert f"{tmp_path}/wide-logs" in shown
+        check_golden(GOLDEN / "tensorboard-two.txt", shown.replace(url, "URL").replace(str(tmp_path), "FOLDER") + "\n")
         tags: dict[str, Any] = {}
 
         def loaded() -> bool:
@@ -175,7 +176,10 @@ def test_one_that_cannot_start_is_tried_again_in_peace_and_does_not_keep_its_job
     (folder / "tensorboard.log").mkdir()  # where its output should go
     assert tool.tfjob(home, "resume", "stuck").returncode == 0
     log = folder / "controller.log"
-    wait_until(lambda: "TensorBoard cannot be started" in log.read_text(), 90, log.read_text)
+    wait_until(lambda: "/tensorboard.log'" in log.read_text(), 90, log.read_text)
+    line = next(line for line in log.read_text().splitlines() if "/tensorboard.log'" in line)
+    shown = re.sub(r"\[Errno.*'", "ERROR", line[line.index("TensorBoard") :])
+    check_golden(GOLDEN / "tensorboard-not-started.txt", f"{shown}\n")
     assert tool.tfjob(home, "delete", "stuck", "--yes").returncode == 0
     assert tool.tfjob(home, "status", "stuck").returncode == 3
 

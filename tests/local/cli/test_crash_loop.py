@@ -23,18 +23,19 @@ spec:
           containers:
             - {name: tensorflow, image: "python:3.11", command: [sh, -c, exit 3]}
 """
-WAITS = "worker-0 exited 3; it starts again in 10 s (restart 2, no backoffLimit)"
+WAITS = "restart 2"
 
 
 def test_a_crash_loop_is_told_and_not_ready(cli: CommandLine, tmp_path: Path) -> None:
     manifest = tmp_path / "loop.yaml"
     manifest.write_text(LOOP)
     with Running(cli.tool, cli.home, str(manifest), "--no-limits") as run:
-        run.wait_for(f"! loop: {WAITS}")
+        run.wait_for(WAITS)
         # Between two waits, which grow from 10 s, the program runs for a moment.
         wait_until(lambda: is_waiting(json.loads(cli("status", "loop", "-o", "json"))), 120)
         wait_until(lambda: is_said_to_wait(cli("status", "loop")), 120)
-        assert WAITS in cli("events", "loop")
+        notices = [line for line in (*run.lines, *cli("events", "loop").splitlines()) if WAITS in line]
+        cli.golden("crash-loop", "\n".join(notices) + "\n")
         cli("stop", "loop")
         assert run.finish() == 130
 
@@ -44,5 +45,5 @@ def is_waiting(shown: dict[str, Any]) -> bool:
 
 
 def is_said_to_wait(text: str) -> bool:
-    told = "Restarting (CrashLoopBackOff): worker-0: exited 3; next start at" in text
+    told = "Restarting (CrashLoopBackOff): worker-0: " in text
     return told and text.splitlines()[-1].split()[:2] == ["worker-0", "CrashLoopBackOff"]

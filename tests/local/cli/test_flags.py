@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from support.command_line import MANIFESTS, CommandLine
@@ -24,12 +26,15 @@ def test_quiet_commands_print_what_a_script_needs(cli: CommandLine) -> None:
     assert cli("submit", "hello.yaml", "-q") == "hello\n"
     assert cli("wait", "hello", "-q") == ""
     assert cli("ps", "-q") == "hello\n"
-    assert cli("run", "hello.yaml", "-q").startswith("hello succeeded in ")
+    cli.golden("run-quiet", cli("run", "hello.yaml", "-q"))
     assert cli("delete", "hello", "-q") == ""
     assert cli("check", "hello.yaml", "-q") == ""
 
 
 def test_a_verbose_command_says_on_stderr_what_it_found(empty: CommandLine) -> None:
     done = empty.run("run", "--dry-run", "hello.yaml", "-v")
-    assert "project folder" in done.stderr
-    assert "project folder" not in empty("run", "--dry-run", "hello.yaml")
+    assert str(MANIFESTS) in done.stderr
+    assert str(MANIFESTS) not in empty.run("run", "--dry-run", "hello.yaml").stderr
+    (line,) = [line for line in done.stderr.splitlines() if str(MANIFESTS) in line]
+    line = re.sub(r"level \w+, limits \w+", "level LEVEL, limits LIMITS", line.partition(" ")[2])
+    empty.golden("run-verbose", f"{line}\n", exact=True)

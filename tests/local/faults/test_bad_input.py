@@ -100,7 +100,7 @@ def test_every_kubeconfig_is_read_or_refused_with_its_file(cases: Cases, tmp_pat
     }
     file = tmp_path / "config"
     file.write_text("users: &a [*a]")
-    with pytest.raises(ConfigError, match="inside its own anchor"):
+    with pytest.raises(ConfigError, match="anchor"):
         kubeconfig.read([file])
     for number in cases:
         file.write_bytes(bad_input.text(number, [sound]))
@@ -110,7 +110,7 @@ def test_every_kubeconfig_is_read_or_refused_with_its_file(cases: Cases, tmp_pat
                 kubeconfig.read([file])
             except ConfigError as error:
                 refusal = error.message
-            place = re.compile(rf"{re.escape(str(file))}(:| is no kubeconfig:).*(line \d+|at `\$)", re.DOTALL)
+            place = re.compile(rf"{re.escape(str(file))}[: ].*(line \d+|at `\$)", re.DOTALL)
             assert not refusal or place.match(refusal), refusal
             assert len(refusal) < 1000
     cases.must_have_drawn(*bad_input.TEXTS, *bad_input.CHANGES)

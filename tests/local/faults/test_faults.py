@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
+from support.command_line import GOLDEN
 from support.conformance.manifests import remembering, replica, tfjob
+from support.golden import check_golden
 from support.installed import Installed
 from support.running import Running, is_alive, pod_folders, processes_of, status, wait_until, workload_pid
 
@@ -137,7 +140,11 @@ def test_a_port_taken_on_the_host_is_replaced(tool: Installed, tmp_path: Path) -
         file = write(tmp_path / "job", tfjob("taken", {"Worker": spec}, successPolicy="AllWorkers"))
         done = tool.tfjob(home, "run", file)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"port {port} is taken" in done.stdout + done.stderr
+    (warning,) = [line for line in (done.stdout + done.stderr).splitlines() if ".containerPort: " in line]
+    assert f" {port} " in warning
+    shown = warning.replace(file, "MANIFEST").replace(f" {port} ", " PORT ")
+    shown = re.sub(r"by \S+ \(process \d+\)", "by PROGRAM (process PID)", shown)
+    check_golden(GOLDEN / "run-port-taken.txt", f"{shown}\n")
 
 
 def test_a_name_in_use_is_refused_and_a_finished_one_is_used_again(tool: Installed, tmp_path: Path) -> None:

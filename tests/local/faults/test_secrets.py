@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,11 @@ def test_a_command_that_a_secret_names_and_that_is_not_there_is_not_named(
     text = manifest("wrong", *command)
     try:
         said = cli("run", "-", "-v", "--warm", "--python", str(python), "--no-limits", stdin=text, code=1)
+        events = json.loads(cli("events", "wrong", "-o", "json"))["items"]
     finally:
         end_fork_servers(cli.home)
-    assert "starts cold" in said
+    (cold,) = [event["message"] for event in events if event["reason"] == "ColdStart"]
+    assert cold in said
     own = [line for line in said.splitlines() if "can't open file" not in line]  # python's words, not ours
     assert tells("\n".join(own)) == []
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.golden import check_golden
 from support.kube.api_server import ApiServer, refuse, reply
 from support.kube.kube_files import Authority, kubeconfig
 from tfjob.kube.access import config, exec_credentials
@@ -18,6 +19,7 @@ from tfjob.kube.access.config import Access
 from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.client.client import Client
 
+GOLDEN = Path(__file__).parents[2] / "support" / "data" / "kube" / "golden"
 V1, V1BETA1 = "client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"
 
 PROGRAM = """#!/bin/sh
@@ -145,44 +147,47 @@ def test_a_plugin_may_print_a_certificate(program: Program) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program_text", "message"),
+    ("name", "program_text", "keyword"),
     [
-        ("#!/bin/sh\necho first >&2; echo log in first >&2; exit 3", "exit code 3: log in first"),
-        ("#!/bin/sh\nexit 1", "exit code 1"),
-        ("#!/bin/sh\necho hello", "it printed no ExecCredential: "),
-        ("#!/bin/sh\nsleep 60", "it did not end within 1 s"),
+        ("complains", "#!/bin/sh\necho first >&2; echo log in first >&2; exit 3", "exit code 3: log in first"),
+        ("fails", "#!/bin/sh\nexit 1", "exit code 1"),
+        ("prints-text", "#!/bin/sh\necho hello", "ExecCredential"),
+        ("hangs", "#!/bin/sh\nsleep 60", "1 s"),
         (
+            "other-version",
             '#!/bin/sh\necho \'{"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential"}\'',
-            f"it printed {V1BETA1} ExecCredential, the kubeconfig says {V1}",
+            V1BETA1,
         ),
         (
+            "empty",
             '#!/bin/sh\necho \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}\'',
-            "it printed neither a token nor a certificate with its key",
+            "token",
         ),
     ],
 )
 def test_a_plugin_that_fails_is_named_with_the_reason(
-    program: Program, program_text: str, message: str, monkeypatch: pytest.MonkeyPatch
+    program: Program, name: str, program_text: str, keyword: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "sleep" in program_text:
         monkeypatch.setattr(exec_credentials, "RUN_SECONDS", 1.0)
     program.write(program_text)
     with pytest.raises(ConfigError) as error:
         header(access(program))
-    assert str(error.value).startswith(f"user lab: the credential plugin {program.folder}/plugin: {message}")
+    assert keyword in str(error.value)
+    check_golden(GOLDEN / f"plugin-{name}.txt", str(error.value).replace(str(program.folder), "FOLDER") + "\n")
 
 
 def test_a_plugin_that_is_not_installed_comes_with_its_hint(program: Program) -> None:
     made = access(program, command="no-such-plugin", installHint="Install it from example.com.\n")
     with pytest.raises(ConfigError) as error:
         header(made)
-    assert str(error.value) == (
-        "user lab: the credential plugin no-such-plugin: it is not installed\nInstall it from example.com."
-    )
+    assert str(error.value).endswith("\nInstall it from example.com.")
+    check_golden(GOLDEN / "plugin-missing.txt", f"{error.value}\n")
 
 
 def test_a_plugin_that_has_to_ask_needs_a_terminal(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     with open(os.devnull) as nobody, monkeypatch.context() as patch:
         patch.setattr("sys.stdin", nobody)
-        with pytest.raises(ConfigError, match="standard input is no terminal"):
+        with pytest.raises(ConfigError, match="terminal") as error:
             header(access(program, interactiveMode="Always"))
+    check_golden(GOLDEN / "plugin-needs-terminal.txt", str(error.value).replace(str(program.folder), "FOLDER") + "\n")

@@ -8,45 +8,62 @@ from pathlib import Path
 
 import pytest
 
+from support.golden import check_golden
 from support.running import ending
 from tfjob.plan.build.parameter_server import program
 
+GOLDEN = Path(__file__).parents[2] / "support" / "data" / "plan" / "golden"
 
-@pytest.mark.parametrize(
-    ("words", "tf_config", "said"),
-    [
-        ([], "", "neither TF_CONFIG nor --cluster_spec says what the cluster is"),
-        ([], "{", "TF_CONFIG cannot be used, JSONDecodeError"),
-        ([], '{"cluster": {}}', "TF_CONFIG cannot be used, KeyError: 'task'"),
-        ([], '{"cluster": {"ps": ["a"]}, "task": {"type": "ps", "index": 0}}', "TF_CONFIG: ps has the task 'a', which"),
-        ([], '{"cluster": {"ps": ["a:1"]}, "task": {"type": "x", "index": 0}}', "no task of type 'x' in the cluster"),
-        ([], '{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": -1}}', "is -1, it must be 0 or more"),
-        ([], '{"cluster": {"ps": {"1": "a:1"}}, "task": {"type": "ps", "index": 0}}', "task 0 of type ps is not in"),
-        (["--job_name", "ps"], "", "--cluster_spec is empty"),
-        (["--cluster_spec", "ps|a:1"], "", "--job_name is empty"),
-        (["--cluster_spec", "ps", "--job_name", "ps"], "", "'ps' is not of the form TYPE|HOST:PORT;HOST:PORT"),
-        (["--cluster_spec", "ps|a:1|b:1", "--job_name", "ps"], "", "is not of the form TYPE|HOST:PORT"),
-        (["--cluster_spec", "ps|a:1;", "--job_name", "ps"], "", "ps has the task '', which is not"),
-        (["--cluster_spec", "ps|a:1,ps|b:1", "--job_name", "ps"], "", "ps is given twice"),
-        (["--cluster_spec", "ps|a:1", "--job_name", "ps", "--task_id", "1"], "", "task 1 of type ps is not in"),
-        (["--cluster_spec", "ps|a:1", "--job_name", "ps", "--task_id", "x"], "", "argument --task_id: invalid int"),
-        (["--gpu_memory_fraction", "2"], "", "--gpu_memory_fraction is 2"),
-        (["--verbose", "maybe"], "", "'maybe' is neither true nor false"),
-    ],
-)
-def test_the_program_says_in_one_line_what_is_wrong(words: list[str], tf_config: str, said: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-", *words],
-        input=program(),
-        env={"TF_CONFIG": tf_config},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 2
-    (line,) = ended.stderr.splitlines()
+
+WRONG: list[tuple[list[str], str, str]] = [
+    ([], "", "--cluster_spec"),
+    ([], "{", "JSONDecodeError"),
+    ([], '{"cluster": {}}', "'task'"),
+    ([], '{"cluster": {"ps": ["a"]}, "task": {"type": "ps", "index": 0}}', "'a'"),
+    ([], '{"cluster": {"ps": ["a:1"]}, "task": {"type": "x", "index": 0}}', "'x'"),
+    ([], '{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": -1}}', "-1"),
+    ([], '{"cluster": {"ps": {"1": "a:1"}}, "task": {"type": "ps", "index": 0}}', "task 0"),
+    (["--job_name", "ps"], "", "--cluster_spec"),
+    (["--cluster_spec", "ps|a:1"], "", "--job_name"),
+    (["--cluster_spec", "ps", "--job_name", "ps"], "", "TYPE|HOST:PORT;HOST:PORT"),
+    (["--cluster_spec", "ps|a:1|b:1", "--job_name", "ps"], "", "TYPE|HOST:PORT"),
+    (["--cluster_spec", "ps|a:1;", "--job_name", "ps"], "", "''"),
+    (["--cluster_spec", "ps|a:1,ps|b:1", "--job_name", "ps"], "", "twice"),
+    (["--cluster_spec", "ps|a:1", "--job_name", "ps", "--task_id", "1"], "", "task 1"),
+    (["--cluster_spec", "ps|a:1", "--job_name", "ps", "--task_id", "x"], "", "--task_id"),
+    (["--gpu_memory_fraction", "2"], "", "--gpu_memory_fraction"),
+    (["--verbose", "maybe"], "", "'maybe'"),
+]
+
+
+@pytest.fixture(scope="module")
+def ended() -> list[subprocess.CompletedProcess[str]]:
+    """Every case of WRONG, run once."""
+    return [
+        subprocess.run(
+            [sys.executable, "-", *words],
+            input=program(),
+            env={"TF_CONFIG": tf_config},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for words, tf_config, _ in WRONG
+    ]
+
+
+@pytest.mark.parametrize("case", range(len(WRONG)))
+def test_the_program_says_in_one_line_what_is_wrong(ended: list[subprocess.CompletedProcess[str]], case: int) -> None:
+    assert ended[case].returncode == 2
+    (line,) = ended[case].stderr.splitlines()
     assert line.startswith("grpc_tensorflow_server.py: ")
-    assert said in line
+    assert WRONG[case][2] in line
+
+
+def test_every_error_of_the_program_has_its_golden_text(ended: list[subprocess.CompletedProcess[str]]) -> None:
+    cases = (f"{words} TF_CONFIG={tf_config}" for words, tf_config, _ in WRONG)
+    text = "\n".join(f"{case}\n{done.stderr}" for case, done in zip(cases, ended, strict=True))
+    check_golden(GOLDEN / "parameter-server-program.txt", text)
 
 
 OF_TENSORFLOW = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.golden import check_golden
 from support.installed import Installed
 from support.local.pod_harness import Place, Pods, at
 from support.local.warm_pods import WarmPods, gone, until_ready, warm_pods, why_not
@@ -19,7 +21,16 @@ from support.running import ending, wait_until
 from tfjob.local.sandbox import processes
 from tfjob.local.warm.pool import NotWarm
 
+GOLDEN = Path(__file__).parents[2] / "support" / "data" / "local" / "golden"
 HERE = at([Place("full", "root" if os.geteuid() == 0 else "user")])
+
+
+def check_reason(warm: WarmPods, name: str, reason: str) -> None:
+    """Compare why a start is not warm with golden/not-warm-NAME.txt."""
+    for path, shown in ((warm.packages, "PACKAGES"), (warm.python.parents[1], "VENV")):
+        reason = reason.replace(str(path), shown)
+    reason = re.sub(r": \[Errno \d+\] .*", ": ERROR", reason)
+    check_golden(GOLDEN / f"not-warm-{name}.txt", f"{reason}\n")
 
 
 @pytest.fixture
@@ -153,8 +164,9 @@ def test_one_that_a_run_still_uses_forks_no_old_import(warm: WarmPods, tmp_path:
     (old,) = warm.states()
     warm.have("__version__ = 'newer'")
     time.sleep(1.1)
-    with pytest.raises(NotWarm, match="has changed"):
+    with pytest.raises(NotWarm) as refused:
         server.launch(tmp_path, b"{}")
+    check_reason(warm, "changed", str(refused.value))
     until_ready(server)
     assert gone(old.pid)
     assert [state.tensorflow for state in warm.states()] == ["newer"]
@@ -169,7 +181,9 @@ def test_one_that_hangs_keeps_no_run_waiting(warm: WarmPods) -> None:
     (state,) = warm.states()
     os.kill(state.pid, signal.SIGSTOP)
     try:
-        assert why_not(warm.server()) == f"its fork server does not answer; `kill -9 {state.pid}` ends it"
+        reason = why_not(warm.server())
+        assert f"kill -9 {state.pid}" in reason
+        check_reason(warm, "hangs", reason.replace(str(state.pid), "PID"))
     finally:
         os.kill(state.pid, signal.SIGKILL)
     assert gone(state.pid)
@@ -222,26 +236,33 @@ def test_one_that_has_a_thread_by_now_forks_no_more(warm: WarmPods, tmp_path: Pa
     until_ready(server)
     (state,) = warm.states()
     assert warm.launch("train.py", cwd=tmp_path).ended()["exitCode"] == 0
-    with pytest.raises(NotWarm, match="left 1 threads running"):
+    with pytest.raises(NotWarm) as refused:
         server.launch(tmp_path, b"{}")
+    check_reason(warm, "thread-by-now", str(refused.value))
     assert gone(state.pid)
     server.close()
 
 
 @HERE
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("name", "text", "keyword"),
     [
-        ("raise ImportError('no wheel')", "cannot import TensorFlow: no wheel"),
-        ("import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()", "1 threads"),
-        ("keep = open('/dev/zero')", "left files open"),
-        ("import os; os.abort()", "died at its start"),
-        ("1 / 0", "died at its start: ZeroDivisionError"),
+        ("no-import", "raise ImportError('no wheel')", "no wheel"),
+        (
+            "thread",
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+            "1 threads",
+        ),
+        ("open-file", "keep = open('/dev/zero')", "open"),
+        ("aborts", "import os; os.abort()", "died"),
+        ("raises", "1 / 0", "ZeroDivisionError"),
     ],
 )
-def test_an_import_that_makes_forks_unsafe_is_refused(warm: WarmPods, text: str, reason: str) -> None:
+def test_an_import_that_makes_forks_unsafe_is_refused(warm: WarmPods, name: str, text: str, keyword: str) -> None:
     warm.have(text)
-    assert reason in why_not(warm.server())
+    reason = why_not(warm.server())
+    assert keyword in reason
+    check_reason(warm, name, reason)
     assert warm.states() == []
 
 
@@ -253,8 +274,9 @@ def test_one_that_was_ended_is_started_anew(warm: WarmPods, tmp_path: Path) -> N
     (first,) = warm.states()
     warm.end()
     assert gone(first.pid)
-    with pytest.raises(NotWarm, match="does not answer"):
+    with pytest.raises(NotWarm) as refused:
         server.launch(tmp_path, b"{}")
+    check_reason(warm, "gone", str(refused.value).partition(": ")[0])
     until_ready(server)
     (second,) = warm.states()
     assert second.pid != first.pid
@@ -265,7 +287,7 @@ def test_one_that_was_ended_is_started_anew(warm: WarmPods, tmp_path: Path) -> N
 def test_where_nothing_can_be_written_there_is_none(warm: WarmPods) -> None:
     shutil.rmtree(warm.home.path)
     warm.home.path.write_text("not a folder")
-    assert why_not(warm.server()).startswith("its fork server cannot be started: ")
+    check_reason(warm, "not-written", why_not(warm.server()))
     warm.home.path.unlink()
 
 
@@ -276,7 +298,9 @@ def test_a_wrapper_is_no_interpreter(warm: WarmPods) -> None:
     warm.python.rename(real)
     warm.python.write_text(f'#!/bin/sh\nexec {real} "$@"\n')
     warm.python.chmod(0o755)
-    assert "is a wrapper of" in why_not(warm.server())
+    reason = why_not(warm.server())
+    assert str(warm.python) in reason
+    check_reason(warm, "wrapper", reason)
 
 
 @HERE
@@ -289,7 +313,7 @@ def test_a_program_with_a_runtime_is_never_forked(warm: WarmPods) -> None:
         (folder / "__init__.py").touch()
     (package.parent.parent / "__init__.py").write_text("import tensorflow.python.eager.context")
     (package / "context.py").write_text("class _context: _initialized = True")
-    assert why_not(warm.server()) == "importing TensorFlow has started its runtime"
+    check_reason(warm, "runtime", why_not(warm.server()))
 
 
 @HERE
