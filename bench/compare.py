@@ -23,7 +23,10 @@ LIMIT = 1.05
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One command of a checkout, and the figures in what it prints: a name and a pattern with one group each."""
+    """One command of a checkout, and the figures in what it prints: a name and a pattern each.
+
+    A pattern with two groups is the ratio of the first to the second.
+    """
 
     command: tuple[str, ...]
     figures: dict[str, str]
@@ -39,7 +42,9 @@ BENCHMARKS = {
     ),
     "ps": Benchmark(("bench/overhead.py", "3", "ps"), {"ps with 1,000 runs, ms": r"^tfjob ps, .*?\s+(\d+) ms"}),
     "idle": Benchmark(("bench/overhead.py", "1", "idle"), {"idle run, MiB": r"of a core, (\d+) MiB"}),
-    "warm": Benchmark(("bench/warm.py", "--pairs", "2"), {"warm launch to bare loop": r"^ratio ([\d.]+)"}),
+    "warm": Benchmark(
+        ("bench/warm.py", "--pairs", "2"), {"warm launch to bare loop": r"warm ([\d.]+) s, loop ([\d.]+) s"}
+    ),
     "operator": Benchmark(
         ("-m", "bench.scale", "--jobs", "100"),
         {
@@ -72,7 +77,7 @@ def compare(benchmark: Benchmark, before: Path, after: Path, pairs: int) -> None
         old, new = (statistics.median(one[figure] for one in seen[checkout]) for checkout in (before, after))
         ratio = statistics.median(b[figure] / a[figure] for a, b in zip(seen[before], seen[after], strict=True))
         mark = "   ABOVE THE LIMIT" if ratio > LIMIT else ""
-        print(f"{figure:32} before {old:8.2f}   after {new:8.2f}   ratio {ratio:.2f}{mark}", flush=True)
+        print(f"{figure:32} before {old:8.3f}   after {new:8.3f}   ratio {ratio:.2f}{mark}", flush=True)
 
 
 def run(benchmark: Benchmark, checkout: Path) -> dict[str, float]:
@@ -82,7 +87,11 @@ def run(benchmark: Benchmark, checkout: Path) -> dict[str, float]:
     found = {name: re.search(pattern, done.stdout, re.MULTILINE) for name, pattern in benchmark.figures.items()}
     if done.returncode or not all(found.values()):
         sys.exit(f"{checkout}: {' '.join(benchmark.command)} failed:\n{done.stdout}{done.stderr}")
-    return {name: float(match[1]) for name, match in found.items() if match}
+    return {name: _figure(*match.groups()) for name, match in found.items() if match}
+
+
+def _figure(value: str, base: str = "1") -> float:
+    return float(value) / float(base)
 
 
 if __name__ == "__main__":
