@@ -15,7 +15,8 @@ from tfjob.kube.cache.decode import decode_pod
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import NAMESPACES, PODS, TFJOBS
+from tfjob.api.resources import NAMESPACES, PODS
+from tfjob.api.types import TFJOBS
 
 NAMESPACE = "finished"
 NEW_JOBS = 50

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfjob.api.types import API_VERSION, KIND, ORIGIN, TFJob
+from tfjob.api.resources import Resource
+from tfjob.api.types import API_VERSION, KIND, ORIGIN, TFJOBS, TFJob
 
 BATCH = "batch/v1"
 TENSORFLOW = "tensorflow.org/v1alpha1"
 TF_JOB = "TfJob"
 """The kind in that group; kubeflow.org has TFJob."""
+TF_JOBS = Resource("tensorflow.org", "v1alpha1", "tfjobs", TF_JOB)
+JOB_KINDS = {one.kind: one for one in (TFJOBS, TF_JOBS)}
+"""The resources of jobs by kind; a cluster has one of them, or both."""
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 
 from tfjob.api.dialect import origin
-from tfjob.api.objects import OwnerReference
+from tfjob.api.objects import OPERATOR_NAME, OPERATOR_NAME_LABEL, OwnerReference
 from tfjob.api.types import CHIEF, MASTER, RUNTIME_ID, WORKER, TFJob
 
 JOB_NAME_LABEL = "training.kubeflow.org/job-name"
-OPERATOR_NAME_LABEL = "training.kubeflow.org/operator-name"
 REPLICA_TYPE_LABEL = "training.kubeflow.org/replica-type"
 REPLICA_INDEX_LABEL = "training.kubeflow.org/replica-index"
 JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
-OPERATOR_NAME = "tfjob-controller"
 
 FIRST_LABEL, RUNTIME_ID_LABEL, TF_JOB_NAME_LABEL = "tensorflow.org", "runtime_id", "tf_job_name"
 """What the children of a TfJob carry; the first one is empty."""

@@ -16,8 +16,8 @@ import msgspec
 from tfjob.api.types import API_VERSION, ORIGIN
 
 if TYPE_CHECKING:
+    from tfjob.controller.actions import RecordedEvent
     from tfjob.jobs.backend import Line, Record, Replica
-    from tfjob.plan.actions import RecordedEvent
     from tfjob.plan.policy.restarts import Row, TfJobRow
 
 

@@ -10,11 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.dialect import origin
-from tfjob.api.objects import AnyChild
+from tfjob.api.objects import Object
 from tfjob.api.types import RUNTIME_ID, TFJob
-from tfjob.kube.cache.decode import JOB_DECODERS
 from tfjob.kube.cluster.tensorflow_org import wrapper
-from tfjob.kube.jobs.jobs import readable
+from tfjob.kube.jobs.jobs import read_job
 from tfjob.launch.manifest_file import without_contents
 from tfjob.plan.build import tensorboard
 from tfjob.plan.build.parameter_server import config_map, has_default_server
@@ -44,7 +43,7 @@ def show(beside: Sequence[dict[str, Any]], manifests: Sequence[dict[str, Any]], 
 
 def as_read(manifest: dict[str, Any]) -> TFJob:
     """The job as the operator reads it; a TfJob that asks for no id of its own with a stand-in for it."""
-    job = readable(JOB_DECODERS[manifest["kind"]](msgspec.json.encode(manifest)))
+    job = read_job(manifest["kind"], msgspec.json.encode(manifest))
     if not origin(job).is_tensorflow_org or job.metadata.annotations.get(RUNTIME_ID):
         return job
     return replace(job, status=replace(job.status, runtime_id=UNDRAWN))
@@ -60,7 +59,7 @@ def objects(
         yield from map(_plain, children(job))
 
 
-def children(job: TFJob) -> Iterator[AnyChild]:
+def children(job: TFJob) -> Iterator[Object]:
     """What an operator with its default settings makes of a job in the first attempt."""
     settings = Settings()
     tasks = list(desired(job))
@@ -75,7 +74,7 @@ def children(job: TFJob) -> Iterator[AnyChild]:
         yield tensorboard.service(job)
 
 
-def _plain(child: msgspec.Struct) -> dict[str, Any]:
+def _plain(child: Object) -> dict[str, Any]:
     # Through JSON, so that parts that templates share are written out each time.
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(child))
     plain.pop("status", None)

@@ -14,7 +14,8 @@ import click
 
 from tfjob.api.manifest.loader import Entry, Manifest
 from tfjob.api.problems import Problem, path_parts
-from tfjob.controller.cluster import Key
+from tfjob.api.types import KIND
+from tfjob.controller.kind import Key
 from tfjob.launch.manifest_file import pairs, without_secrets
 from tfjob.launch.script import is_script
 from tfjob.launch.starting import Request, jobs_of, report_problems, with_namespace, written
@@ -180,7 +181,7 @@ def _references(manifest: Manifest, entry: Entry, namespace: str) -> References:
 def start_all(home: Home, store: Store, wanted: Sequence[Submission], *, attached: bool) -> list[Started]:
     """Stores all jobs of a manifest or, if one is refused, none."""
     for one in wanted:
-        submission.refuse_if_in_use(store, Key(one.job.metadata.namespace, one.job.metadata.name))
+        submission.refuse_if_in_use(store, Key(one.job.metadata.namespace, one.job.metadata.name, KIND))
     started = []
     with ExitStack() as undo:
         for one in wanted:

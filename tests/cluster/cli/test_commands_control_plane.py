@@ -22,7 +22,8 @@ from support.installed import Installed
 from support.operating import OperatorProcess, with_token
 from support.room import Room, job
 from support.running import wait_until
-from tfjob.kube.client.resources import CONFIG_MAPS, SECRETS, TFJOBS
+from tfjob.api.resources import CONFIG_MAPS, SECRETS
+from tfjob.api.types import TFJOBS
 
 pytestmark = pytest.mark.timeout(300)
 

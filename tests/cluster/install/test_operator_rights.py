@@ -16,7 +16,8 @@ from support.operating import OperatorProcess, free_port, operating, with_token
 from support.room import Room, job, room, template
 from support.running import wait_until
 from support.served import serve_tfjobs
-from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.api.resources import PODS
+from tfjob.api.types import TFJOBS
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import Settings, own_namespace, service_account, webhook

@@ -17,8 +17,8 @@ from support.running import wait_until
 from support.served import served
 from tfjob.api.crd.older import OLDER_NAMES
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
-from tfjob.api.types import ORIGIN, UNSAID
-from tfjob.kube.client.resources import CRDS, TFJOBS
+from tfjob.api.resources import CRDS
+from tfjob.api.types import ORIGIN, TFJOBS, UNSAID
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import Settings, crds, own_namespace, service_account, webhook

@@ -12,14 +12,7 @@ import pytest
 
 from devcluster.client import Client as Cluster
 from tfjob.api.objects import Pod
-from tfjob.kube.access import config
-from tfjob.kube.access.config import Access
-from tfjob.kube.access.credentials import Fixed, bearer
-from tfjob.kube.access.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import ObjectStore
-from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import (
+from tfjob.api.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
@@ -28,6 +21,13 @@ from tfjob.kube.client.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
+from tfjob.kube.access import config
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.credentials import Fixed, bearer
+from tfjob.kube.access.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import ObjectStore
+from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.lease import Lease
 
 decode = msgspec.json.Decoder(Pod).decode

@@ -26,7 +26,7 @@ from support.room import Room, job, room
 from support.running import wait_until
 from support.served import serve_tfjobs
 from support.standin_kubelet import Kubelet, assert_every_pod_is_recorded, end_due, kubelet
-from tfjob.kube.client.resources import LEASES
+from tfjob.api.resources import LEASES
 
 Object = dict[str, Any]
 LEADS, WAITS, LOST = "lease acquired", "waiting for the lease", "the lease is lost"

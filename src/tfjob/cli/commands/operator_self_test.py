@@ -69,10 +69,11 @@ def self_test(
     import asyncio
     import secrets
 
+    from tfjob.api.dialect import JOB_KINDS, TF_JOBS
+    from tfjob.api.types import TFJOBS
     from tfjob.cli import exit_codes
     from tfjob.kube.access import config
     from tfjob.kube.client.client import Client
-    from tfjob.kube.client.resources import JOB_KINDS, TF_JOBS, TFJOBS
     from tfjob.kube.jobs.jobs import has_tf_jobs
     from tfjob.operator.install.rollout import NotReady
     from tfjob.operator.selftest.self_test import Failed, NotPulled, SelfTest, Trial

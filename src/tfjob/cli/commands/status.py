@@ -10,8 +10,8 @@ from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, namespace_option, on_option, open_backend, output_option
 
 if TYPE_CHECKING:
+    from tfjob.controller.actions import RecordedEvent
     from tfjob.jobs.backend import Record, Replica
-    from tfjob.plan.actions import RecordedEvent
 
 
 @click.command()

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tfjob.api.objects import Pod
+from tfjob.api.resources import CORE_EVENTS
 from tfjob.api.types import TFJob
 from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
@@ -19,20 +20,19 @@ from tfjob.cli.notices import show_outages
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.result import report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
+from tfjob.controller.actions import Event
 from tfjob.jobs.backend import Line, Record, Usage
 from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
-from tfjob.kube.client.resources import CORE_EVENTS
 from tfjob.kube.jobs.backend import KubeBackend
 from tfjob.kube.jobs.follower import Follower
 from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.kube.submit.submission import Submission
 from tfjob.launch.cluster_creation import create_jobs, report_detached
-from tfjob.plan.actions import Event
 from tfjob.plan.facts.tasks import task_of
 from tfjob.records.job_records import RecordReader, RecordWriter
 

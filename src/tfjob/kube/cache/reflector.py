@@ -16,12 +16,12 @@ from typing import Generic, NoReturn
 
 import msgspec
 
+from tfjob.api.resources import Resource
+from tfjob.api.text.shallow import decoded
 from tfjob.kube.access.errors import ApiError, Gone, KubeError, Status, TooManyRequests, Unreachable, api_error
 from tfjob.kube.cache.store import Name, ObjectStore, T
 from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import PAGE_SIZE, Client, selectors
-from tfjob.kube.client.resources import Resource
-from tfjob.kube.client.shallow import decoded
 
 logger = logging.getLogger(__name__)
 

@@ -24,11 +24,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from tfjob.api.resources import Resource
+from tfjob.api.text.shallow import decoded
 from tfjob.durations import USUAL, Durations
 from tfjob.kube.access.config import Access
 from tfjob.kube.access.errors import ApiError, Gone, KubeError, Unauthorized, api_error
-from tfjob.kube.client.resources import Resource
-from tfjob.kube.client.shallow import decoded
 from tfjob.kube.http.answer import Answer
 from tfjob.kube.http.connection import Connection
 from tfjob.kube.http.session import Params, Session, Shown

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from tfjob.api.resources import LEASES
 from tfjob.kube.access.errors import AlreadyExists, Conflict, KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import LEASES
 
 logger = logging.getLogger(__name__)
 

@@ -18,19 +18,19 @@ import msgspec
 
 from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import origin
+from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
+from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs import find as finding
 from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica
 from tfjob.jobs.replicas import replicas
 from tfjob.kube.access import errors
 from tfjob.kube.access.config import Access
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 from tfjob.kube.client.version import server_version
 from tfjob.kube.jobs import jobs
 from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
 from tfjob.kube.jobs.jobs import events_of
-from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.policy.suspension import resumed

@@ -15,19 +15,20 @@ from typing import Any
 import msgspec
 
 from tfjob.api.crd.older import TF_JOB_SHORT_NAME
-from tfjob.api.dialect import TF_JOB, origin
+from tfjob.api.dialect import JOB_KINDS, TF_JOB, TF_JOBS, origin
 from tfjob.api.names import child_name
 from tfjob.api.objects import Model, ObjectMeta
+from tfjob.api.resources import CORE_EVENTS, Resource
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.round_trip import converted
-from tfjob.controller.cluster import InvalidJob
+from tfjob.api.versions.stored import read_tf_job, read_tfjob
+from tfjob.controller.actions import RecordedEvent
+from tfjob.controller.kind import Stored
 from tfjob.jobs.backend import Record
 from tfjob.kube.access.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
-from tfjob.kube.cache.decode import JOB_DECODERS, CachedJob, job_of
+from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.patches import difference, merged
-from tfjob.kube.client.resources import CORE_EVENTS, JOB_KINDS, TF_JOBS, Resource
-from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.suspension import RESUMING
@@ -79,7 +80,7 @@ async def get(client: Client, namespace: str, name: str) -> TFJob | None:
             if error.details.name != wanted or isinstance(error, Forbidden):
                 failures.append(error)
         else:
-            return readable(JOB_DECODERS[kind](answer))
+            return read_job(kind, answer)
     _raise_if_all(failures, len(kinds), client)
     return None
 
@@ -91,7 +92,7 @@ async def again(client: Client, job: TFJob) -> TFJob | None:
         answer = await client.request("GET", resource.object_path(job.metadata.namespace, job.metadata.name))
     except NotFound:
         return None
-    return readable(JOB_DECODERS[resource.kind](answer))
+    return read_job(resource.kind, answer)
 
 
 async def every(client: Client, namespace: str = "") -> list[TFJob]:
@@ -104,7 +105,7 @@ async def every(client: Client, namespace: str = "") -> list[TFJob]:
         except (NotFound, Forbidden) as error:
             failures.append(error)
         else:
-            jobs += [readable(JOB_DECODERS[kind](item)) for item in found.items]
+            jobs += [read_job(kind, item) for item in found.items]
     _raise_if_all(failures, len(JOB_KINDS), client)
     return sorted(jobs, key=lambda job: (str(job.metadata.creation_timestamp), job.metadata.name))
 
@@ -138,7 +139,6 @@ async def namespaces_with(client: Client, name: str) -> set[str]:
 async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
     """Applies `change` to the job as it is now; only what differs is sent, so that unknown fields stay."""
     namespace, name, uid, resource = job.metadata.namespace, job.metadata.name, job.metadata.uid, resource_of(job)
-    decode = JOB_DECODERS[resource.kind]
     for tries in range(1, EDIT_TRIES + 1):
         answer = await client.request("GET", resource.object_path(namespace, name))
         stored = msgspec.json.decode(answer, type=dict[str, Any])
@@ -146,10 +146,10 @@ async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
             raise Conflict(409, "Conflict", f"another job has the name {name} by now")
         patch = difference(stored, _edited(stored, change))
         if not patch:
-            return readable(decode(answer))
+            return read_job(resource.kind, answer)
         patch.setdefault("metadata", {})["resourceVersion"] = stored["metadata"]["resourceVersion"]
         try:
-            return readable(decode(await client.patch(resource, namespace, name, patch)))
+            return read_job(resource.kind, await client.patch(resource, namespace, name, patch))
         except Conflict:
             if tries == EDIT_TRIES:
                 raise
@@ -185,12 +185,15 @@ async def changed(client: Client, job: TFJob, seconds: float) -> None:
         await asyncio.sleep(min(seconds, RETRY_SECONDS))
 
 
-def readable(cached: CachedJob) -> TFJob:
-    """The job, or as much of it as can be read where its spec is none."""
-    try:
-        return job_of(cached)
-    except InvalidJob as invalid:
-        return invalid.job
+def read_job(kind: str, encoded: bytes | msgspec.Raw) -> TFJob:
+    """Return a job as the API server sent it."""
+    return job_of(decode_owner(kind, encoded))
+
+
+def job_of(stored: Stored) -> TFJob:
+    """Return the job, or as much of it as can be read if its spec is not valid."""
+    job, _ = (read_tf_job if stored.kind == TF_JOB else read_tfjob)(stored.metadata, stored.spec, stored.status)
+    return job
 
 
 def record(job: TFJob, now: datetime, *, current: bool = True, folder: Path | None = None, options: str = "") -> Record:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.dialect import TENSORFLOW
+from tfjob.api.dialect import JOB_KINDS, TENSORFLOW
+from tfjob.api.resources import CLAIMS, CONFIG_MAPS, SECRETS, SERVICES
 from tfjob.api.types import API_VERSION, ORIGIN, TFJob
 from tfjob.api.versions.registry import to_version
 from tfjob.api.versions.round_trip import converted
 from tfjob.kube.access.errors import ApiError, KubeError, NotFound
-from tfjob.kube.cache.decode import JOB_DECODERS
 from tfjob.kube.client.client import FIELD_MANAGER, Client
-from tfjob.kube.client.resources import CLAIMS, CONFIG_MAPS, JOB_KINDS, SECRETS, SERVICES
 from tfjob.kube.jobs import jobs
 from tfjob.kube.jobs.jobs import state_of
 
@@ -125,7 +124,7 @@ async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = Fa
     params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
     kind = manifest["kind"]
     try:
-        return jobs.readable(JOB_DECODERS[kind](await client.create(JOB_KINDS[kind], namespace, manifest, params)))
+        return jobs.read_job(kind, await client.create(JOB_KINDS[kind], namespace, manifest, params))
     except NotFound as error:
         if error.details.kind == "namespaces":
             raise KubeError(

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
+from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
 from tfjob.local.jobs.runs import find_run, list_runs
 from tfjob.local.run.driver_lock import ensure_driven, is_driven, is_interrupted, is_settled, start_background
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store
-from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired, task_of
 from tfjob.plan.policy.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tfjob.api.objects import ConfigMap
-from tfjob.controller.cluster import Key
+from tfjob.controller.kind import Key
 from tfjob.local.inputs import environment
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod.assembly import Machine
@@ -73,8 +73,8 @@ def kept_references(home: Home, store: Store, namespace: str) -> References:
     """The ConfigMaps and Secrets that manifests have left in a namespace."""
     secrets = Secrets(home.secrets)
     return References(
-        config_map=lambda name: store.object("ConfigMap", Key(namespace, name)),
-        secret=lambda name: secrets.get(Key(namespace, name)),
+        config_map=lambda name: store.object(Key(namespace, name, "ConfigMap")),
+        secret=lambda name: secrets.get(Key(namespace, name, "Secret")),
     )
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from tfjob.api.objects import Pod
-from tfjob.api.types import TFJob
-from tfjob.controller.cluster import Key
+from tfjob.api.types import KIND, TFJob
+from tfjob.controller.kind import Key
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.network import Network
 from tfjob.local.run.driver_lock import acquire_driver_lock, is_driven, is_expired, is_interrupted
@@ -62,7 +62,7 @@ class Submission:
 def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
     """Stores a job and its objects; the name must be free, or its last run over."""
     job = submission.job
-    key = Key(job.metadata.namespace, job.metadata.name)
+    key = Key(job.metadata.namespace, job.metadata.name, KIND)
     refuse_if_in_use(store, key)
     if last := store.current(key):
         end_leftovers(store, last)
@@ -163,14 +163,14 @@ def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], na
     now = datetime.now(UTC)
     for document in objects:
         metadata = document["metadata"]
-        key = Key(metadata.get("namespace") or namespace, metadata["name"])
-        match document["kind"]:
+        key = Key(metadata.get("namespace") or namespace, metadata["name"], document["kind"])
+        match key.kind:
             case "Secret":
                 Secrets(home.secrets).put(key, document)
             case "PersistentVolumeClaim":
                 Claims(home.claims).declare(document, key.namespace, now)
-            case kind:
-                store.put_object(kind, key, document)
+            case _:
+                store.put_object(key, document)
 
 
 def remove_run(store: Store, run: Run) -> None:

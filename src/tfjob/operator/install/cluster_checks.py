@@ -13,10 +13,10 @@ import msgspec
 from tfjob import __version__
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import RELEASE, crd_problem
+from tfjob.api.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
 from tfjob.api.types import GROUP
 from tfjob.kube.access.errors import Forbidden, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
 from tfjob.kube.client.version import OLDEST, ServerVersion, server_version, version_problem
 from tfjob.kube.jobs.jobs import has_tf_jobs, where
 from tfjob.operator.options import LEASE_NAME, NAME, NAMESPACE, labels

@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
+from tfjob.api import resources
 from tfjob.api.crd.older import TF_JOB_CRD_NAME as TF_JOB_CRD_NAME
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import OWNER_LABEL
+from tfjob.api.dialect import JOB_KINDS
+from tfjob.api.resources import CRDS, DEPLOYMENTS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.access.errors import Forbidden, KubeError, NotFound
-from tfjob.kube.client import resources
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CRDS, DEPLOYMENTS, JOB_KINDS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.client.version import server_version, version_problem
 from tfjob.kube.jobs.jobs import has_tf_jobs
 from tfjob.operator.install import handover, rbac

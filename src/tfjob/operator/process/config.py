@@ -30,18 +30,17 @@ from typing import Any, NoReturn
 import msgspec
 
 from tfjob.api.image_reference import image_fault
-from tfjob.api.objects import ConfigMap, ObjectMeta, Pod
+from tfjob.api.objects import ConfigMap, Object, ObjectMeta, Pod
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, path_text
+from tfjob.api.resources import CONFIG_MAPS
 from tfjob.api.suggest import did_you_mean, one_of
 from tfjob.api.text.reader import Document, described, parse
+from tfjob.controller.actions import Event
 from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CONFIG_MAPS
-from tfjob.kube.cluster.event_log import Subject
 from tfjob.operator.options import CONFIG_KEY
-from tfjob.plan.actions import Event
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 KEYS = (CONFIG_KEY, "controller-config-file.yaml")
@@ -61,7 +60,7 @@ DOCUMENTED_SERVER_FILE = "/opt/mlkube/grpc_tensorflow_server/grpc_tensorflow_ser
 PROGRAM_BYTES = 900_000
 """A ConfigMap holds a MiB."""
 INVALID, ODD, USED = "InvalidControllerConfig", "OddControllerConfig", "ControllerConfigUsed"
-Tell = Callable[[Subject, Event], None]
+Tell = Callable[[Object, Event], None]
 
 
 @dataclass(frozen=True)
@@ -262,7 +261,7 @@ class Configuration:
         self._tell = tell
         self.good = True
 
-    def take(self, about: Subject, attempt: Callable[[], Read]) -> None:
+    def take(self, about: Object, attempt: Callable[[], Read]) -> None:
         """Uses what `attempt` reads, if it can be used."""
         try:
             found = attempt()

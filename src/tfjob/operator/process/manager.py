@@ -28,22 +28,27 @@ import uvloop
 from tfjob import __version__
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import crd_problem
+from tfjob.api.dialect import JOB_KINDS
+from tfjob.api.objects import PodGroup
+from tfjob.api.resources import CRDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.api.types import KIND
 from tfjob.controller.controller import Controller
+from tfjob.kinds import cluster_kinds
 from tfjob.kube.access.config import Access
 from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CRDS, JOB_KINDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.kube.client.version import server_version, version_problem
 from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
 from tfjob.kube.cluster.lease import Lease, LeaseLost
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.operator.listening import serving
 from tfjob.operator.options import LEASE_NAME, MAKE_CRDS, Options, host_names
 from tfjob.operator.process import probes
 from tfjob.operator.process.config import ConfigMapWatch, Configuration, ControllerConfig, FileWatch
 from tfjob.operator.process.metrics import Metrics, SampleCollector, samples
 from tfjob.plan.build.pod_groups import is_volcano
+from tfjob.plan.kind import TfJobKind
 
 if TYPE_CHECKING:
     from tfjob.operator.webhook.server import Webhook
@@ -67,17 +72,26 @@ class Operator:
     ) -> None:
         self.client = client
         self.options = options
-        self.metrics = Metrics(workers=options.workers, host=urlsplit(access.server).netloc)
+        self.kinds = [kind for kind in cluster_kinds(options.settings) if kind.resource.kind in kinds]
+        self.metrics = Metrics(kinds, workers=options.workers, host=urlsplit(access.server).netloc)
         self.event_log = EventLog(client)
+        groups = pod_groups(options)
         self.cluster = KubeCluster(
             client,
             self.event_log,
+            self.kinds,
             namespace=options.namespace,
-            kinds=kinds,
-            pod_groups=pod_groups(options),
+            resources={PodGroup: groups} if groups else {},
+            storages={
+                kind.resource.kind: TensorFlowOrgStorage(client, kind)
+                for kind in self.kinds
+                if isinstance(kind, TfJobKind)
+            },
             watch_nodes=not options.namespace,
         )
-        self.controller = Controller(self.cluster, options.settings, clock=whole_seconds, observer=self.metrics)
+        self.controller = Controller(
+            self.cluster, self.kinds, clock=whole_seconds, hooks=self.metrics, durations=options.durations
+        )
         self.queue = self.controller.queue
         self.lease: Lease | None = None
         if options.leader_elect:
@@ -111,13 +125,14 @@ class Operator:
 
     def _configured(self, config: ControllerConfig, program: str) -> None:
         """New pods are made by this configuration."""
-        self.controller.settings = settings = replace(
+        settings = replace(
             self.options.settings,
             accelerators=config.accelerators,
             tf_image=config.tf_image or self.options.tf_image,
             server_program=program,
         )
-        self.cluster.tf_image = settings.tf_image
+        for kind in self.kinds:
+            kind.settings = settings
 
     def stop(self) -> None:
         """Asks the process to end in order."""
@@ -164,7 +179,7 @@ class Operator:
             await self.cluster.synced()
             tasks.create_task(self.config_watch.run())
             await self.config_watch.first()
-            jobs, pods = sum(map(len, self.cluster.jobs.values())), len(self.cluster.pods)
+            jobs, pods = sum(map(len, self.cluster.owners.values())), len(self.cluster.pods)
             logger.info("caches synced: %d jobs, %d pods", jobs, pods)
             # What was just read stays: the collector need not look at it again and again.
             gc.collect()

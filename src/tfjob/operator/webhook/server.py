@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from tfjob.api.text.shallow import shallow
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.shallow import shallow
 from tfjob.operator.listening import serving
 from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH, Address
 from tfjob.operator.webhook import admission, certificates, conversion

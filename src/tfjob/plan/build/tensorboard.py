@@ -17,7 +17,7 @@ from tfjob.api.dialect import TENSORFLOW, origin
 from tfjob.api.names import has_master_role, job_labels, owner_reference, runtime_id, tensorboard_name
 from tfjob.api.objects import Deployment, ObjectMeta, Service
 from tfjob.api.types import GROUP, REPLICA_TYPES, TensorBoard, TFJob
-from tfjob.plan.actions import Action, Create, Delete
+from tfjob.controller.actions import Action, Create, Delete
 from tfjob.plan.build.pods import Settings, template_of
 from tfjob.plan.facts.tasks import Observed, desired
 from tfjob.plan.facts.tf_config import main_template_container

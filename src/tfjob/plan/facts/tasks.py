@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import lru_cache
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from tfjob.api.dialect import BATCH, origin
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name, tensorboard_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
 from tfjob.api.types import CHIEF, CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, WORKER, TFJob, TFJobStatus
+from tfjob.controller.kind import Rejection, Repetition
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
 GANG, TASK = "Gang", "Task"
@@ -40,35 +40,15 @@ class Task(Struct, frozen=True, order=True, cache_hash=True):
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A child that the cluster would not create: why, and since when."""
-
-    reason: str
-    message: str
-    since: datetime
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """How often the deletion of a pod was repeated, and when it was last."""
-
-    count: int
-    last: datetime
-
-
-@dataclass(frozen=True)
 class Observed:
-    """The children of a job as the cluster shows them now.
-
-    Refusals go by the kind and name of the child, repeated deletions by the uid of the pod.
-    """
+    """The children of a job as the cluster shows them now: an `Observation` with a field per type."""
 
     pods: list[Pod] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     pod_groups: list[PodGroup] = field(default_factory=list)
     config_maps: list[ConfigMap] = field(default_factory=list)
     deployments: list[Deployment] = field(default_factory=list)
-    refusals: Mapping[tuple[str, str], Refusal] = field(default_factory=dict)
+    rejections: Mapping[tuple[str, str], Rejection] = field(default_factory=dict)
     repeated_deletions: Mapping[str, Repetition] = field(default_factory=dict)
     lost_nodes: frozenset[str] = frozenset()
 

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from support.golden import Wording
 from support.kube.api_server import ApiServer, refuse, reply, silence
+from tfjob.api.resources import PODS
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 from tfjob.kube.cluster.lease import Lease, LeaseLost
 
 
