@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
@@ -40,7 +41,7 @@ def test_a_watch_with_anything_in_it_goes_on(cases: Cases) -> None:
         watch_pace=timedelta(0),
     )
 
-    async def follow(numbers: range, decode: Callable[[bytes | msgspec.Raw], Pod]) -> None:
+    async def follow(numbers: range, decode: Callable[[bytes | msgspec.Raw], Any]) -> None:
         async with ApiServer() as server, Client(server.access(), durations=durations) as client:
             server.lists.extend([reply(pods(5, pod("before", 1)))] * len(numbers))
             server.watches.extend(odd_watch(number) for number in numbers)
@@ -56,7 +57,11 @@ def test_a_watch_with_anything_in_it_goes_on(cases: Cases) -> None:
                 following.cancel()
                 await asyncio.wait((following,))
 
-    decoders = [partial(decode_owner, "TFJob"), decode_node, *(one.decode for one in CHILD_TYPES.values())]
+    decoders: list[Callable[[bytes | msgspec.Raw], Any]] = [
+        partial(decode_owner, "TFJob"),
+        decode_node,
+        *(one.decode for one in CHILD_TYPES.values()),
+    ]
     for first, decode in enumerate(decoders):
         asyncio.run(follow(cases.numbers[first :: len(decoders)], decode))
 
