@@ -26,7 +26,7 @@ from tfjob.local.state import addresses, database
 from tfjob.local.state.database import StoreError
 from tfjob.local.state.home import Home
 
-SELECT_RUN = "select data, number, current, attached, boot, folder, created from jobs"
+SELECT_RUN = "select data, number, current, attached, boot, folder, created from runs join objects using (uid)"
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,10 @@ class Store:
         key = (job.metadata.namespace, job.metadata.name)
         now = datetime.now(UTC)
         with self.transaction() as cursor:
-            cursor.execute("update jobs set current = 0 where namespace = ? and name = ?", key)
+            cursor.execute("update objects set current = 0 where kind = ? and namespace = ? and name = ?", (KIND, *key))
             (last,) = cursor.execute(
-                "select coalesce(max(number), 0) from jobs where namespace = ? and name = ?", key
+                "select coalesce(max(number), 0) from objects join runs using (uid) where namespace = ? and name = ?",
+                key,
             ).fetchone()
             number = max(last, above) + 1
             version = self._next_version(cursor)
@@ -92,18 +93,11 @@ class Store:
             job = replace(job, metadata=metadata)
             run = Run(job, number, True, attached, boot, folder(number), now)
             cursor.execute(
-                "insert into jobs values (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)",
-                (
-                    metadata.uid,
-                    *key,
-                    run.number,
-                    attached,
-                    boot,
-                    str(run.folder),
-                    now.timestamp(),
-                    version,
-                    encode(job),
-                ),
+                "insert into objects values (?, ?, ?, ?, '', 1, ?, ?)", (metadata.uid, KIND, *key, version, encode(job))
+            )
+            cursor.execute(
+                "insert into runs values (?, ?, ?, ?, ?, ?, ?, null)",
+                (metadata.uid, number, attached, boot, str(run.folder), now.timestamp(), metadata.uid),
             )
         return run
 
@@ -137,7 +131,7 @@ class Store:
     def update_job(self, uid: str, change: Callable[[TFJob], TFJob]) -> TFJob | None:
         """Applies `change` to the stored job; an edit of the spec counts as a new generation."""
         with self.transaction() as cursor:
-            row = cursor.execute("select data from jobs where uid = ?", (uid,)).fetchone()
+            row = cursor.execute("select data from objects where uid = ?", (uid,)).fetchone()
             if row is None:
                 return None
             old = decode_job(row[0])
@@ -148,7 +142,8 @@ class Store:
             version = self._next_version(cursor)
             metadata = replace(new.metadata, generation=generation, resource_version=str(version))
             new = replace(new, metadata=metadata)
-            cursor.execute("update jobs set version = ?, data = ? where uid = ?", (version, encode(new), uid))
+            cursor.execute("update objects set version = ?, data = ? where uid = ?", (version, encode(new), uid))
+            cursor.execute("update runs set settled_until = null where uid = ?", (uid,))
             return new
 
     def update_status(self, job: TFJob) -> TFJob:
@@ -167,22 +162,25 @@ class Store:
     def set_attached(self, uid: str, *, attached: bool, boot: str) -> None:
         """Records who keeps a job alive: the process that shows it, or a background one, and since which boot."""
         with self.transaction() as cursor:
-            cursor.execute("update jobs set attached = ?, boot = ? where uid = ?", (attached, boot, uid))
+            cursor.execute("update runs set attached = ?, boot = ? where uid = ?", (attached, boot, uid))
 
     def retire(self, uid: str) -> None:
         """Makes a job a record: its name is free, what it left stays."""
         with self.transaction() as cursor:
-            cursor.execute("update jobs set current = 0 where uid = ?", (uid,))
-            cursor.execute("delete from children where owner = ?", (uid,))
+            cursor.execute("update objects set current = 0 where uid = ?", (uid,))
+            cursor.execute("delete from objects where owner = ?", (uid,))
             addresses.release_owner(cursor, uid)
 
     def remove(self, uid: str) -> None:
         """Forgets a run altogether."""
         self.retire(uid)
         with self.transaction() as cursor:
-            cursor.execute("delete from events where job = ?", (uid,))
-            cursor.execute("delete from objects where owner = ?", (uid,))
-            cursor.execute("delete from jobs where uid = ?", (uid,))
+            for statement in (
+                "delete from events where about = ?",
+                "delete from runs where uid = ?",
+                "delete from objects where uid = ?",
+            ):
+                cursor.execute(statement, (uid,))
 
     # --- children -----------------------------------------------------------------------------------------------
 
@@ -193,7 +191,7 @@ class Store:
             if self._unread is not None:
                 found = self._unread.get((kind.__name__, owner), [])
             else:
-                query = "select data from children where owner = ? and kind = ? order by rowid"
+                query = "select data from objects where owner = ? and kind = ? order by rowid"
                 found = [row[0] for row in self.connection.execute(query, (owner, kind.__name__))]
             cache[kind, owner] = [msgspec.json.decode(data, type=kind) for data in found]
         return list(cache[kind, owner])
@@ -201,7 +199,7 @@ class Store:
     def pods(self, mention: str = "") -> list[Pod]:
         """The pods of all jobs in whose stored form a text occurs: much cheaper than to decode them all."""
         rows = self.connection.execute(
-            "select data from children where kind = 'Pod' and instr(data, cast(? as blob)) order by rowid", (mention,)
+            "select data from objects where kind = 'Pod' and instr(data, cast(? as blob)) order by rowid", (mention,)
         )
         return [msgspec.json.decode(row[0], type=Pod) for row in rows]
 
@@ -210,7 +208,7 @@ class Store:
         owner = child.metadata.owner_references[0].uid
         with self.transaction() as cursor:
             row = cursor.execute(
-                "select owner from children where kind = ? and namespace = ? and name = ?",
+                "select owner from objects where current and kind = ? and namespace = ? and name = ?",
                 (child.kind, child.metadata.namespace, child.metadata.name),
             ).fetchone()
             if row is not None:
@@ -225,8 +223,8 @@ class Store:
             made: Any = child
             stored: Child = replace(made, metadata=metadata)
             cursor.execute(
-                "insert into children values (?, ?, ?, ?, ?, ?, ?)",
-                (child.kind, metadata.namespace, metadata.name, metadata.uid, owner, version, encode(stored)),
+                "insert into objects values (?, ?, ?, ?, ?, 1, ?, ?)",
+                (metadata.uid, child.kind, metadata.namespace, metadata.name, owner, version, encode(stored)),
             )
         return stored
 
@@ -238,7 +236,7 @@ class Store:
     def change_pods(self, change: Callable[[list[Pod]], list[Pod]]) -> list[Pod]:
         """Writes those that `change` makes of all pods of all jobs; nobody else changes any of them meanwhile."""
         with self.transaction() as cursor:
-            rows = cursor.execute("select data from children where kind = 'Pod' order by rowid").fetchall()
+            rows = cursor.execute("select data from objects where kind = 'Pod' order by rowid").fetchall()
             changed = change([msgspec.json.decode(row[0], type=Pod) for row in rows])
             for pod in changed:
                 self._write_child(cursor, pod)
@@ -247,47 +245,50 @@ class Store:
     def remove_child(self, uid: str) -> None:
         """Removes a child that has ended."""
         with self.transaction() as cursor:
-            cursor.execute("delete from children where uid = ?", (uid,))
+            cursor.execute("delete from objects where uid = ?", (uid,))
 
     # --- objects beside jobs ----------------------------------------------------------------------------------------
 
-    def put_object(self, key: Key, data: dict[str, object], owner: str = "") -> None:
-        """Stores a ConfigMap or a claim as the manifest has it."""
+    def put_object(self, key: Key, data: dict[str, object]) -> None:
+        """Store a ConfigMap as the manifest has it, unless a job owns one of that name."""
+        identity = (key.kind, key.namespace, key.name)
         with self.transaction() as cursor:
+            version = self._next_version(cursor)
+            cursor.execute("delete from objects where owner = '' and kind = ? and namespace = ? and name = ?", identity)
             cursor.execute(
-                "insert or replace into objects values (?, ?, ?, ?, ?)",
-                (key.kind, key.namespace, key.name, owner, msgspec.json.encode(data)),
+                "insert or ignore into objects values (?, ?, ?, ?, '', 1, ?, ?)",
+                (str(uuid.uuid4()), *identity, version, msgspec.json.encode(data)),
             )
 
     def object(self, key: Key) -> dict[str, object] | None:
-        """A stored ConfigMap or claim."""
+        """Return the object that a name means now, as it is stored."""
         row = self.connection.execute(
-            "select data from objects where kind = ? and namespace = ? and name = ?",
+            "select data from objects where current and kind = ? and namespace = ? and name = ?",
             (key.kind, key.namespace, key.name),
         ).fetchone()
         return msgspec.json.decode(row[0], type=dict[str, object]) if row else None
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def add_event(self, job: str, reason: str, message: str, *, warning: bool, now: datetime) -> None:
+    def add_event(self, about: str, reason: str, message: str, *, warning: bool, now: datetime) -> None:
         """Appends news; the same news again only raise a count."""
         with self.transaction() as cursor:
             row = cursor.execute(
-                "select id, reason, message from events where job = ? order by id desc limit 1", (job,)
+                "select id, reason, message from events where about = ? order by id desc limit 1", (about,)
             ).fetchone()
             if row and row[1:] == (reason, message):
                 cursor.execute("update events set count = count + 1, last = ? where id = ?", (now.timestamp(), row[0]))
                 return
             cursor.execute(
-                "insert into events (job, time, last, count, warning, reason, message) values (?, ?, ?, 1, ?, ?, ?)",
-                (job, now.timestamp(), now.timestamp(), warning, reason, message),
+                "insert into events (about, time, last, count, warning, reason, message) values (?, ?, ?, 1, ?, ?, ?)",
+                (about, now.timestamp(), now.timestamp(), warning, reason, message),
             )
 
-    def events(self, job: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
-        """The events of a run with their ids, in order."""
+    def events(self, about: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
+        """The events of an object with their ids, in order."""
         rows = self.connection.execute(
-            "select id, time, last, count, warning, reason, message from events where job = ? and id > ? order by id",
-            (job, after),
+            "select id, time, last, count, warning, reason, message from events where about = ? and id > ? order by id",
+            (about, after),
         )
         return [
             (row[0], RecordedEvent(_time(row[1]), _time(row[2]), row[3], bool(row[4]), row[5], row[6])) for row in rows
@@ -307,7 +308,9 @@ class Store:
         """Reads of many runs as they are now, with few queries."""
         self._cache().clear()
         self._unread = {}
-        for kind, owner, data in self.connection.execute("select kind, owner, data from children order by rowid"):
+        for kind, owner, data in self.connection.execute(
+            "select kind, owner, data from objects where owner != '' order by rowid"
+        ):
             self._unread.setdefault((kind, owner), []).append(data)
         try:
             yield
@@ -354,7 +357,7 @@ class Store:
         version = self._next_version(cursor)
         metadata = replace(child.metadata, resource_version=str(version))
         cursor.execute(
-            "update children set version = ?, data = ? where uid = ?",
+            "update objects set version = ?, data = ? where uid = ?",
             (version, encode(replace(child, metadata=metadata)), child.metadata.uid),
         )
 

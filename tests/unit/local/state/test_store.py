@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.golden import Wording
+from support.older_state import lay_out
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists, Conflict
@@ -124,21 +126,63 @@ def test_an_older_schema_is_migrated_with_what_it_holds(file: Path, monkeypatch:
     store.close()
     monkeypatch.setattr(database, "SCHEMA", database.SCHEMA + 1)
     monkeypatch.setitem(
-        database.MIGRATIONS, database.SCHEMA - 1, "alter table jobs add column colour text default 'red'"
+        database.MIGRATIONS, database.SCHEMA - 1, ("alter table runs add column colour text default 'red'",)
     )
     migrated = open_store(file)
     assert [run.id for run in migrated.runs()] == ["mnist.1"]
-    assert migrated.connection.execute("select colour from jobs").fetchall() == [("red",)]
+    assert migrated.connection.execute("select colour from runs").fetchall() == [("red",)]
     assert migrated.connection.execute("pragma user_version").fetchone() == (database.SCHEMA,)
 
 
 def test_a_migration_that_fails_changes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(file).close()
     monkeypatch.setattr(database, "SCHEMA", database.SCHEMA + 1)
-    monkeypatch.setitem(database.MIGRATIONS, database.SCHEMA - 1, "create table extra (x); create table extra (x)")
+    monkeypatch.setitem(database.MIGRATIONS, database.SCHEMA - 1, ("create table extra (x); create table extra (x)",))
     with pytest.raises(StoreError):
         open_store(file)
     monkeypatch.undo()
     store = open_store(file)
     tables = [name for (name,) in store.connection.execute("select name from sqlite_master where type = 'table'")]
     assert "extra" not in tables
+
+
+def of_schema_1(folder: Path) -> Path:
+    return lay_out(1, folder) / "state.db"
+
+
+def listed(store: Store) -> list[tuple[str, bool, int]]:
+    return [(run.id, run.current, len(store.events(run.job.metadata.uid))) for run in store.runs()]
+
+
+RUNS_OF_SCHEMA_1 = [
+    ("done.1", False, 6),
+    ("done.2", True, 6),
+    ("broken.1", True, 11),
+    ("paused.1", True, 10),
+    ("running.1", True, 5),
+]
+
+
+def test_runs_of_schema_1_keep_their_numbers_and_events(tmp_path: Path) -> None:
+    store = open_store(of_schema_1(tmp_path))
+    assert listed(store) == RUNS_OF_SCHEMA_1
+    running = store.runs()[-1].job.metadata.uid
+    assert [pod.metadata.name for pod in store.children(Pod, running)] == ["running-worker-0", "running-worker-1"]
+    assert store.object(Key("default", "paused-settings", "ConfigMap"))
+    settled = "select name from objects join runs using (uid) where current and settled_until = 9e999 order by name"
+    assert store.connection.execute(settled).fetchall() == [("broken",), ("done",), ("paused",)]
+
+
+def test_schema_1_is_read_where_it_cannot_be_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk: no connection to the file can write."""
+    file = of_schema_1(tmp_path)
+
+    def refuse(path: Path) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(database, "_open_writable", refuse)
+    store = open_store(file, write=False)
+    assert not store.writable
+    assert listed(store) == RUNS_OF_SCHEMA_1
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("pragma user_version").fetchone() == (1,)
