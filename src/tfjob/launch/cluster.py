@@ -74,7 +74,7 @@ class ClusterLaunch:
     def _kept(self) -> list[dict[str, Any]]:
         """The jobs as the cluster would keep them; only one written for tensorflow.org makes it worth asking."""
         manifests = self.submission.manifests
-        if not any(origin(job).is_tensorflow_org for job in self.submission.jobs):
+        if not any(origin(job).wraps_pods for job in self.submission.jobs):
             return manifests
         try:
             with self.open_backend() as backend:

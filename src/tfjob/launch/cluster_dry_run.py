@@ -44,7 +44,7 @@ def show(beside: Sequence[dict[str, Any]], manifests: Sequence[dict[str, Any]], 
 def as_read(manifest: dict[str, Any]) -> TFJob:
     """The job as the operator reads it; a TfJob that asks for no id of its own with a stand-in for it."""
     job = read_job(manifest["kind"], msgspec.json.encode(manifest))
-    if not origin(job).is_tensorflow_org or job.metadata.annotations.get(RUNTIME_ID):
+    if not origin(job).has_runtime_id or job.metadata.annotations.get(RUNTIME_ID):
         return job
     return replace(job, status=replace(job.status, runtime_id=UNDRAWN))
 
@@ -68,7 +68,7 @@ def children(job: TFJob) -> Iterator[Object]:
     for task in tasks:
         yield service(job, task)
     for pod in pods(job, [(task, 1) for task in tasks], settings):
-        yield wrapper(pod) if origin(job).is_tensorflow_org else pod
+        yield wrapper(pod) if origin(job).wraps_pods else pod
     if job.spec.tensor_board is not None:
         yield tensorboard.deployment(job, settings)
         yield tensorboard.service(job)

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import origin
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
@@ -114,7 +113,7 @@ class KubeBackend:
         present = {job.metadata.uid for job in found}
         gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
         records = [self.record(job) for job in found]
-        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_tensorflow_org}
+        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
         records = [_told_apart(record, taken) for record in records]
         return sorted([*map(self._gone, gone if everything else ()), *records], key=lambda record: record.created)
 
@@ -225,7 +224,7 @@ class KubeBackend:
             status = present.job.status
             # What stops a TfJob is an annotation, which changes no generation.
             noticed = status.observed_generation >= present.job.metadata.generation and (
-                status.state == SUSPENDED or not origin(present.job).is_tensorflow_org
+                status.state == SUSPENDED or not origin(present.job).suspends_by_annotation
             )
             if noticed and status.state == SUSPENDED and not self.run(pods_of(self.client, present.job)):
                 return
@@ -297,9 +296,10 @@ class KubeBackend:
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
     """A TfJob whose name a TFJob has too is called in its own way."""
-    if not origin(record.job).is_tensorflow_org or (record.job.metadata.namespace, record.name) not in taken:
+    prefix = origin(record.job).id_prefix
+    if not prefix or (record.job.metadata.namespace, record.name) not in taken:
         return record
-    return replace(record, id=f"{TF_JOB_SHORT_NAME}/{record.name}")
+    return replace(record, id=prefix + record.name)
 
 
 async def _closed(batches: AsyncGenerator[list[Line], None]) -> None:
