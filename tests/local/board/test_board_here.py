@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from support.board.serving import call
 from support.command_line import GOLDEN
 from support.golden import check_golden
 from support.installed import Installed
-from support.running import Running, end_processes, processes_of, wait_until
+from support.running import Running, processes_of, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -76,13 +75,6 @@ def url_of(running: Running) -> str:
     """Where a run or a command says that TensorBoard is."""
     wait_until(lambda: any(map(URL.search, running.lines)), 120, lambda: "\n".join(running.lines))
     return next(found[0] for line in running.lines if (found := URL.search(line)))
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    """Where the tool keeps its state; no process of it outlives the test."""
-    yield tmp_path / "home"
-    end_processes(tmp_path / "home")
 
 
 @pytest.mark.long
