@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +24,6 @@ from tfjob.launch.request import Request, ScriptRequest, is_script
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
-    from tfjob.launch.prepare import Prepared
 
 
 class WithArguments(click.Command):
@@ -109,30 +109,7 @@ def _options(command: Command) -> Command:
 )
 @click.option("-d", "--detach", is_flag=True, help="Go on in the background.")
 @click.option("--plain", is_flag=True, help="Show prefixed lines in a terminal too, no live view.")
-def run(
-    file: str,
-    arguments: tuple[str, ...],
-    workers: int | None,
-    ps: int | None,
-    chief: bool,
-    evaluator: int | None,
-    image: str,
-    in_image: bool,
-    parameters: tuple[str, ...],
-    name: str,
-    python: str,
-    volumes: tuple[str, ...],
-    level: str | None,
-    no_limits: bool,
-    cpu: bool,
-    warm: bool | None,
-    on: On,
-    namespace: str,
-    output: str,
-    dry_run: bool,
-    detach: bool,
-    plain: bool,
-) -> int:
+def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: Any) -> int:
     """Run the jobs of a manifest, or a Python script, as processes of this machine or on a cluster.
 
     A script becomes the manifest of a job whose replicas all run it; --dry-run -o yaml prints that. It runs in the
@@ -142,8 +119,9 @@ def run(
     it succeeded and 1 if it failed. Ctrl-C stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it.
     On a cluster Ctrl-C only detaches: the job goes on, and the exit code is 130.
     """
-    script = ScriptRequest(workers, ps, chief, evaluator, image, in_image, arguments)
-    request = Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, script, warm, on)
+    # The other options are named like the fields of a request.
+    script = ScriptRequest(**{field.name: asked.pop(field.name) for field in fields(ScriptRequest)})
+    request = Request(**asked, script=script, target=on)
     mode = "dry-run" if dry_run else "detach" if detach else "plain" if plain else "attach"
     return _run_there(request, mode, output) if on.cluster else _run_here(request, mode, output)
 
@@ -161,7 +139,8 @@ def _run_here(request: Request, mode: str, output: str) -> int:
     if mode == "dry-run":
         from tfjob.cli.terminal.preview import print_processes
 
-        return _show(prepared, output, print_processes)
+        print_processes(prepared, output)
+        return exit_codes.SUCCEEDED
     with exit_codes.name_in_use("end", lambda namespace: "" if namespace == "default" else f" -n {namespace}"):
         if mode != "detach":
             from tfjob.cli.terminal.local_attach import attach
@@ -186,7 +165,8 @@ def _run_there(request: Request, mode: str, output: str) -> int:
     if mode == "dry-run":
         from tfjob.cli.terminal.preview import print_objects
 
-        return _show(prepared, output, print_objects)
+        print_objects(prepared, output)
+        return exit_codes.SUCCEEDED
     with (
         open_cluster_backend(request.target, request.namespace) as backend,
         exit_codes.name_in_use("remove", backend.options_for),
@@ -200,18 +180,6 @@ def _run_there(request: Request, mode: str, output: str) -> int:
     if not outcome.unknown:
         _print_started(outcome.records, output)
     return exit_codes.INTERRUPTED if outcome.interrupted else exit_codes.SUCCEEDED
-
-
-Jobs = TypeVar("Jobs", bound="Prepared")
-
-
-def _show(prepared: Jobs, output: str, show: Callable[[Jobs, str], None]) -> int:
-    """Print the manifest for `-o yaml`, else what the jobs create."""
-    if output == "yaml":
-        click.echo(prepared.manifest(), nl=False)
-    else:
-        show(prepared, output)
-    return exit_codes.SUCCEEDED
 
 
 def _print_started(records: Sequence[Record], output: str) -> None:

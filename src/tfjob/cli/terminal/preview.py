@@ -1,4 +1,4 @@
-"""The output of `run --dry-run`: the processes of this machine, or the objects of a cluster."""
+"""The output of `run --dry-run`: processes of this machine, objects of a cluster, or with `-o yaml` the manifest."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ def print_processes(prepared: LocalJobs, output: str) -> None:
     """Print every process that the jobs start."""
     from tfjob.launch.local import processes
 
+    if output == "yaml":
+        click.echo(prepared.manifest(), nl=False)
+        return
     found = processes(prepared)
-    if output != "text":
+    if output == "json":
         print_list("Process", [process for of_job in found for process in of_job], output)
         return
     texts = ("\n".join(_text(*one)) for one in zip(prepared.submissions, found, strict=True))
@@ -53,8 +56,12 @@ def _text(submission: Submission, processes: Sequence[dict[str, Any]]) -> Iterat
 
 def print_objects(prepared: ClusterJobs, output: str) -> None:
     """Print every object that the jobs create: those that are sent, and those that the operator makes."""
+    from tfjob.api.text.writer import plain_yaml
     from tfjob.launch.cluster import UNDRAWN, preview
 
+    if output == "yaml":
+        click.echo(prepared.manifest(), nl=False)
+        return
     if prepared.unanswered is not None:
         said = f"shown as for a cluster with TfJobs of tensorflow.org; it cannot be asked: {prepared.unanswered}"
         click.echo(said, err=True)
@@ -63,7 +70,5 @@ def print_objects(prepared: ClusterJobs, output: str) -> None:
         click.echo(f"{name}: {UNDRAWN} stands for its RuntimeId, which the operator draws", err=True)
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "items": found.objects}, output)
-        return
-    from tfjob.api.text.writer import plain_yaml
-
-    click.echo(plain_yaml(found.objects), nl=False)
+    else:
+        click.echo(plain_yaml(found.objects), nl=False)
