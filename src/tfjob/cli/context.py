@@ -13,6 +13,7 @@ import click
 
 from tfjob.cli.examples import epilog
 from tfjob.launch.target import On as On
+from tfjob.launch.target import open_cluster
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Backend
@@ -130,20 +131,17 @@ def open_backend(on: On, namespace: str, *, write: bool) -> Iterator[Backend]:
 
 @contextmanager
 def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeBackend]:
-    """The jobs of one namespace of a cluster; with `seconds`, nothing is waited for any longer."""
-    from hashlib import sha256
+    """Open the jobs of one namespace of a cluster, and print outages; with `seconds`, every wait ends after them."""
+    print_outages()
+    with open_cluster(on, namespace, seconds) as opened:
+        yield opened
 
+
+def print_outages() -> None:
+    """Print on stderr when a cluster does not answer."""
     from tfjob.cli.notices import show_outages
-    from tfjob.kube.access import config
-    from tfjob.kube.jobs.backend import open_backend
 
     show_outages(lambda text: click.echo(text, err=True))
-    access = config.load(on.context or None)
-    # Two contexts may lead to one cluster, and a context to another one tomorrow.
-    records = home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
-    elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
-    with open_backend(access, namespace, on.words + elsewhere, records, seconds) as opened:
-        yield opened
 
 
 def is_quiet() -> bool:

@@ -29,10 +29,10 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
     from tfjob.api.text.writer import yaml_text
     from tfjob.api.versions.registry import judge, to_version
     from tfjob.cli import exit_codes
-    from tfjob.launch import manifest_file
+    from tfjob.launch.request import read_manifest
 
     version = _version(wanted)
-    _, manifest = manifest_file.read(file, parameters, command="convert")
+    _, manifest = read_manifest(file, parameters)
     manifest.raise_for_errors()
     documents: list[Any] = []
     lost = [problem for problem in manifest.problems if problem not in errors(manifest.problems)]

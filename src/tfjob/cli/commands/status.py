@@ -26,8 +26,9 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     """
     import msgspec
 
+    from tfjob.cli.output import print_object
     from tfjob.jobs import explain
-    from tfjob.jobs.output import job_shape, print_object, replica_shape
+    from tfjob.jobs.output import job_shape, replica_shape
 
     with open_backend(on, namespace, write=False) as there:
         record = there.find(job)

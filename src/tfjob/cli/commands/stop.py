@@ -124,7 +124,8 @@ def _unfinished(record: Record) -> Record:
 
 
 def _show(record: Record, output: str, text: str) -> None:
-    from tfjob.jobs.output import job_shape, print_object
+    from tfjob.cli.output import print_object
+    from tfjob.jobs.output import job_shape
 
     if output != "text":
         print_object("Job", job_shape(record), output)
