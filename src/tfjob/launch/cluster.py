@@ -15,7 +15,7 @@ from tfjob.api.dialect import origin
 from tfjob.api.types import TFJob
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import KubeError
-from tfjob.kube.jobs.backend import KubeBackend
+from tfjob.kube.jobs.backend import SyncKubeBackend
 from tfjob.kube.submit.submission import Submission, as_kept, as_kept_with_tf_jobs
 from tfjob.launch.errors import InvalidRequest
 from tfjob.launch.starting import Request, jobs_of, report_problems, with_namespace, written
@@ -28,7 +28,7 @@ ONLY_HERE = {
     "cpu": "--cpu",
 }
 """What a request may say of this machine alone; and whether replicas start warm."""
-OpenBackend = Callable[[str], AbstractContextManager[KubeBackend]]
+OpenBackend = Callable[[str], AbstractContextManager[SyncKubeBackend]]
 """Opens the jobs of one namespace of a cluster."""
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from tfjob.jobs.backend import Record
-from tfjob.kube.jobs.backend import KubeBackend
+from tfjob.kube.jobs.backend import SyncKubeBackend
 from tfjob.kube.submit.submission import Interrupted, Submission, submit
 
 
-def create_jobs(backend: KubeBackend, submission: Submission) -> tuple[list[Record], bool]:
+def create_jobs(backend: SyncKubeBackend, submission: Submission) -> tuple[list[Record], bool]:
     """The jobs, and whether somebody interrupted it; then they are all there or none is."""
     try:
         made = backend.run(submit(backend.client, submission, backend.options_for))

@@ -12,7 +12,8 @@ from tfjob.cli.context import On, namespace_option, on_option, open_backend
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tfjob.jobs.backend import Backend, Record
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
 
 TAIL = 2000
 
@@ -42,7 +43,7 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
     click.echo(f"wrote {file}: {', '.join(parts)}")
 
 
-def _parts(there: Backend, record: Record, tail: int) -> Iterator[tuple[str, str]]:
+def _parts(there: SyncBackend[Any], record: Record, tail: int) -> Iterator[tuple[str, str]]:
     """The files of a bundle; one that cannot be had says why."""
     import msgspec
 
@@ -59,7 +60,7 @@ def _parts(there: Backend, record: Record, tail: int) -> Iterator[tuple[str, str
         yield name, _tried(lambda previous=previous: _logs(there, record, tail, previous=previous))
 
 
-def _logs(there: Backend, record: Record, tail: int, *, previous: bool) -> str:
+def _logs(there: SyncBackend[Any], record: Record, tail: int, *, previous: bool) -> str:
     from tfjob.jobs import redaction
     from tfjob.jobs.backend import LogQuery
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,8 @@ from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_option, time_span
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Backend, Record
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
 
 
 @click.command()
@@ -55,7 +56,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
 
 
-def _own_claim(there: Backend, record: Record) -> str:
+def _own_claim(there: SyncBackend[Any], record: Record) -> str:
     """The claim that a job got without asking, if it holds anything: its user may never have heard of it."""
     from pathlib import Path
 

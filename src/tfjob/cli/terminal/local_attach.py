@@ -17,7 +17,7 @@ from tfjob.jobs.logs import container_labels
 from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
 from tfjob.launch.local import start_all
-from tfjob.local.jobs.backend import LocalBackend, record
+from tfjob.local.jobs.backend import record, sync_backend
 from tfjob.local.jobs.meter import Meter
 from tfjob.local.logs.reader import Follower, Source
 from tfjob.local.run.driver import Driver
@@ -40,7 +40,7 @@ def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
         names = [one.run.name for one in started]
-        return report_result(LocalBackend(home, store), names, records, output, width=screen.width)
+        return report_result(sync_backend(home, store), names, records, output, width=screen.width)
 
 
 class AttachedRun:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.jobs.backend import Backend, Record
+from tfjob.jobs.backend import Record
+from tfjob.jobs.sync_backend import SyncBackend
 from tfjob.plan.facts.conditions import is_finished
 
 
 def report_result(
-    there: Backend, started: Sequence[str], records: Sequence[Record], output: str, *, width: int | None = None
+    there: SyncBackend[Any],
+    started: Sequence[str],
+    records: Sequence[Record],
+    output: str,
+    *,
+    width: int | None = None,
 ) -> int:
     """Print how an attached run ended, and return its exit code; `started` are the names of its jobs.
 

@@ -1,0 +1,48 @@
+"""This machine's jobs through a backend: in an event loop, and through a portal from a thread that has one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tfjob.api.objects import ObjectMeta
+from tfjob.api.types import TFJob
+from tfjob.jobs.backend import LogQuery
+from tfjob.jobs.portal import Portal
+from tfjob.jobs.sync_backend import SyncBackend
+from tfjob.local.jobs.backend import connect
+from tfjob.local.state.home import Home
+from tfjob.local.state.store import open_state
+
+
+def stored(home: Home, name: str) -> None:
+    with open_state(home, write=True) as (_, store):
+        job = TFJob(metadata=ObjectMeta(name=name, namespace="default"))
+        store.add_run(job, attached=True, boot="", folder=lambda number: home.run_folder("default", name, number))
+
+
+def test_a_notebook_reads_jobs_while_its_event_loop_runs(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored(home, "mnist")
+
+    async def notebook() -> None:
+        with Portal() as portal:
+            backend = SyncBackend(portal, portal.enter(connect(home, "", write=False)))
+            assert [record.name for record in backend.jobs()] == ["mnist"]
+            assert backend.find("mnist").id == "mnist.1"
+            assert list(backend.logs(backend.find("mnist"), LogQuery())) == []
+
+    asyncio.run(notebook())
+
+
+def test_several_readers_share_one_event_loop(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored(home, "mnist")
+
+    async def read() -> None:
+        async with connect(home, "", write=False) as backend:
+            record = await backend.find("mnist")
+            found, _ = await asyncio.gather(backend.jobs(), backend.pause(record, 0.01))
+            assert found == [record]
+
+    asyncio.run(read())
