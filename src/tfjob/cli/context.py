@@ -15,6 +15,7 @@ from tfjob.cli.examples import epilog
 from tfjob.launch.target import On as On
 
 if TYPE_CHECKING:
+    from tfjob.jobs.backend import Record
     from tfjob.jobs.sync_backend import SyncBackend
     from tfjob.kube.jobs.backend import SyncKubeBackend
     from tfjob.local.state.home import Home
@@ -122,6 +123,12 @@ def open_backend(on: On, namespace: str, *, write: bool) -> AbstractContextManag
     from tfjob.local.jobs.backend import open_backend
 
     return open_backend(home(), namespace, write=write)
+
+
+def find_job(there: SyncBackend[Any], name: str) -> Record:
+    """The job that a name means, driven if it should be: a command continues what a killed driver left."""
+    (record,) = there.ensure_driven([there.find(name)])
+    return record
 
 
 @contextmanager

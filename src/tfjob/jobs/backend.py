@@ -137,6 +137,13 @@ class Backend(Protocol):
     async def refresh(self, record: Record) -> Record | None:
         """The same job as it is now; None when it is gone."""
 
+    async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
+        """Make sure that jobs which should make progress do, and return them as they are now.
+
+        On this machine it starts a driver for a job that needs one and has none; a job that was cut off becomes
+        Suspended. No method that only reads does this. A job that is gone is returned as it was.
+        """
+
     async def pause(self, record: Record, seconds: float) -> None:
         """Waits until the job may have changed, at most so long."""
 
@@ -153,7 +160,10 @@ class Backend(Protocol):
         """How the lines of the containers that `replica` means are called: those that have, or had, a log."""
 
     def logs(self, record: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        """Lines by time, in batches; closing the generator ends the reading."""
+        """Lines by time, in batches; closing the generator ends the reading.
+
+        While it follows a job, an empty batch comes from time to time.
+        """
 
     async def documents(self, record: Record) -> dict[str, Any]:
         """What else there is of a job, for a bug report: by file name, plain objects or text, as they are."""

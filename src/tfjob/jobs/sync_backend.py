@@ -2,7 +2,7 @@
 
     with Portal() as portal:
         backend = SyncBackend(portal, portal.enter(connect(access)))
-        for line in backend.logs(backend.find("mnist"), LogQuery(tail=10)): ...
+        for lines in backend.logs(backend.find("mnist"), LogQuery(tail=10)): ...
 
 This module does not load asyncio, which takes 30 ms: `Inline` is for backends that need no event loop.
 """
@@ -95,6 +95,9 @@ class SyncBackend(Generic[B]):
     def refresh(self, record: Record) -> Record | None:
         return self.run(self.backend.refresh(record))
 
+    def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
+        return self.run(self.backend.ensure_driven(records))
+
     def pause(self, record: Record, seconds: float) -> None:
         self.run(self.backend.pause(record, seconds))
 
@@ -110,9 +113,8 @@ class SyncBackend(Generic[B]):
     def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         return self.run(self.backend.log_labels(record, replica))
 
-    def logs(self, record: Record, query: LogQuery) -> Iterator[Line]:
-        for lines in self._caller.iterate(self.backend.logs(record, query)):
-            yield from lines
+    def logs(self, record: Record, query: LogQuery) -> Iterator[list[Line]]:
+        return self._caller.iterate(self.backend.logs(record, query))
 
     def documents(self, record: Record) -> dict[str, Any]:
         return self.run(self.backend.documents(record))

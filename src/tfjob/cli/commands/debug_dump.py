@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, namespace_option, on_option, open_backend
+from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
     from pathlib import Path
 
     with open_backend(on, namespace, write=False) as there:
-        record = there.find(job)
+        record = find_job(there, job)
         file = Path(target or f"{record.name}-debug.tar.gz")
         parts = dict(_parts(there, record, tail))
     _write(file, record.name, parts)
@@ -66,7 +66,8 @@ def _logs(there: SyncBackend[Any], record: Record, tail: int, *, previous: bool)
 
     return "".join(
         f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} {line.replica} | {redaction.text(line.text)}\n"
-        for line in there.logs(record, LogQuery(tail=tail, previous=previous))
+        for lines in there.logs(record, LogQuery(tail=tail, previous=previous))
+        for line in lines
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
@@ -19,7 +19,14 @@ from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
 from tfjob.jobs.sync_backend import Inline, SyncBackend
 from tfjob.local.jobs.runs import find_run, list_runs
-from tfjob.local.run.driver_lock import ensure_driven, is_driven, is_interrupted, is_settled, start_background
+from tfjob.local.run.driver_lock import (
+    ensure_driven,
+    is_driven,
+    is_interrupted,
+    is_job_settled,
+    is_settled,
+    start_background,
+)
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store, open_state
 from tfjob.plan.actions import RecordedEvent
@@ -35,7 +42,7 @@ BATCH = 1000
 STEP_SECONDS = 0.1
 LOG_CHARACTERS = 100_000
 LOOK_SECONDS = 0.5
-"""How often a follower looks for new attempts, and whether somebody drives the job."""
+"""How often a follower looks for new attempts."""
 
 
 class LocalBackend:
@@ -58,28 +65,27 @@ class LocalBackend:
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """The runs whose name means them, or all."""
         namespace = None if all_namespaces else self.namespace
-        with self.store.snapshot():
-            found = list_runs(self.store, namespace, everything=everything)
-            unsettled = [run for run in found if not is_settled(self.store, run.job.metadata.uid)]
-        for run in unsettled:
-            self._keep_going(run)
-        if unsettled:
-            found = list_runs(self.store, namespace, everything=everything)
-        return [record(run) for run in found]
+        return [record(run) for run in list_runs(self.store, namespace, everything=everything)]
 
     async def find(self, name: str) -> Record:
-        """The run that `name` means, after seeing to it that it is driven if it should be."""
-        run = find_run(self.store, name, self.namespace, latest_of_all=self._anywhere)
-        self._keep_going(run)
-        return record(find_run(self.store, run.id, run.key.namespace))
+        """The run that `name` means."""
+        return record(find_run(self.store, name, self.namespace, latest_of_all=self._anywhere))
 
     async def refresh(self, record_: Record) -> Record | None:
-        """The same run as it is now, driven if it should be."""
+        """The same run as it is now."""
         run = self.store.run(record_.uid)
-        if run is not None:
-            self._keep_going(run)
-            run = self.store.run(record_.uid)
         return None if run is None else record(run)
+
+    async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
+        """Start background drivers; where that fails, as on a full disk, jobs are still shown."""
+        if not self.store.writable:
+            return list(records)
+        with self.store.snapshot() if len(records) > 1 else nullcontext():
+            unsettled = {one.uid for one in records if not is_job_settled(self.store, one.job, current=one.current)}
+        for run in filter(None, map(self.store.run, unsettled)):
+            with suppress(OSError, sqlite3.Error):
+                ensure_driven(self.home, self.store, run)
+        return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
 
     async def pause(self, record_: Record, seconds: float) -> None:
         """Looks at a file are cheap: a short sleep."""
@@ -157,7 +163,8 @@ class LocalBackend:
     async def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""
         self.store.update_job(record_.uid, change)
-        return await self.refresh(record_) or record_
+        (changed,) = await self.ensure_driven([await self.refresh(record_) or record_])
+        return changed
 
     async def wait_until_stopped(self, record_: Record) -> None:
         """Waits for the pods to end, driving the run if nobody does."""
@@ -226,12 +233,6 @@ class LocalBackend:
         # Somebody may remove it while we look; then this name is as good as any other that is gone.
         return run or find_run(self.store, record_.id, record_.job.metadata.namespace)
 
-    def _keep_going(self, run: Run) -> None:
-        """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
-        if self.store.writable:
-            with suppress(OSError, sqlite3.Error):
-                ensure_driven(self.home, self.store, run)
-
     async def _drive_until_settled(self, uid: str) -> None:
         while not is_settled(self.store, uid):
             present = self.store.run(uid)
@@ -253,9 +254,7 @@ class LocalBackend:
                     next_look = time.monotonic() + LOOK_SECONDS
                     for source in reader.sources_of(run, query.replica):
                         follower.add(source)
-                    present = self.store.run(uid)
-                    if present is not None:
-                        self._keep_going(present)
+                    yield []
                 if lines := follower.poll():
                     yield lines
                 if over:

@@ -5,20 +5,49 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import psutil
+
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import LogQuery
 from tfjob.jobs.portal import Portal
 from tfjob.jobs.sync_backend import SyncBackend
-from tfjob.local.jobs.backend import connect
-from tfjob.local.state.home import Home
+from tfjob.local.jobs.backend import connect, open_backend
+from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import open_state
 
 
-def stored(home: Home, name: str) -> None:
+def stored(home: Home, name: str) -> Path:
+    """A run in the background that has no driver; its folder."""
+
+    def make_folder(number: int) -> Path:
+        folder = home.run_folder("default", name, number)
+        folder.mkdir(parents=True)
+        return folder
+
     with open_state(home, write=True) as (_, store):
         job = TFJob(metadata=ObjectMeta(name=name, namespace="default"))
-        store.add_run(job, attached=True, boot="", folder=lambda number: home.run_folder("default", name, number))
+        return store.add_run(job, attached=False, boot=boot_id(), folder=make_folder).folder
+
+
+def test_reading_starts_no_process(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    folder = stored(home, "mnist")
+    with open_backend(home, "", write=True) as backend:
+        record = backend.find("mnist")
+        assert backend.jobs(everything=True, all_namespaces=True) == [record]
+        assert backend.refresh(record) == record
+        for query in (LogQuery(), LogQuery(previous=True)):
+            assert list(backend.logs(record, query)) == []
+        assert next(backend.logs(record, LogQuery(follow=True))) == []
+        backend.replicas(record)
+        backend.events(record)
+        backend.log_labels(record)
+        backend.running(record)
+        backend.storage(record)
+        backend.documents(record)
+    assert list(folder.iterdir()) == []  # a driver has a lock and a log there
+    assert psutil.Process().children() == []
 
 
 def test_a_notebook_reads_jobs_while_its_event_loop_runs(tmp_path: Path) -> None:
