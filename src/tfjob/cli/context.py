@@ -16,8 +16,9 @@ from tfjob.launch.target import On as On
 from tfjob.launch.target import open_cluster
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Backend
-    from tfjob.kube.jobs.backend import KubeBackend
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
+    from tfjob.kube.jobs.backend import SyncKubeBackend
     from tfjob.local.state.home import Home
     from tfjob.local.state.store import Store
 
@@ -116,21 +117,23 @@ def state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
     return open_state(home(), write=write)
 
 
-@contextmanager
-def open_backend(on: On, namespace: str, *, write: bool) -> Iterator[Backend]:
+def open_backend(on: On, namespace: str, *, write: bool) -> AbstractContextManager[SyncBackend[Any]]:
     """The jobs of one namespace, here or there; `write` says whether the command will change something."""
     if on.cluster:
-        with open_cluster_backend(on, namespace) as cluster:
-            yield cluster
-        return
-    from tfjob.local.jobs.backend import LocalBackend
+        return open_cluster_backend(on, namespace)
+    from tfjob.local.jobs.backend import open_backend
 
-    with state(write=write) as (folder, store):
-        yield LocalBackend(folder, store, namespace)
+    return open_backend(home(), namespace, write=write)
+
+
+def find_job(there: SyncBackend[Any], name: str) -> Record:
+    """The job that a name means, driven if it should be: a command continues what a killed driver left."""
+    (record,) = there.ensure_driven([there.find(name)])
+    return record
 
 
 @contextmanager
-def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeBackend]:
+def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
     """Open the jobs of one namespace of a cluster, and print outages; with `seconds`, every wait ends after them."""
     print_outages()
     with open_cluster(on, namespace, seconds) as opened:

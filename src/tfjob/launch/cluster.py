@@ -21,7 +21,7 @@ from tfjob.jobs.backend import Record
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.cluster.tensorflow_org import wrapper
-from tfjob.kube.jobs.backend import KubeBackend
+from tfjob.kube.jobs.backend import SyncKubeBackend
 from tfjob.kube.jobs.jobs import read_job
 from tfjob.kube.submit import submission
 from tfjob.kube.submit.preflight import Preflight, object_problems
@@ -95,7 +95,7 @@ def _canonical(job: TFJob) -> TFJob:
     return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
 
 
-def problems(backend: KubeBackend, manifest: Manifest, namespace: str) -> list[Problem]:
+def problems(backend: SyncKubeBackend, manifest: Manifest, namespace: str) -> list[Problem]:
     """Return what the cluster would say to each job and object, with the place in the file; nothing is created."""
     found: list[Problem] = []
     for entry in manifest.entries:
@@ -171,7 +171,7 @@ class Outcome:
     unknown: Sequence[dict[str, Any]] = ()
 
 
-def submit(backend: KubeBackend, prepared: ClusterJobs) -> Outcome:
+def submit(backend: SyncKubeBackend, prepared: ClusterJobs) -> Outcome:
     """Create the objects and jobs; an interruption undoes nothing that the API server has already begun."""
     if prepared.unanswered is not None:
         raise prepared.unanswered

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tfjob.kube.jobs.backend import KubeBackend
+    from tfjob.kube.jobs.backend import SyncKubeBackend
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class On:
 
 
 @contextmanager
-def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeBackend]:
+def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
     """Open the jobs of one namespace of a cluster; with `seconds`, every wait ends after them."""
     from hashlib import sha256
 

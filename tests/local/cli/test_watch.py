@@ -93,9 +93,9 @@ def test_of_30_runs_a_watch_in_24_rows_shows_the_newest_and_counts_the_rest(cli:
     with sqlite3.connect(cli.home / "state.db") as store:
         for number in range(2, 31):
             store.execute(
-                "insert into jobs select ?, namespace, name, ?, 0, attached, boot, folder, created, version, data"
-                " from jobs where number = 1",
-                (f"uid-{number}", number),
+                "insert into jobs select ?, namespace, name, ?, 0, attached, boot, folder, created, version,"
+                " cast(json_set(cast(data as text), '$.metadata.uid', ?) as blob) from jobs where number = 1",
+                (f"uid-{number}", number, f"uid-{number}"),
             )
     watch(cli, window, "-a")
     window.wait_for(r"^hello\.30 ")

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_option, time_span
+from tfjob.cli.context import (
+    On,
+    find_job,
+    is_quiet,
+    namespace_option,
+    on_option,
+    open_backend,
+    output_option,
+    time_span,
+)
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Backend, Record
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
 
 
 @click.command()
@@ -31,7 +42,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
     from tfjob.plan.facts.conditions import is_finished
 
     with open_backend(on, namespace, write=True) as there:
-        found = list({record.uid: record for record in map(there.find, jobs)}.values())
+        found = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
         alive = [record.id for record in found if record.current and not is_finished(record.job.status)]
         if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
             verb = "has" if len(alive) == 1 else "have"
@@ -56,7 +67,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
 
 
-def _own_claim(there: Backend, record: Record) -> str:
+def _own_claim(there: SyncBackend[Any], record: Record) -> str:
     """The claim that a job got without asking, if it holds anything: its user may never have heard of it."""
     from pathlib import Path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, namespace_option, on_option, open_backend, output_option
+from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend, output_option
 
 
 @click.command()
@@ -20,7 +20,7 @@ def events(job: str, on: On, namespace: str, output: str) -> None:
     from tfjob.jobs.report import clock, table
 
     with open_backend(on, namespace, write=False) as there:
-        found = there.events(there.find(job))
+        found = there.events(find_job(there, job))
     if output != "text":
         print_list("Event", [event_shape(event) for event in found], output)
         return

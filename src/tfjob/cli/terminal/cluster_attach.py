@@ -27,7 +27,7 @@ from tfjob.jobs.replicas import replicas
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
-from tfjob.kube.jobs.backend import KubeBackend
+from tfjob.kube.jobs.backend import KubeBackend, SyncKubeBackend
 from tfjob.kube.jobs.follower import Follower
 from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
@@ -43,7 +43,7 @@ HINT = "Ctrl-C detaches; the job goes on"
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 
-def attach(backend: KubeBackend, prepared: ClusterJobs, output: str, *, plain: bool) -> int:
+def attach(backend: SyncKubeBackend, prepared: ClusterJobs, output: str, *, plain: bool) -> int:
     """Create the jobs, show their logs, and return the worst of their exit codes; Ctrl-C only detaches."""
     quiet = output != "text" or is_quiet()
     screen = screen_for(plain=plain or quiet, hint=HINT)
@@ -53,7 +53,7 @@ def attach(backend: KubeBackend, prepared: ClusterJobs, output: str, *, plain: b
     detached = outcome.interrupted
     try:
         if not detached:
-            detached = backend.run(_follow_all(backend, records, screen, quiet=quiet))
+            detached = asyncio.run(_connect_and_follow(backend.backend, records, screen, quiet=quiet))
             left = [record for record in map(backend.refresh, records) if record is not None]
     except KeyboardInterrupt:
         detached = True  # before anybody listened for it, or after
@@ -64,6 +64,12 @@ def attach(backend: KubeBackend, prepared: ClusterJobs, output: str, *, plain: b
         return report_result(backend, [record.name for record in records], left, output, width=screen.width)
     report_detached(left)
     return exit_codes.INTERRUPTED
+
+
+async def _connect_and_follow(backend: KubeBackend, records: list[Record], screen: Screen, *, quiet: bool) -> bool:
+    """Follow jobs in this thread, whose signals the screen handles; so it needs connections of its own."""
+    async with backend.reconnect() as here:
+        return await _follow_all(here, records, screen, quiet=quiet)
 
 
 async def _follow_all(backend: KubeBackend, records: list[Record], screen: Screen, *, quiet: bool) -> bool:

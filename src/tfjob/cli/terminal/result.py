@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.output import print_list
-from tfjob.jobs.backend import Backend, Record
+from tfjob.jobs.backend import Record
 from tfjob.jobs.output import job_shape
 from tfjob.jobs.report import took, verdict
+from tfjob.jobs.sync_backend import SyncBackend
 from tfjob.plan.facts.conditions import is_finished
 
 if TYPE_CHECKING:
-    from tfjob.kube.jobs.backend import KubeBackend
+    from tfjob.kube.jobs.backend import SyncKubeBackend
     from tfjob.launch.cluster import Outcome
 
 
 def report_result(
-    there: Backend, started: Sequence[str], records: Sequence[Record], output: str, *, width: int | None = None
+    there: SyncBackend[Any],
+    started: Sequence[str],
+    records: Sequence[Record],
+    output: str,
+    *,
+    width: int | None = None,
 ) -> int:
     """Print how an attached run ended, and return its exit code; `started` are the names of its jobs.
 
@@ -43,7 +49,7 @@ def report_result(
     return exit_codes.SUCCEEDED if succeeded else exit_codes.FAILED
 
 
-def report_interruption(outcome: Outcome, backend: KubeBackend) -> None:
+def report_interruption(outcome: Outcome, backend: SyncKubeBackend) -> None:
     """Print which jobs an interrupted submission did not create, and which it may have created."""
     for manifest in outcome.missing:
         click.echo(f"{manifest['metadata']['name']} was not created", err=True)
