@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from tfjob.kube.jobs.backend import KubeBackend
+    from tfjob.kube.jobs.backend import SyncKubeBackend
 
 
 PATIENCE_SECONDS = 2.0
@@ -113,7 +113,7 @@ def _replicas(ctx: click.Context) -> list[str]:
         return [task.name for task in desired(find_run(store, job, namespace or "default").job)]
 
 
-def _cluster(on: On, namespace: str) -> AbstractContextManager[KubeBackend]:
+def _cluster(on: On, namespace: str) -> AbstractContextManager[SyncKubeBackend]:
     """A cluster, for as long as somebody waits for a TAB; a program that gets credentials has nobody to ask."""
     import sys
 

@@ -13,10 +13,12 @@ import click
 
 from tfjob.cli.examples import epilog
 from tfjob.launch.target import On as On
+from tfjob.launch.target import open_cluster
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Backend
-    from tfjob.kube.jobs.backend import KubeBackend
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
+    from tfjob.kube.jobs.backend import SyncKubeBackend
     from tfjob.local.state.home import Home
     from tfjob.local.state.store import Store
 
@@ -115,35 +117,34 @@ def state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
     return open_state(home(), write=write)
 
 
-@contextmanager
-def open_backend(on: On, namespace: str, *, write: bool) -> Iterator[Backend]:
+def open_backend(on: On, namespace: str, *, write: bool) -> AbstractContextManager[SyncBackend[Any]]:
     """The jobs of one namespace, here or there; `write` says whether the command will change something."""
     if on.cluster:
-        with open_cluster_backend(on, namespace) as cluster:
-            yield cluster
-        return
-    from tfjob.local.jobs.backend import LocalBackend
+        return open_cluster_backend(on, namespace)
+    from tfjob.local.jobs.backend import open_backend
 
-    with state(write=write) as (folder, store):
-        yield LocalBackend(folder, store, namespace)
+    return open_backend(home(), namespace, write=write)
+
+
+def find_job(there: SyncBackend[Any], name: str) -> Record:
+    """The job that a name means, driven if it should be: a command continues what a killed driver left."""
+    (record,) = there.ensure_driven([there.find(name)])
+    return record
 
 
 @contextmanager
-def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[KubeBackend]:
-    """The jobs of one namespace of a cluster; with `seconds`, nothing is waited for any longer."""
-    from hashlib import sha256
+def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
+    """Open the jobs of one namespace of a cluster, and print outages; with `seconds`, every wait ends after them."""
+    print_outages()
+    with open_cluster(on, namespace, seconds) as opened:
+        yield opened
 
+
+def print_outages() -> None:
+    """Print on stderr when a cluster does not answer."""
     from tfjob.cli.notices import show_outages
-    from tfjob.kube.access import config
-    from tfjob.kube.jobs.backend import open_backend
 
     show_outages(lambda text: click.echo(text, err=True))
-    access = config.load(on.context or None)
-    # Two contexts may lead to one cluster, and a context to another one tomorrow.
-    records = home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
-    elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
-    with open_backend(access, namespace, on.words + elsewhere, records, seconds) as opened:
-        yield opened
 
 
 def is_quiet() -> bool:

@@ -1,15 +1,14 @@
-"""The door for people: what commands need of a cluster beside the controller; a laptop and Kubernetes both offer it.
+"""The protocol of a place that runs jobs, this machine or a Kubernetes cluster, for commands and other callers.
 
-    with context.open_backend(on, namespace, write=False) as backend:
-        record = backend.find("mnist")
-        for line in backend.logs(record, LogQuery(tail=10)): ...
+    record = await backend.find("mnist")
+    async for lines in backend.logs(record, LogQuery(tail=10)): ...
 
-A backend belongs to one namespace. Its methods wait for their answers, so that commands need no event loop.
+A backend belongs to one namespace. Commands use its synchronous form, `jobs.sync_backend`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -119,7 +118,7 @@ class NotFound(Exception):
 
 
 class Backend(Protocol):
-    """What commands need.
+    """What commands need of a place that runs jobs.
 
     `namespace` is the one that names are looked for in, `options` what a command line needs to mean this backend;
     `shared` says that other people have jobs here too.
@@ -129,55 +128,65 @@ class Backend(Protocol):
     options: str
     shared: bool
 
-    def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
+    async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """The jobs, the newest last; with `everything` also the records of jobs that are gone."""
 
-    def find(self, name: str) -> Record:
+    async def find(self, name: str) -> Record:
         """The job that a name, a unique beginning of it, an id or `@latest` means. Raises NotFound."""
 
-    def refresh(self, record: Record) -> Record | None:
+    async def refresh(self, record: Record) -> Record | None:
         """The same job as it is now; None when it is gone."""
 
-    def pause(self, record: Record, seconds: float) -> None:
+    async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
+        """Make sure that jobs which should make progress do, and return them as they are now.
+
+        On this machine it starts a driver for a job that needs one and has none; a job that was cut off becomes
+        Suspended. No method that only reads does this. A job that is gone is returned as it was.
+        """
+
+    async def pause(self, record: Record, seconds: float) -> None:
         """Waits until the job may have changed, at most so long."""
 
-    def replicas(self, record: Record) -> list[Replica]:
+    async def replicas(self, record: Record) -> list[Replica]:
         """Every replica that the job asks for."""
 
-    def events(self, record: Record) -> list[RecordedEvent]:
+    async def events(self, record: Record) -> list[RecordedEvent]:
         """What happened to the job, in order."""
 
-    def storage(self, record: Record) -> str:
+    async def storage(self, record: Record) -> str:
         """Where the job's own storage is, a folder or a claim; empty while nothing was kept."""
 
-    def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
+    async def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """How the lines of the containers that `replica` means are called: those that have, or had, a log."""
 
-    def logs(self, record: Record, query: LogQuery) -> Iterator[Line]:
-        """Lines by time."""
+    def logs(self, record: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        """Lines by time, in batches; closing the generator ends the reading.
 
-    def documents(self, record: Record) -> dict[str, Any]:
+        While it follows a job, an empty batch comes from time to time.
+        """
+
+    async def documents(self, record: Record) -> dict[str, Any]:
         """What else there is of a job, for a bug report: by file name, plain objects or text, as they are."""
 
-    def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
+    async def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the job; the edit is made again if somebody else was faster."""
 
-    def wait_until_stopped(self, record: Record) -> None:
+    async def wait_until_stopped(self, record: Record) -> None:
         """Waits until nothing of a suspended job runs any longer."""
 
-    def resume(self, record: Record) -> Record:
+    async def resume(self, record: Record) -> Record:
         """Lets a suspended job go on."""
 
-    def delete(self, record: Record) -> None:
+    async def delete(self, record: Record) -> None:
         """Ends the job if it lives and removes what it left; returns when it is gone."""
 
-    def running(self, record: Record) -> dict[str, list[str]]:
+    async def running(self, record: Record) -> dict[str, list[str]]:
         """The replicas that run now, each with its containers."""
 
-    def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
+    async def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         """Runs a command in a container with this process's input and output; returns its exit code."""
 
-    def tensorboard(
+    async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
     ) -> None:
         """Makes the TensorBoards of jobs that ask for one reachable at ports of this machine, until interrupted.

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from tfjob.jobs.backend import NotFound
 
 LATEST = "@latest"
+
+
+class NameInUse(Exception):
+    """A new job has the name of a job that exists."""
+
+    def __init__(self, name: str, namespace: str, state: str, since: datetime | None) -> None:
+        self.name = name
+        self.namespace = namespace
+        when = f" (since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""
+        self.message = f"job {name} exists and is {state}{when}"
+        super().__init__(self.message)
 
 
 class Named(Protocol):
@@ -30,14 +42,8 @@ class Named(Protocol):
 Job = TypeVar("Job", bound=Named)
 
 
-def find(
-    jobs: Sequence[Job], name: str, namespace: str, elsewhere: Callable[[], Collection[str]], options: str = ""
-) -> Job:
-    """The job that `name` means among those of a namespace, the newest last.
-
-    `elsewhere` gives the namespaces that have a job of that name, `options` is what commands in hints need. Raises
-    NotFound.
-    """
+def find(jobs: Sequence[Job], name: str) -> Job | None:
+    """The job that `name` means among those of a namespace, the newest last. Raises NotFound if it means several."""
     if name == LATEST and jobs:
         return jobs[-1]
     exact = [job for job in jobs if job.id == name] or [job for job in jobs if job.name == name]
@@ -51,18 +57,22 @@ def find(
         return _current(next(iter(starting.values())))
     if starting:
         raise NotFound(f"{name} could be {', '.join(sorted(starting))}", "Write more of it.")
-    raise _not_found(jobs, name, namespace, elsewhere, options)
+    return None
 
 
 def _current(jobs: Sequence[Job]) -> Job:
     return next((job for job in jobs if job.current), jobs[-1])
 
 
-def _not_found(
-    jobs: Sequence[Job], name: str, namespace: str, elsewhere: Callable[[], Collection[str]], options: str
+def not_found(
+    jobs: Sequence[Named], name: str, namespace: str, elsewhere: Collection[str], options: str = ""
 ) -> NotFound:
+    """The error for a name that none of `jobs` has.
+
+    `elsewhere` are the namespaces that have a job of that name; commands in hints need `options`.
+    """
     message = f"there is no job{'' if name == LATEST else ' ' + name} in namespace {namespace}"
-    others = sorted(set(elsewhere()) - {namespace})
+    others = sorted(set(elsewhere) - {namespace})
     if others:
         return NotFound(message, f"There is one in namespace {others[0]}: add -n {others[0]}.")
     known = {job.name for job in jobs}

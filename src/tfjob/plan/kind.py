@@ -6,8 +6,8 @@ from collections.abc import Sequence, Set
 from datetime import datetime
 from typing import Any
 
-from tfjob.api.dialect import TF_JOBS
-from tfjob.api.names import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, child_name
+from tfjob.api.dialect import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
+from tfjob.api.names import child_name
 from tfjob.api.objects import ConfigMap, Deployment, ObjectMeta, Pod, PodGroup, Service
 from tfjob.api.problems import Problem
 from tfjob.api.types import TFJOBS, TFJob

@@ -115,7 +115,7 @@ def reject(
     if conditions.is_finished(job.status):
         return _after_the_end(this)
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
-    if record.is_adopted(job.status) or (origin(job).is_tensorflow_org and job.status.attempt):
+    if record.is_adopted(job.status) or (origin(job).accepts_any_edit and job.status.attempt):
         return _unheeded(job, text)
     return _failed(this, record.created(job, now), limit_verdict("InvalidSpec", text, now))
 

@@ -87,7 +87,7 @@ def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_after
     browser = Browser(tmp_path)
     with Running(tool, home, manifest(tmp_path, "python", "-c", TRAINING, str(begin), str(stop))) as run:
         url = url_of(run)
-        assert any("(no event files yet in" in line for line in run.lines), run.lines
+        assert any(url in line and "event files" in line for line in run.lines), run.lines
         begin.touch()
         run.wait_for("trained", 150)
         until_scalar(browser, url, TAG)
@@ -97,7 +97,6 @@ def test_the_scalar_that_a_training_wrote_is_on_the_page_while_it_runs_and_after
 
     with Running(tool, home, "board", "--port", "0", command="tensorboard") as viewer:
         until_scalar(browser, url_of(viewer), TAG)
-        assert any(line.startswith("it shows ") for line in viewer.lines), viewer.lines
         viewer.process.send_signal(signal.SIGINT)
         assert viewer.finish() == 0
     assert not processes_of(home)

@@ -99,9 +99,10 @@ def test_of_30_runs_a_watch_in_24_rows_shows_the_newest_and_counts_the_rest(cli:
                 (uid, number, uid),
             )
             store.execute(
-                "insert into objects select ?, kind, namespace, name, '', 0, version, data"
+                "insert into objects select ?, kind, namespace, name, '', 0, version,"
+                " cast(json_set(cast(data as text), '$.metadata.uid', ?) as blob)"
                 " from objects where kind = 'TFJob' and current",
-                (uid,),
+                (uid, uid),
             )
     watch(cli, window, "-a")
     window.wait_for(r"^hello\.30 ")

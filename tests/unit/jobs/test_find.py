@@ -8,7 +8,7 @@ import pytest
 
 from support.golden import Wording
 from tfjob.jobs.backend import NotFound
-from tfjob.jobs.find import find
+from tfjob.jobs.find import find, not_found
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,14 @@ JOBS = [
     ],
 )
 def test_a_name_an_id_a_beginning_or_the_latest(name: str, found: str) -> None:
-    assert find(JOBS, name, "default", lambda: ()).id == found
+    job = find(JOBS, name)
+    assert job is not None
+    assert job.id == found
 
 
 @pytest.mark.parametrize(
     ("jobs", "name", "keyword"),
     [
-        (JOBS, "mn", "mnist-large"),
         (JOBS, "censsu", "census"),
         (JOBS, "xyz", "tfjob ps -a --on k8s"),
         ([], "xyz", "tfjob run FILE --on k8s"),
@@ -51,14 +52,21 @@ def test_a_name_an_id_a_beginning_or_the_latest(name: str, found: str) -> None:
     ],
 )
 def test_what_is_not_found_comes_with_a_hint(jobs: list[Named], name: str, keyword: str, wording: Wording) -> None:
-    with pytest.raises(NotFound) as missing:
-        find(jobs, name, "default", lambda: (), " --on k8s")
-    assert keyword in f"{missing.value.message} {missing.value.hint}"
-    wording(missing.value.message, missing.value.hint)
+    assert find(jobs, name) is None
+    missing = not_found(jobs, name, "default", (), " --on k8s")
+    assert keyword in f"{missing.message} {missing.hint}"
+    wording(missing.message, missing.hint)
+
+
+def test_a_beginning_of_several_names_is_refused(wording: Wording) -> None:
+    with pytest.raises(NotFound) as several:
+        find(JOBS, "mn")
+    assert "mnist-large" in several.value.message
+    wording(several.value.message, several.value.hint)
 
 
 def test_a_job_of_another_namespace_is_pointed_to(wording: Wording) -> None:
-    with pytest.raises(NotFound) as missing:
-        find(JOBS, "deep", "default", lambda: {"team", "default"})
-    assert "-n team" in missing.value.hint
-    wording(missing.value.hint)
+    assert find(JOBS, "deep") is None
+    missing = not_found(JOBS, "deep", "default", {"team", "default"})
+    assert "-n team" in missing.hint
+    wording(missing.hint)

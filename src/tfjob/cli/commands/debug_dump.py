@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, namespace_option, on_option, open_backend
+from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tfjob.jobs.backend import Backend, Record
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
 
 TAIL = 2000
 
@@ -35,14 +36,14 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
     from pathlib import Path
 
     with open_backend(on, namespace, write=False) as there:
-        record = there.find(job)
+        record = find_job(there, job)
         file = Path(target or f"{record.name}-debug.tar.gz")
         parts = dict(_parts(there, record, tail))
     _write(file, record.name, parts)
     click.echo(f"wrote {file}: {', '.join(parts)}")
 
 
-def _parts(there: Backend, record: Record, tail: int) -> Iterator[tuple[str, str]]:
+def _parts(there: SyncBackend[Any], record: Record, tail: int) -> Iterator[tuple[str, str]]:
     """The files of a bundle; one that cannot be had says why."""
     import msgspec
 
@@ -59,13 +60,14 @@ def _parts(there: Backend, record: Record, tail: int) -> Iterator[tuple[str, str
         yield name, _tried(lambda previous=previous: _logs(there, record, tail, previous=previous))
 
 
-def _logs(there: Backend, record: Record, tail: int, *, previous: bool) -> str:
+def _logs(there: SyncBackend[Any], record: Record, tail: int, *, previous: bool) -> str:
     from tfjob.jobs import redaction
     from tfjob.jobs.backend import LogQuery
 
     return "".join(
         f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} {line.replica} | {redaction.text(line.text)}\n"
-        for line in there.logs(record, LogQuery(tail=tail, previous=previous))
+        for lines in there.logs(record, LogQuery(tail=tail, previous=previous))
+        for line in lines
     )
 
 
@@ -78,11 +80,10 @@ def _versions() -> str:
 
 
 def _yaml(value: Any) -> str:
-    import yaml
-
+    from tfjob.api.text.writer import yaml_text
     from tfjob.jobs import redaction
 
-    return yaml.safe_dump(redaction.document(value), sort_keys=False, allow_unicode=True)
+    return yaml_text([redaction.document(value)])
 
 
 def _tried(make: Any) -> str:

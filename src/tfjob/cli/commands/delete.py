@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_option, time_span
+from tfjob.cli.context import (
+    On,
+    find_job,
+    is_quiet,
+    namespace_option,
+    on_option,
+    open_backend,
+    output_option,
+    time_span,
+)
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Backend, Record
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
 
 
 @click.command()
@@ -26,11 +37,12 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
 
     Asks before it ends a job that runs, if there is a terminal to ask on.
     """
-    from tfjob.jobs.output import job_shape, print_list
+    from tfjob.cli.output import print_list
+    from tfjob.jobs.output import job_shape
     from tfjob.plan.facts.conditions import is_finished
 
     with open_backend(on, namespace, write=True) as there:
-        found = list({record.uid: record for record in map(there.find, jobs)}.values())
+        found = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
         alive = [record.id for record in found if record.current and not is_finished(record.job.status)]
         if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
             verb = "has" if len(alive) == 1 else "have"
@@ -55,7 +67,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
 
 
-def _own_claim(there: Backend, record: Record) -> str:
+def _own_claim(there: SyncBackend[Any], record: Record) -> str:
     """The claim that a job got without asking, if it holds anything: its user may never have heard of it."""
     from pathlib import Path
 
@@ -83,7 +95,8 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
 
     On a cluster, which others use too: the jobs of one namespace that are over, and the records kept of them here.
     """
-    from tfjob.jobs.output import job_shape, print_list
+    from tfjob.cli.output import print_list
+    from tfjob.jobs.output import job_shape
     from tfjob.jobs.report import span
 
     oldest = datetime.now(UTC) - older

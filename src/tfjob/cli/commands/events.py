@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, namespace_option, on_option, open_backend, output_option
+from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend, output_option
 
 
 @click.command()
@@ -15,11 +15,12 @@ from tfjob.cli.context import On, namespace_option, on_option, open_backend, out
 @output_option
 def events(job: str, on: On, namespace: str, output: str) -> None:
     """Show what happened to a job, one line a change, in order."""
-    from tfjob.jobs.output import event_shape, print_list
+    from tfjob.cli.output import print_list
+    from tfjob.jobs.output import event_shape
     from tfjob.jobs.report import clock, table
 
     with open_backend(on, namespace, write=False) as there:
-        found = there.events(there.find(job))
+        found = there.events(find_job(there, job))
     if output != "text":
         print_list("Event", [event_shape(event) for event in found], output)
         return

@@ -8,7 +8,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
-from tfjob.cli.context import On, namespace_option, on_option, open_backend
+from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend
 
 
 class Exec(click.Command):
@@ -43,7 +43,7 @@ def exec_(job: str, replica: str, container: str, on: On, namespace: str, comman
     replica, _, named = replica.partition("/")
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     with open_backend(on, namespace, write=False) as there:
-        record = there.find(job)
+        record = find_job(there, job)
         running = there.running(record)
         if replica not in running:
             raise exit_codes.Stop(

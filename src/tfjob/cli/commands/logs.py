@@ -9,7 +9,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
-from tfjob.cli.context import On, namespace_option, on_option, open_backend, output_option, time_span
+from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend, output_option, time_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,18 +50,21 @@ def logs(
         raise click.UsageError("--previous is over: it cannot be followed; leave out -f.")
     after = datetime.now(UTC) - since if since is not None else None
     with open_backend(on, namespace, write=False) as there:
-        record = there.find(job)
+        record = find_job(there, job)
         labels = there.log_labels(record, replica)
         names = _replica_names(record, there.log_labels(record) if replica is not None else labels)
         _refuse_unknown(record, replica, names, labels)
         shown = names if replica is None else labels
         width = max(map(len, shown)) if len(shown) > 1 or replica is None else 0
         last: Line | None = None
-        for line in there.logs(record, LogQuery(replica, tail, after, previous, follow)):
-            # Of one container, a long line comes in pieces that follow each other.
-            begun = last is not None and last.more and not width
-            _print(line, width, output, timestamps, begun=begun)
-            last = line
+        for lines in there.logs(record, LogQuery(replica, tail, after, previous, follow)):
+            for line in lines:
+                # Of one container, a long line comes in pieces that follow each other.
+                begun = last is not None and last.more and not width
+                _print(line, width, output, timestamps, begun=begun)
+                last = line
+            if follow:
+                there.ensure_driven([record])
         if last is None and not follow:
             what = "an earlier attempt of " if previous else ""
             click.echo(f"no logs of {what}{replica or record.id}", err=True)
@@ -84,7 +87,8 @@ def _refuse_unknown(record: Record, replica: str | None, names: list[str], label
 
 def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:
     if output != "text":
-        from tfjob.jobs.output import log_line_shape, print_line
+        from tfjob.cli.output import print_line
+        from tfjob.jobs.output import log_line_shape
 
         print_line(log_line_shape(line), output)
         return

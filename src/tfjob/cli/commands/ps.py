@@ -10,7 +10,7 @@ from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_ba
 from tfjob.cli.terminal.job_table import Columns, Folders, Nodes, Where
 
 if TYPE_CHECKING:
-    pass
+    from tfjob.jobs.backend import Record
 
 
 @click.command()
@@ -31,16 +31,21 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
     with open_backend(on, namespace, write=False) as there:
         where: Where = Nodes(there) if there.shared else Folders()
         columns = Columns(where, is_wide=is_wide, namespaces=all_namespaces, runs=everything)
+
+        def look() -> list[Record]:
+            return there.ensure_driven(there.jobs(everything=everything, all_namespaces=all_namespaces))
+
         if watch:
             from tfjob.cli.terminal.watch import watch_jobs
 
-            watch_jobs(lambda: there.jobs(everything=everything, all_namespaces=all_namespaces), columns, form)
+            watch_jobs(look, columns, form)
             return
-        records = there.jobs(everything=everything, all_namespaces=all_namespaces)
+        records = look()
         rows = columns.rows(records) if form == "text" else []
         options = there.options
     if form in ("json", "yaml"):
-        from tfjob.jobs.output import job_shape, print_list
+        from tfjob.cli.output import print_list
+        from tfjob.jobs.output import job_shape
 
         print_list("Job", [job_shape(record) for record in records], form)
     elif form == "name":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, namespace_option, on_option, open_backend, output_option
+from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend, output_option
 
 if TYPE_CHECKING:
     from tfjob.controller.actions import RecordedEvent
@@ -26,11 +26,12 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     """
     import msgspec
 
+    from tfjob.cli.output import print_object
     from tfjob.jobs import explain
-    from tfjob.jobs.output import job_shape, print_object, replica_shape
+    from tfjob.jobs.output import job_shape, replica_shape
 
     with open_backend(on, namespace, write=False) as there:
-        record = there.find(job)
+        record = find_job(there, job)
         replicas, storage = there.replicas(record), there.storage(record)
         events = [] if explain.is_well(record) or output != "text" else there.events(record)
     if output != "text":

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_option
+from tfjob.cli.context import On, find_job, is_quiet, namespace_option, on_option, open_backend, output_option
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob
@@ -49,7 +49,7 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
     A new attempt starts; programs that keep checkpoints go on from the last one.
     """
     with open_backend(on, namespace, write=True) as there:
-        record = _unfinished(there.find(job))
+        record = _unfinished(find_job(there, job))
         if not record.job.spec.run_policy.suspend:
             raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is not suspended: it is {record.state}")
         _show(there.resume(record), output, f"{record.name} continues in the background")
@@ -70,7 +70,7 @@ def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str
     from tfjob.api.validation import validate
 
     with open_backend(on, namespace, write=True) as there:
-        record = _unfinished(there.find(job))
+        record = _unfinished(find_job(there, job))
         wanted = scaled(record.job, counts)
         faults = [problem for problem in validate(wanted) if not problem.warning]
         if faults:
@@ -105,7 +105,7 @@ def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait
     from tfjob.plan.policy.suspension import suspended
 
     with open_backend(on, namespace, write=True) as there:
-        record = there.change(_unfinished(there.find(job)), lambda stored: suspended(stored, reason))
+        record = there.change(_unfinished(find_job(there, job)), lambda stored: suspended(stored, reason))
         if wait:
             there.wait_until_stopped(record)
             record = there.refresh(record) or record
@@ -124,7 +124,8 @@ def _unfinished(record: Record) -> Record:
 
 
 def _show(record: Record, output: str, text: str) -> None:
-    from tfjob.jobs.output import job_shape, print_object
+    from tfjob.cli.output import print_object
+    from tfjob.jobs.output import job_shape
 
     if output != "text":
         print_object("Job", job_shape(record), output)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, namespace_option, on_option, open_backend
+from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
     tfjob tensorboard mnist.1 mnist.2    two runs of one job
     """
     with open_backend(on, namespace, write=False) as there:
-        records = list({record.uid: record for record in map(there.find, jobs)}.values())
+        records = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
         if without := [record.id for record in records if record.job.spec.tensor_board is None]:
             ask = "Its manifest asks" if len(without) == 1 else "Their manifests ask"
             raise exit_codes.Stop(

@@ -8,7 +8,16 @@ from datetime import timedelta
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_option, time_span
+from tfjob.cli.context import (
+    On,
+    find_job,
+    is_quiet,
+    namespace_option,
+    on_option,
+    open_backend,
+    output_option,
+    time_span,
+)
 
 LONGEST_PAUSE = 60.0
 
@@ -34,13 +43,14 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
     succeeded (0) or failed (1).
     """
     from tfjob.cli import exit_codes
+    from tfjob.cli.output import print_object
+    from tfjob.cli.terminal.result import ending
     from tfjob.jobs.backend import NotFound
-    from tfjob.jobs.output import job_shape, print_object
-    from tfjob.jobs.report import ending
+    from tfjob.jobs.output import job_shape
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     with open_backend(on, namespace, write=False) as there:
-        record = there.find(job)
+        record = find_job(there, job)
         while True:
             now = record.state.lower()
             over = now in ("succeeded", "failed")
@@ -53,7 +63,7 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
             found = there.refresh(record)
             if found is None:
                 raise NotFound(f"{record.id} was deleted meanwhile")
-            record = found
+            (record,) = there.ensure_driven([found])
     if output != "text":
         print_object("Job", job_shape(record), output)
     elif is_quiet():

@@ -18,7 +18,7 @@ from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
 from tfjob.cli.notices import show_outages
 from tfjob.cli.terminal.lines import Display, level
-from tfjob.cli.terminal.result import report_result
+from tfjob.cli.terminal.result import report_detached, report_interruption, report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
 from tfjob.controller.actions import Event
 from tfjob.jobs.backend import Line, Record, Usage
@@ -27,12 +27,11 @@ from tfjob.jobs.replicas import replicas
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
-from tfjob.kube.jobs.backend import KubeBackend
+from tfjob.kube.jobs.backend import KubeBackend, SyncKubeBackend
 from tfjob.kube.jobs.follower import Follower
 from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
-from tfjob.kube.submit.submission import Submission
-from tfjob.launch.cluster_creation import create_jobs, report_detached
+from tfjob.launch.cluster import ClusterJobs, submit
 from tfjob.plan.facts.tasks import task_of
 from tfjob.records.job_records import RecordReader, RecordWriter
 
@@ -44,15 +43,17 @@ HINT = "Ctrl-C detaches; the job goes on"
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 
-def attach(backend: KubeBackend, submission: Submission, output: str, *, plain: bool) -> int:
-    """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
+def attach(backend: SyncKubeBackend, prepared: ClusterJobs, output: str, *, plain: bool) -> int:
+    """Create the jobs, show their logs, and return the worst of their exit codes; Ctrl-C only detaches."""
     quiet = output != "text" or is_quiet()
     screen = screen_for(plain=plain or quiet, hint=HINT)
-    records, detached = create_jobs(backend, submission)
-    left = records
+    outcome = submit(backend, prepared)
+    report_interruption(outcome, backend)
+    left = records = outcome.records
+    detached = outcome.interrupted
     try:
         if not detached:
-            detached = backend.run(_follow_all(backend, records, screen, quiet=quiet))
+            detached = asyncio.run(_connect_and_follow(backend.backend, records, screen, quiet=quiet))
             left = [record for record in map(backend.refresh, records) if record is not None]
     except KeyboardInterrupt:
         detached = True  # before anybody listened for it, or after
@@ -63,6 +64,12 @@ def attach(backend: KubeBackend, submission: Submission, output: str, *, plain: 
         return report_result(backend, [record.name for record in records], left, output, width=screen.width)
     report_detached(left)
     return exit_codes.INTERRUPTED
+
+
+async def _connect_and_follow(backend: KubeBackend, records: list[Record], screen: Screen, *, quiet: bool) -> bool:
+    """Follow jobs in this thread, whose signals the screen handles; so it needs connections of its own."""
+    async with backend.reconnect() as here:
+        return await _follow_all(here, records, screen, quiet=quiet)
 
 
 async def _follow_all(backend: KubeBackend, records: list[Record], screen: Screen, *, quiet: bool) -> bool:

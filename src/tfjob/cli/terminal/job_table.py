@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfjob.jobs.backend import Backend, Record
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
 
 
 class Where(Protocol):
@@ -34,7 +35,7 @@ class Nodes:
 
     title = "NODES"
 
-    def __init__(self, there: Backend) -> None:
+    def __init__(self, there: SyncBackend[Any]) -> None:
         self._there = there
 
     def __call__(self, record: Record) -> str:

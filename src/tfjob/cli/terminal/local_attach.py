@@ -13,16 +13,17 @@ from tfjob.cli.notices import show_troubles
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.result import report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
+from tfjob.jobs.backend import Replica
 from tfjob.jobs.logs import container_labels
 from tfjob.jobs.progress import Snapshot
-from tfjob.jobs.replicas import replicas
-from tfjob.launch.local import start_all
-from tfjob.local.jobs.backend import LocalBackend, record
+from tfjob.launch.local import LocalJobs, submit
+from tfjob.local.jobs.backend import record, sync_backend
 from tfjob.local.jobs.meter import Meter
+from tfjob.local.jobs.replica_states import replicas
 from tfjob.local.logs.reader import Follower, Source
 from tfjob.local.run.driver import Driver
 from tfjob.local.run.pod_folder import pod_folder
-from tfjob.local.run.submission import Started, Submission
+from tfjob.local.run.submission import Started
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, open_store
 from tfjob.plan.facts.tasks import task_of
@@ -30,17 +31,17 @@ from tfjob.plan.facts.tasks import task_of
 HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 
 
-def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
-    """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
+def attach(prepared: LocalJobs, output: str, *, plain: bool) -> int:
+    """Run every job in this process, show its logs, and return the worst of their exit codes."""
     quiet = output != "text" or is_quiet()
     screen = screen_for(plain=plain or quiet, hint=HINT)
     with state(write=True) as (home, store):
-        started = start_all(home, store, wanted, attached=True)
+        started = submit(home, store, prepared, attached=True)
         asyncio.run(drive_all(home, started, screen, quiet=quiet))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]
         names = [one.run.name for one in started]
-        return report_result(LocalBackend(home, store), names, records, output, width=screen.width)
+        return report_result(sync_backend(home, store), names, records, output, width=screen.width)
 
 
 class AttachedRun:
@@ -53,6 +54,8 @@ class AttachedRun:
         self._follower = Follower([])
         self._followed: set[str] = set()
         self._meter = Meter()
+        self._version: list[str] = []
+        self._known: list[Replica] = []
 
     def begin(self) -> None:
         """Says what starts, and what was found on the way there."""
@@ -83,11 +86,18 @@ class AttachedRun:
         """How the run stands, for a live view."""
         run = self.store.run(self.run.job.metadata.uid) or self.run
         pods = self.store.children(Pod, self.run.job.metadata.uid)
-        stands = replicas(run.job, pods)
+        stands = self._replicas(run, pods)
         running = {task.name: pod for pod in pods if (task := task_of(pod)) and pod.status.phase == "Running"}
         usage = self._meter.measure({name: pod_folder(run.folder, pod) for name, pod in running.items()})
         doing = self.display.doings.look(stands, self._follower.partial())
         return Snapshot(record(run), stands, usage, doing)
+
+    def _replicas(self, run: Run, pods: Sequence[Pod]) -> list[Replica]:
+        """As `status` shows them; read again when the job or a pod has changed."""
+        version = [run.job.metadata.resource_version, *(pod.metadata.resource_version for pod in pods)]
+        if version != self._version:
+            self._version, self._known = version, replicas(self.store, run)
+        return self._known
 
     def _follow_new_pods(self) -> None:
         for pod in self.store.children(Pod, self.run.job.metadata.uid):

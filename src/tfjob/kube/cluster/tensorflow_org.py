@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.dialect import TF_JOBS
-from tfjob.api.names import RUNTIME_ALPHABET, RUNTIME_ID_LABEL, child_name, tensorboard_name
+from tfjob.api.names import RUNTIME_ALPHABET, RUNTIME_ID_LABEL, child_name, server_program_name, tensorboard_name
 from tfjob.api.objects import (
     OPERATOR_NAME,
     OPERATOR_NAME_LABEL,
@@ -40,7 +40,7 @@ from tfjob.controller.kind import Stored
 from tfjob.kube.access.errors import NotFound
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.patches import difference
-from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE, config_map_name
+from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.facts.tasks import desired
 from tfjob.plan.kind import TfJobKind
 
@@ -143,7 +143,7 @@ async def _is_taken(client: Client, named: TFJob) -> bool:
         labels = {"labelSelector": f"{RUNTIME_ID_LABEL}={named.status.runtime_id}"}
         if (await client.page(resource, namespace, labels, size=1, type=_Named)).items:
             return True
-    for resource, name in ((CONFIG_MAPS, config_map_name(named)), (DEPLOYMENTS, tensorboard_name(named))):
+    for resource, name in ((CONFIG_MAPS, server_program_name(named)), (DEPLOYMENTS, tensorboard_name(named))):
         with suppress(NotFound):
             await client.request("GET", resource.object_path(namespace, name))
             return True

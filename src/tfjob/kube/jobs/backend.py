@@ -1,14 +1,11 @@
-"""A Kubernetes API server as the commands see it.
-
-Commands are synchronous: an event loop of the backend's own runs whenever one of its methods waits.
-"""
+"""A Kubernetes API server as the commands see it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence, Set
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,14 +13,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import origin
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs import find as finding
 from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica
+from tfjob.jobs.portal import Portal
 from tfjob.jobs.replicas import replicas
+from tfjob.jobs.sync_backend import SyncBackend
 from tfjob.kube.access import errors
 from tfjob.kube.access.config import Access
 from tfjob.kube.client.client import Client
@@ -55,29 +53,14 @@ class Unattended(errors.KubeError):
         )
 
 
-@contextmanager
-def open_backend(
-    access: Access, namespace: str, options: str, records: Path, seconds: float | None = None
-) -> Iterator[KubeBackend]:
-    """The jobs of one namespace of a cluster, while it lasts.
+@asynccontextmanager
+async def connect(access: Access, namespace: str, options: str, records: Path) -> AsyncIterator[KubeBackend]:
+    """The jobs of one namespace of a cluster.
 
-    `options` is what a command line needs to mean this namespace; `records` is where attached runs keep theirs. With
-    `seconds`, whatever is not answered after them raises TimeoutError.
+    `options` is what a command line needs to mean this namespace; `records` is where attached runs keep theirs.
     """
-    with asyncio.Runner() as runner:
-        until = None if seconds is None else time.monotonic() + seconds
-        client = Client(access, connections=CONNECTIONS)
-        runner.run(_until(until, client.__aenter__()))
-        try:
-            yield KubeBackend(runner, client, namespace or access.namespace, options, JobRecords(records), until)
-        finally:
-            runner.run(client.__aexit__())
-
-
-async def _until(moment: float | None, work: Coroutine[Any, Any, T]) -> T:
-    """Does something before a moment of the monotonic clock, which is the event loop's too, if there is one."""
-    async with asyncio.timeout_at(moment):
-        return await work
+    async with Client(access, connections=CONNECTIONS) as client:
+        yield KubeBackend(client, namespace or access.namespace, options, JobRecords(records))
 
 
 class KubeBackend:
@@ -85,73 +68,68 @@ class KubeBackend:
 
     shared = True
 
-    def __init__(
-        self,
-        runner: asyncio.Runner,
-        client: Client,
-        namespace: str,
-        options: str,
-        records: JobRecords,
-        until: float | None = None,
-    ) -> None:
+    def __init__(self, client: Client, namespace: str, options: str, records: JobRecords) -> None:
         self.client = client
         self.namespace = namespace
         self.options = options
         self.records = records
-        self._runner = runner
-        self._until = until
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does one thing, in time if there is a time."""
-        return self._runner.run(_until(self._until, work))
+    def reconnect(self) -> AbstractAsyncContextManager[KubeBackend]:
+        """The same jobs, for another event loop."""
+        return connect(self.client.access, self.namespace, self.options, self.records.folder)
 
     # --- looking ------------------------------------------------------------------------------------------------
 
-    def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
+    async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """The jobs of the cluster; with `everything` also those that only a record is left of."""
         namespace = "" if all_namespaces else self.namespace
-        found = self.run(jobs.every(self.client, namespace))
+        found = await jobs.every(self.client, namespace)
         present = {job.metadata.uid for job in found}
         gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
         records = [self.record(job) for job in found]
-        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_tensorflow_org}
+        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
         records = [_told_apart(record, taken) for record in records]
         return sorted([*map(self._gone, gone if everything else ()), *records], key=lambda record: record.created)
 
-    def find(self, name: str) -> Record:
+    async def find(self, name: str) -> Record:
         """By its exact name first, which needs no right to list."""
-        if name and name != finding.LATEST and (job := self._get(name)) is not None:
+        if name and name != finding.LATEST and (job := await self._get(name)) is not None:
             return self.record(job)
-        listed = self.jobs(everything=True)
+        listed = await self.jobs(everything=True)
         for record in listed:
             if record.current and short_id(record.job) == name:
                 return record
-        wanted = "" if name == finding.LATEST else name
-        return finding.find(
-            listed, name, self.namespace, lambda: self.run(jobs.namespaces_with(self.client, wanted)), self.options
-        )
+        found = finding.find(listed, name)
+        if found is None:
+            elsewhere = await jobs.namespaces_with(self.client, "" if name == finding.LATEST else name)
+            raise finding.not_found(listed, name, self.namespace, elsewhere, self.options)
+        return found
 
-    def refresh(self, record: Record) -> Record | None:
+    async def refresh(self, record: Record) -> Record | None:
         """The same job, by its uid."""
         if not record.current:
             return record
-        job = self.run(jobs.again(self.client, record.job))
+        job = await jobs.again(self.client, record.job)
         return self.record(job) if job is not None and job.metadata.uid == record.uid else None
 
-    def pause(self, record: Record, seconds: float) -> None:
-        """Watches the job."""
-        self.run(jobs.changed(self.client, record.job, seconds))
+    async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
+        """The operator drives them."""
+        return list(records)
 
-    def replicas(self, record: Record) -> list[Replica]:
+    async def pause(self, record: Record, seconds: float) -> None:
+        """Watches the job."""
+        await jobs.changed(self.client, record.job, seconds)
+
+    async def replicas(self, record: Record) -> list[Replica]:
         """By the job's pods and what its status remembers."""
-        pods = self.run(pods_of(self.client, record.job)) if record.current else []
+        pods = await pods_of(self.client, record.job) if record.current else []
         return replicas(record.job, pods)
 
-    def events(self, record: Record) -> list[RecordedEvent]:
+    async def events(self, record: Record) -> list[RecordedEvent]:
         """Of the job and of its pods; a cluster keeps them for an hour."""
-        return self.run(events_of(self.client, record.job))
+        return await events_of(self.client, record.job)
 
-    def storage(self, record: Record) -> str:
+    async def storage(self, record: Record) -> str:
         """The claim that the manifest names."""
         volume, _ = storage_of(record.job) or ({}, {})
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
@@ -170,120 +148,109 @@ class KubeBackend:
         options = self.options_for(kept.job.metadata.namespace)
         return jobs.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=options)
 
-    def _get(self, name: str) -> TFJob | None:
+    async def _get(self, name: str) -> TFJob | None:
         try:
-            return self.run(jobs.get(self.client, self.namespace, name))
+            return await jobs.get(self.client, self.namespace, name)
         except ValueError:  # not even a name
             return None
 
     # --- logs ---------------------------------------------------------------------------------------------------
 
-    def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
+    async def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
         """Of containers that have started, and of those that only a record or the status has lines of."""
         from tfjob.kube.jobs.logs import JobLogs
 
-        return self.run(JobLogs(self.client, record.job, self.records).labels(replica, gone=not record.current))
+        return await JobLogs(self.client, record.job, self.records).labels(replica, gone=not record.current)
 
-    def logs(self, record: Record, query: LogQuery) -> Iterator[Line]:
+    def logs(self, record: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         """From the pods where they are, else from what was kept."""
         from tfjob.kube.jobs.logs import JobLogs
 
-        logs = JobLogs(self.client, record.job, self.records)
-        return self._lines(logs.read(query, gone=not record.current))
+        return JobLogs(self.client, record.job, self.records).read(query, gone=not record.current)
 
-    def _lines(self, batches: AsyncGenerator[list[Line], None]) -> Iterator[Line]:
-        async def following() -> list[Line] | None:
-            return await anext(batches, None)
-
-        try:
-            while (lines := self.run(following())) is not None:
-                yield from lines
-        finally:
-            self.run(_closed(batches))
-
-    def documents(self, record: Record) -> dict[str, Any]:
+    async def documents(self, record: Record) -> dict[str, Any]:
         """The job and its pods as the API server has them, and the cluster's version."""
         job = record.job
         if not record.current:
             return {"job.yaml": msgspec.to_builtins(job)}
-        found = self.run(self.client.get(jobs.resource_of(job), job.metadata.namespace, job.metadata.name))
-        pods = self.run(self.client.list(PODS, job.metadata.namespace, label_selector=selector(job)))
-        version = self.run(server_version(self.client))
+        found = await self.client.get(jobs.resource_of(job), job.metadata.namespace, job.metadata.name)
+        pods = await self.client.list(PODS, job.metadata.namespace, label_selector=selector(job))
+        version = await server_version(self.client)
         return {"job.yaml": found, "pods.yaml": pods.items, "cluster.yaml": {"version": str(version)}}
 
     # --- changing -----------------------------------------------------------------------------------------------
 
-    def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
+    async def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Sends what differs."""
-        return self.record(self.run(jobs.edit(self.client, record.job, change)))
+        return self.record(await jobs.edit(self.client, record.job, change))
 
-    def wait_until_stopped(self, record: Record) -> None:
+    async def wait_until_stopped(self, record: Record) -> None:
         """Waits for the operator to suspend the job and for its pods to be gone."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        present = self.refresh(record)
+        present = await self.refresh(record)
         while present is not None and not is_finished(present.job.status):
             status = present.job.status
             # What stops a TfJob is an annotation, which changes no generation.
             noticed = status.observed_generation >= present.job.metadata.generation and (
-                status.state == SUSPENDED or not origin(present.job).is_tensorflow_org
+                status.state == SUSPENDED or not origin(present.job).suspends_by_annotation
             )
-            if noticed and status.state == SUSPENDED and not self.run(pods_of(self.client, present.job)):
+            if noticed and status.state == SUSPENDED and not await pods_of(self.client, present.job):
                 return
             if not noticed and time.monotonic() > deadline:
                 raise Unattended(present)
-            self.pause(present, STEP_SECONDS)
-            present = self.refresh(record)
+            await self.pause(present, STEP_SECONDS)
+            present = await self.refresh(record)
 
-    def resume(self, record: Record) -> Record:
+    async def resume(self, record: Record) -> Record:
         """Clears `suspend`."""
-        return self.change(record, resumed)
+        return await self.change(record, resumed)
 
-    def delete(self, record: Record) -> None:
+    async def delete(self, record: Record) -> None:
         """Deletes the job, its children after it, and its record here."""
         if record.current:
-            self._delete_job(record)
+            await self._delete_job(record)
         kept = self.records.of(record.job)
         if kept is not None:
             kept.remove()
 
-    def _delete_job(self, record: Record) -> None:
+    async def _delete_job(self, record: Record) -> None:
         namespace, name = record.job.metadata.namespace, record.name
         try:
             resource = jobs.resource_of(record.job)
-            self.run(self.client.delete(resource, namespace, name, uid=record.uid, propagation="Background"))
+            await self.client.delete(resource, namespace, name, uid=record.uid, propagation="Background")
         except (errors.NotFound, errors.Conflict):
             return  # somebody was faster
-        present = self.refresh(record)
+        present = await self.refresh(record)
         while present is not None:
-            self.pause(present, STEP_SECONDS)
-            present = self.refresh(record)
+            await self.pause(present, STEP_SECONDS)
+            present = await self.refresh(record)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def running(self, record: Record) -> dict[str, list[str]]:
+    async def running(self, record: Record) -> dict[str, list[str]]:
         """By the phase of the pods."""
         found: dict[str, list[str]] = {}
-        pods = self.run(pods_of(self.client, record.job)) if record.current else []
+        pods = await pods_of(self.client, record.job) if record.current else []
         for container in containers_of(pod for pod in pods if pod.status.phase == "Running"):
             names = [entry["name"] for entry in container.pod.spec.get("containers") or ()]
             found[container.label.partition("/")[0]] = names
         return found
 
-    def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
+    async def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         """Over the API server, as kubectl does it."""
         from tfjob.kube.jobs.exec import execute
 
         pods = {
             one.label.partition("/")[0]: one.pod.metadata.name
-            for one in containers_of(self.run(pods_of(self.client, record.job)))
+            for one in containers_of(await pods_of(self.client, record.job))
         }
         if replica not in pods:
             raise NotFound(f"the pod of {replica} is gone")
-        return self.run(
-            execute(self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty)
+        return await execute(
+            self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty
         )
 
-    def tensorboard(
+    async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
     ) -> None:
         """Forwards a port to each of those that run in the cluster."""
@@ -292,15 +259,44 @@ class KubeBackend:
         for record in records:
             if not record.current:
                 raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
-        self.run(show(self.client, {record.id: record.job for record in records}, port, ready))
+        await show(self.client, {record.id: record.job for record in records}, port, ready)
 
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
     """A TfJob whose name a TFJob has too is called in its own way."""
-    if not origin(record.job).is_tensorflow_org or (record.job.metadata.namespace, record.name) not in taken:
+    prefix = origin(record.job).id_prefix
+    if not prefix or (record.job.metadata.namespace, record.name) not in taken:
         return record
-    return replace(record, id=f"{TF_JOB_SHORT_NAME}/{record.name}")
+    return replace(record, id=prefix + record.name)
 
 
-async def _closed(batches: AsyncGenerator[list[Line], None]) -> None:
-    await batches.aclose()
+class SyncKubeBackend(SyncBackend[KubeBackend]):
+    """The synchronous form, for commands that also make requests themselves."""
+
+    def __init__(self, portal: Portal, backend: KubeBackend, until: float | None = None) -> None:
+        super().__init__(portal, backend)
+        self.client = backend.client
+        self.record = backend.record
+        self.options_for = backend.options_for
+        self._until = until
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the backend's thread. Raises TimeoutError when the time of the backend is over."""
+        return super().run(_before(self._until, work))
+
+
+@contextmanager
+def open_backend(
+    access: Access, namespace: str, options: str, records: Path, seconds: float | None = None
+) -> Iterator[SyncKubeBackend]:
+    """As `connect`, for synchronous callers; whatever is not answered after `seconds` raises TimeoutError."""
+    until = None if seconds is None else time.monotonic() + seconds
+    with Portal() as portal:
+        backend = portal.enter(connect(access, namespace, options, records), seconds)
+        yield SyncKubeBackend(portal, backend, until)
+
+
+async def _before(moment: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for some work until a moment of the monotonic clock, which is the event loop's too."""
+    async with asyncio.timeout_at(moment):
+        return await work

@@ -86,7 +86,7 @@ async def pods_of(client: Client, job: TFJob) -> list[Pod]:
 
 def belongs(pod: Pod, job: TFJob) -> bool:
     """Whether a pod is of this very job."""
-    if origin(job).is_tensorflow_org:  # its Job's
+    if origin(job).wraps_pods:  # its Job owns the pod
         return pod.metadata.labels.get(RUNTIME_ID_LABEL) == job.status.runtime_id != ""
     return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
 import sys
 import termios
 import tty as terminals
@@ -28,6 +27,8 @@ STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 CLOSE = 255
 VERSION_5 = "v5.channel.k8s.io"
 CHUNK = 32 * 1024
+SIZE_SECONDS = 0.2
+"""How often to look for another size of the terminal."""
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -53,11 +54,14 @@ async def execute(client: Client, namespace: str, pod: str, container: str, comm
     ]
     async with client.websocket(PODS.object_path(namespace, pod, "exec"), params) as socket:
         with _raw_terminal(tty):
-            if tty:
-                _follow_size(socket)
+            following = asyncio.create_task(_follow_size(socket)) if tty else None
             if wants_input:
                 _send_input(socket)
-            return await _receive(socket)
+            try:
+                return await _receive(socket)
+            finally:
+                if following is not None:
+                    following.cancel()
 
 
 async def _receive(socket: aiohttp.ClientWebSocketResponse) -> int:
@@ -123,20 +127,18 @@ def _send_input(socket: aiohttp.ClientWebSocketResponse) -> None:
     Thread(target=copy, daemon=True).start()
 
 
-def _follow_size(socket: aiohttp.ClientWebSocketResponse) -> None:
-    """Tells the size of our terminal now and whenever it changes."""
-    loop = asyncio.get_running_loop()
-    pending: set[asyncio.Task[None]] = set()
+async def _follow_size(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Send the size of our terminal now and whenever it changes.
 
-    def tell() -> None:
-        columns, lines = os.get_terminal_size(0)
-        message = bytes([RESIZE]) + msgspec.json.encode(_Size(columns, lines))
-        task = loop.create_task(socket.send_bytes(message))
-        pending.add(task)
-        task.add_done_callback(pending.discard)
-
-    tell()
-    loop.add_signal_handler(signal.SIGWINCH, tell)
+    Its signal, SIGWINCH, can only be handled in the main thread, which may not be the one of the event loop.
+    """
+    known = None
+    while True:
+        size = os.get_terminal_size(0)
+        if size != known:
+            known = size
+            await socket.send_bytes(bytes([RESIZE]) + msgspec.json.encode(_Size(*size)))
+        await asyncio.sleep(SIZE_SECONDS)
 
 
 @contextmanager

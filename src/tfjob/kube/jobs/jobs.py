@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.crd.older import TF_JOB_SHORT_NAME
-from tfjob.api.dialect import JOB_KINDS, TF_JOB, TF_JOBS, origin
+from tfjob.api.dialect import JOB_KINDS, TF_JOB, TF_JOB_SHORT_NAME, TF_JOBS, origin
 from tfjob.api.names import child_name
 from tfjob.api.objects import Model, ObjectMeta
 from tfjob.api.resources import CORE_EVENTS, Resource
@@ -318,7 +317,7 @@ def story(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
 
 def _own_name(name: str, job: TFJob) -> str:
     """The name without what a Job adds to its pods': `master-76no-0` of `master-76no-0-x7k2p`."""
-    return "-".join(name.split("-")[:3]) if origin(job).is_tensorflow_org else name
+    return "-".join(name.split("-")[:3]) if origin(job).wraps_pods else name
 
 
 def _event(event: KubeEvent, first: datetime, who: str = "") -> RecordedEvent:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from heapq import merge
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,19 +18,31 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
+from tfjob.jobs.sync_backend import Inline, SyncBackend
 from tfjob.local.jobs.runs import find_run, list_runs
-from tfjob.local.run.driver_lock import ensure_driven, is_driven, is_interrupted, is_settled, start_background
+from tfjob.local.run.driver_lock import (
+    ensure_driven,
+    is_driven,
+    is_interrupted,
+    is_job_settled,
+    is_settled,
+    start_background,
+)
 from tfjob.local.state.home import Home, boot_id
-from tfjob.local.state.store import Run, Store
+from tfjob.local.state.store import Run, Store, open_state
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired, task_of
 from tfjob.plan.policy.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed
 
+Sleep = Callable[[float], Awaitable[None]]
+
 DEFAULT_NAMESPACE = "default"
+BATCH = 1000
+"""Lines of a log that are handed over at once."""
 STEP_SECONDS = 0.1
 LOG_CHARACTERS = 100_000
 LOOK_SECONDS = 0.5
-"""How often a follower looks for new attempts, and whether somebody drives the job."""
+"""How often a follower looks for new attempts."""
 
 
 class LocalBackend:
@@ -38,54 +51,57 @@ class LocalBackend:
     options = ""
     shared = False
 
-    def __init__(self, home: Home, store: Store, namespace: str = "") -> None:
-        """Without a namespace names are looked for in `default`, and `@latest` is the newest of all."""
+    def __init__(self, home: Home, store: Store, sleep: Sleep, namespace: str = "") -> None:
+        """Without a namespace names are looked for in `default`, and `@latest` is the newest of all.
+
+        `sleep` is the only thing that methods wait for: `asyncio.sleep` or, without an event loop, `Inline.sleep`.
+        """
         self.home = home
         self.store = store
+        self._sleep = sleep
         self.namespace = namespace or DEFAULT_NAMESPACE
         self._anywhere = not namespace
 
-    def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
+    async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """The runs whose name means them, or all."""
         namespace = None if all_namespaces else self.namespace
-        with self.store.snapshot():
-            found = list_runs(self.store, namespace, everything=everything)
-            unsettled = [run for run in found if not is_settled(self.store, run.job.metadata.uid)]
-        for run in unsettled:
-            self._keep_going(run)
-        if unsettled:
-            found = list_runs(self.store, namespace, everything=everything)
-        return [record(run) for run in found]
+        return [record(run) for run in list_runs(self.store, namespace, everything=everything)]
 
-    def find(self, name: str) -> Record:
-        """The run that `name` means, after seeing to it that it is driven if it should be."""
-        run = find_run(self.store, name, self.namespace, latest_of_all=self._anywhere)
-        self._keep_going(run)
-        return record(find_run(self.store, run.id, run.key.namespace))
+    async def find(self, name: str) -> Record:
+        """The run that `name` means."""
+        return record(find_run(self.store, name, self.namespace, latest_of_all=self._anywhere))
 
-    def refresh(self, record_: Record) -> Record | None:
-        """The same run as it is now, driven if it should be."""
+    async def refresh(self, record_: Record) -> Record | None:
+        """The same run as it is now."""
         run = self.store.run(record_.uid)
-        if run is not None:
-            self._keep_going(run)
-            run = self.store.run(record_.uid)
         return None if run is None else record(run)
 
-    def pause(self, record_: Record, seconds: float) -> None:
-        """Looks at a file are cheap: a short sleep."""
-        time.sleep(min(seconds, STEP_SECONDS))
+    async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
+        """Start background drivers; where that fails, as on a full disk, jobs are still shown."""
+        if not self.store.writable:
+            return list(records)
+        with self.store.snapshot() if len(records) > 1 else nullcontext():
+            unsettled = {one.uid for one in records if not is_job_settled(self.store, one.job, current=one.current)}
+        for run in filter(None, map(self.store.run, unsettled)):
+            with suppress(OSError, sqlite3.Error):
+                ensure_driven(self.home, self.store, run)
+        return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
 
-    def replicas(self, record_: Record) -> list[Replica]:
+    async def pause(self, record_: Record, seconds: float) -> None:
+        """Looks at a file are cheap: a short sleep."""
+        await self._sleep(min(seconds, STEP_SECONDS))
+
+    async def replicas(self, record_: Record) -> list[Replica]:
         """Every replica, as its pod or what is left of it tells."""
         from tfjob.local.jobs.replica_states import replicas
 
         return replicas(self.store, self._run(record_))
 
-    def events(self, record_: Record) -> list[RecordedEvent]:
+    async def events(self, record_: Record) -> list[RecordedEvent]:
         """What its drivers told."""
         return [event for _, event in self.store.events(record_.uid)]
 
-    def storage(self, record_: Record) -> str:
+    async def storage(self, record_: Record) -> str:
         """A folder of this machine."""
         from tfjob.local.pod.machine import machine_of
         from tfjob.local.state.errors import Refusal
@@ -97,20 +113,28 @@ class LocalBackend:
             return ""  # somebody removed the record by hand, or broke the configuration since
         return str(folder_of(record_.job, machine.claims, {**machine.config.volumes, **machine.volumes}) or "")
 
-    def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
+    async def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         """Of those containers that ever started."""
         from tfjob.local.logs import reader
 
         return [source.replica for source in reader.sources_of(self._run(record_), replica)]
 
-    def logs(self, record_: Record, query: LogQuery) -> Iterator[Line]:
+    async def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         """What lies on disk, now or while it grows."""
+        run = self._run(record_)
+        if query.follow:
+            async for lines in self._followed(run, query):
+                yield lines
+            return
+        kept = self._kept(run, query)
+        while batch := list(islice(kept, BATCH)):
+            yield batch
+            await self._sleep(0)
+
+    def _kept(self, run: Run, query: LogQuery) -> Iterator[Line]:
         from tfjob.local.logs import reader
         from tfjob.local.logs.reader import read
 
-        run = self._run(record_)
-        if query.follow:
-            return self._followed(run, query)
         if not query.previous:
             return read(reader.sources_of(run, query.replica), tail=query.tail, since=query.since)
         earlier = reader.earlier_sources(run, query.replica)
@@ -122,7 +146,7 @@ class LocalBackend:
         )
         return merge(*both, key=lambda line: line.time)
 
-    def documents(self, record_: Record) -> dict[str, Any]:
+    async def documents(self, record_: Record) -> dict[str, Any]:
         """The stored job and pods, and what its folder says of its start and its drivers."""
         folder = self._run(record_).folder
         found: dict[str, Any] = {
@@ -136,38 +160,39 @@ class LocalBackend:
             found["controller.log"] = (folder / "controller.log").read_text(errors="replace")[-LOG_CHARACTERS:]
         return found
 
-    def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
+    async def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""
         self.store.update_job(record_.uid, change)
-        return self.refresh(record_) or record_
+        (changed,) = await self.ensure_driven([await self.refresh(record_) or record_])
+        return changed
 
-    def wait_until_stopped(self, record_: Record) -> None:
+    async def wait_until_stopped(self, record_: Record) -> None:
         """Waits for the pods to end, driving the run if nobody does."""
-        self._drive_until_settled(record_.uid)
+        await self._drive_until_settled(record_.uid)
 
-    def resume(self, record_: Record) -> Record:
+    async def resume(self, record_: Record) -> Record:
         """Starts the run in the background."""
         run = self._run(record_)
         while is_driven(run):  # what it was doing before must have come to rest
-            time.sleep(STEP_SECONDS)
+            await self._sleep(STEP_SECONDS)
         self.store.set_attached(record_.uid, attached=False, boot=boot_id())
         self.store.update_job(record_.uid, resumed)
         start_background(self.home, run)
-        return self.refresh(record_) or record_
+        return await self.refresh(record_) or record_
 
-    def delete(self, record_: Record) -> None:
+    async def delete(self, record_: Record) -> None:
         """Ends the run if it lives, then removes its record and its logs."""
         from tfjob.local.run.submission import remove_run
 
         run = self._run(record_)
         if run.current and not is_settled(self.store, record_.uid):
             self.store.update_job(record_.uid, _doomed)
-            self._drive_until_settled(record_.uid)
+            await self._drive_until_settled(record_.uid)
         while is_driven(run):
-            time.sleep(STEP_SECONDS)
+            await self._sleep(STEP_SECONDS)
         remove_run(self.store, run)
 
-    def running(self, record_: Record) -> dict[str, list[str]]:
+    async def running(self, record_: Record) -> dict[str, list[str]]:
         """By replica, the names of its containers."""
         return {
             task.name: [container["name"] for container in pod.spec["containers"]]
@@ -175,7 +200,7 @@ class LocalBackend:
             if (task := task_of(pod)) and pod.status.phase == "Running"
         }
 
-    def execute(self, record_: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
+    async def execute(self, record_: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         """Enters the container."""
         from tfjob.local.run.pod_folder import pod_folder
         from tfjob.local.sandbox.exec import exec_in
@@ -184,7 +209,7 @@ class LocalBackend:
         pods = {task.name: pod for pod in self.store.children(Pod, record_.uid) if (task := task_of(pod))}
         return exec_in(pod_folder(run.folder, pods[replica]), container, list(command), tty=tty)
 
-    def tensorboard(
+    async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
     ) -> None:
         """Starts one of its own for all, also beside the one that a run's driver has: a driver's ends with the run."""
@@ -208,20 +233,14 @@ class LocalBackend:
         # Somebody may remove it while we look; then this name is as good as any other that is gone.
         return run or find_run(self.store, record_.id, record_.job.metadata.namespace)
 
-    def _keep_going(self, run: Run) -> None:
-        """Sees to it that a run is driven if it should be; not being able to is no reason to show nothing."""
-        if self.store.writable:
-            with suppress(OSError, sqlite3.Error):
-                ensure_driven(self.home, self.store, run)
-
-    def _drive_until_settled(self, uid: str) -> None:
+    async def _drive_until_settled(self, uid: str) -> None:
         while not is_settled(self.store, uid):
             present = self.store.run(uid)
             if present is not None:
                 ensure_driven(self.home, self.store, present)
-            time.sleep(STEP_SECONDS)
+            await self._sleep(STEP_SECONDS)
 
-    def _followed(self, run: Run, query: LogQuery) -> Iterator[Line]:
+    async def _followed(self, run: Run, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.local.logs import reader
         from tfjob.local.logs.reader import POLL, Follower
 
@@ -235,14 +254,34 @@ class LocalBackend:
                     next_look = time.monotonic() + LOOK_SECONDS
                     for source in reader.sources_of(run, query.replica):
                         follower.add(source)
-                    present = self.store.run(uid)
-                    if present is not None:
-                        self._keep_going(present)
-                yield from follower.poll()
+                    yield []
+                if lines := follower.poll():
+                    yield lines
                 if over:
                     break
-                time.sleep(POLL)
-            yield from follower.finish()
+                await self._sleep(POLL)
+            yield follower.finish()
+
+
+@contextmanager
+def open_backend(home: Home, namespace: str, *, write: bool) -> Iterator[SyncBackend[LocalBackend]]:
+    """The jobs of a state folder, for synchronous callers; see `open_state`."""
+    with open_state(home, write=write) as (_, store):
+        yield sync_backend(home, store, namespace)
+
+
+def sync_backend(home: Home, store: Store, namespace: str = "") -> SyncBackend[LocalBackend]:
+    """The synchronous form of a backend; without an event loop, because loading asyncio would slow every command."""
+    return SyncBackend(Inline(), LocalBackend(home, store, Inline.sleep, namespace))
+
+
+@asynccontextmanager
+async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[LocalBackend]:
+    """The jobs of a state folder, for the thread of an event loop; see `open_state`."""
+    import asyncio
+
+    with open_state(home, write=write) as (_, store):
+        yield LocalBackend(home, store, asyncio.sleep, namespace)
 
 
 def record(run: Run) -> Record:

@@ -18,9 +18,9 @@ def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = F
 
     `latest_of_all` makes `@latest` the newest of every namespace: who has just started a job means that one.
     """
-
-    def elsewhere() -> set[str]:
-        return {run.key.namespace for run in store.runs() if name in (finding.LATEST, run.name, run.id)}
-
     known = store.runs(None if latest_of_all and name == finding.LATEST else namespace)
-    return finding.find(known, name, namespace, elsewhere)
+    found = finding.find(known, name)
+    if found is None:
+        elsewhere = {run.key.namespace for run in store.runs() if name in (finding.LATEST, run.name, run.id)}
+        raise finding.not_found(known, name, namespace, elsewhere)
+    return found

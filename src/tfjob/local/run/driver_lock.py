@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tfjob.api.objects import Pod, Service
+from tfjob.api.types import TFJob
 from tfjob.local.sandbox import pod_files
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store
@@ -35,9 +36,14 @@ def is_settled(store: Store, uid: str) -> bool:
     Nobody waits for the time to live of a job to be over: the first command afterwards sees that it goes.
     """
     run = store.run(uid)
-    if run is None or not run.current:
-        return not (run and store.children(Pod, uid))
-    job = run.job
+    return run is None or is_job_settled(store, run.job, current=run.current)
+
+
+def is_job_settled(store: Store, job: TFJob, *, current: bool) -> bool:
+    """As `is_settled`, of a job that was read already."""
+    uid = job.metadata.uid
+    if not current:
+        return not store.children(Pod, uid)
     if job.metadata.deletion_timestamp is not None:
         return False
     pods = store.children(Pod, uid)

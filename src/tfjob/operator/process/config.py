@@ -25,6 +25,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NoReturn
 
 import msgspec
@@ -53,8 +54,6 @@ _RESOURCE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VARIABLE_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 logger = logging.getLogger("tfjob.operator")
-FILE_SECONDS = 1.0
-"""Between two looks at a file; the kubelet takes up to a minute to bring a new ConfigMap into one."""
 DOCUMENTED_SERVER_FILE = "/opt/mlkube/grpc_tensorflow_server/grpc_tensorflow_server.py"
 """Where the first operator's image had its program: whoever names it wants the standard one, which is ours now."""
 PROGRAM_BYTES = 900_000
@@ -332,11 +331,12 @@ class ConfigMapWatch:
 class FileWatch:
     """Follows a file, such as one of a mounted ConfigMap."""
 
-    def __init__(self, file: pathlib.Path, namespace: str, configuration: Configuration) -> None:
+    def __init__(self, file: pathlib.Path, namespace: str, configuration: Configuration, pause: timedelta) -> None:
         self._file = file
         # A file has no Events: those about it are the operator's own.
         self._about = Pod(metadata=ObjectMeta(name=socket.gethostname(), namespace=namespace))
         self._configuration = configuration
+        self._pause = pause.total_seconds()
         self._seen: bytes | None = None
 
     async def first(self) -> None:
@@ -350,7 +350,7 @@ class FileWatch:
     async def run(self) -> NoReturn:
         """Follows until cancelled; a file that is gone for a while leaves everything as it is."""
         while True:
-            await asyncio.sleep(FILE_SECONDS)
+            await asyncio.sleep(self._pause)
             try:
                 self._look()
             except OSError as error:

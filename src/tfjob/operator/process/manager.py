@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tfjob.operator")
 
-IDLE_LIMIT = 300.0
-"""Seconds after which a watch that neither hears nor tries anything makes this process sick."""
 LAG_SECONDS = 1.0
 CONNECTIONS = 32
 """Each costs a quarter of a MiB, and more of them make an API server no faster."""
@@ -95,15 +93,11 @@ class Operator:
         self.queue = self.controller.queue
         self.lease: Lease | None = None
         if options.leader_elect:
-            lengths = options.durations
             self.lease = Lease(
                 lease_client,
                 options.lease_namespace or access.namespace,
                 LEASE_NAME,
                 options.identity or _identity(),
-                duration=lengths.lease.total_seconds(),
-                renew_deadline=lengths.lease_renewal.total_seconds(),
-                retry=lengths.lease_retry.total_seconds(),
             )
         self.configuration = Configuration(self._configured, self.event_log.add)
         self._configured(ControllerConfig(), "")
@@ -120,7 +114,7 @@ class Operator:
 
     def _watch_of_config(self, client: Client, options: Options, namespace: str) -> ConfigMapWatch | FileWatch:
         if options.config_file:
-            return FileWatch(Path(options.config_file), namespace, self.configuration)
+            return FileWatch(Path(options.config_file), namespace, self.configuration, options.durations.config_check)
         return ConfigMapWatch(client, namespace, options.config_map, options.config_key, self.configuration)
 
     def _configured(self, config: ControllerConfig, program: str) -> None:
@@ -223,7 +217,8 @@ class Operator:
         return {"caches": self._unsynced, **({"webhook": self.webhook.fault} if self.webhook else {})}
 
     def _stale_watch(self) -> str:
-        stale = [one for one in self.cluster.reflectors if one.idle > IDLE_LIMIT]
+        limit = self.options.durations.stuck_watch.total_seconds()
+        stale = [one for one in self.cluster.reflectors if one.idle > limit]
         return ", ".join(f"the watch of {one.resource.plural} is stuck for {one.idle:.0f} s" for one in stale)
 
     def _unsynced(self) -> str:

@@ -70,10 +70,10 @@ def policy_of(job: TFJob, task: Task) -> str:
     """The restart policy of a task: the replica's, else its template's own, else Never.
 
     The default parameter server is restarted in place whenever it ends, unless its template says otherwise.
-    In a TfJob of the first operator the task itself decides: the end of the chief is judged by its exit code, a
-    parameter server always runs, and anyone else runs until it exits 0.
+    Where the role decides (2017), the chief's exit code is checked, a parameter server always runs, and any other
+    task runs until it exits 0.
     """
-    if origin(job).is_tensorflow_org:
+    if origin(job).restarts_by_role:
         return "ExitCode" if task == chief_of(job) else "Always" if task.type == PS else "OnFailure"
     replica = job.spec.tf_replica_specs[task.type]
     if replica.restart_policy:
@@ -152,14 +152,14 @@ def gang_types(job: TFJob) -> frozenset[str]:
     """The types whose tasks restart as one; none when every task restarts alone.
 
     `Auto` binds chief, master and workers together unless parameter servers or dynamic workers hold the state.
-    Evaluators never belong: they only read checkpoints. In a TfJob of tensorflow.org everyone is started again alone,
-    as its documents say: of a collective whose member is lost, the others end by themselves.
+    Evaluators never belong: they only read checkpoints. Where the role decides (2017), every task restarts alone, as
+    the documents of that time say: if a member of a collective is lost, the others end on their own.
     """
     if job.spec.restart_scope == TASK or origin(job).api_version == BATCH:
         return frozenset()
     if job.spec.restart_scope == GANG:
         return COLLECTIVE_TYPES | {PS}
-    if origin(job).is_tensorflow_org:
+    if origin(job).restarts_by_role:
         return frozenset()
     independent = replicas_of(job, PS) > 0 or job.spec.enable_dynamic_worker
     return frozenset() if independent else COLLECTIVE_TYPES
