@@ -42,6 +42,7 @@ class Stored(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
     spec: bytes = b"{}"
     status: bytes = b"{}"
+    api_version: str = ""
 
     @property
     def key(self) -> Key:

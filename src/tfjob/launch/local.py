@@ -283,8 +283,7 @@ def start(prepared: LocalJobs) -> list[Submitted]:
     with _state(write=True) as (home, store):
         started = submit(home, store, prepared, attached=False)
         submitted = [
-            Submitted(record(one.run), [event.message for _, event in store.events(one.run.job.metadata.uid)])
-            for one in started
+            Submitted(record(one.run), [event.message for _, event in store.events(one.run.uid)]) for one in started
         ]
         for one in started:
             start_background(home, one.run, one.lock)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from support.command_line import MANIFESTS
 from tfjob.api.manifest import loader
+from tfjob.local.jobs.runs import edit_job
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import open_store
 from tfjob.plan.policy.suspension import STOPPED, suspended
@@ -85,7 +86,7 @@ def keep_suspended_job(home: Home) -> None:
     job = loader.load((MANIFESTS / "sleeper.yaml").read_bytes(), "sleeper.yaml").jobs[0]
     store = open_store(home.database)
     run = store.add_run(suspended(job, STOPPED), attached=False, boot=boot_id(), folder=lambda number: home.path)
-    store.update_job(run.job.metadata.uid, lambda job: replace(job, status=replace(job.status, state="Suspended")))
+    edit_job(store, run.uid, lambda job: replace(job, status=replace(job.status, state="Suspended")))
     store.close()
 
 

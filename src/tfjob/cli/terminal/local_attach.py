@@ -20,6 +20,7 @@ from tfjob.launch.local import LocalJobs, submit
 from tfjob.local.jobs.backend import record, sync_backend
 from tfjob.local.jobs.meter import Meter
 from tfjob.local.jobs.replica_states import replicas
+from tfjob.local.jobs.runs import job_of
 from tfjob.local.logs.reader import Follower, Source
 from tfjob.local.run.driver import Driver
 from tfjob.local.run.pod_folder import pod_folder
@@ -38,7 +39,7 @@ def attach(prepared: LocalJobs, output: str, *, plain: bool) -> int:
     with state(write=True) as (home, store):
         started = submit(home, store, prepared, attached=True)
         asyncio.run(drive_all(home, started, screen, quiet=quiet))
-        left = (store.run(one.run.job.metadata.uid) for one in started)
+        left = (store.run(one.run.uid) for one in started)
         records = [record(run) for run in left if run is not None]
         names = [one.run.name for one in started]
         return report_result(sync_backend(home, store), names, records, output, width=screen.width)
@@ -60,14 +61,14 @@ class AttachedRun:
     def begin(self) -> None:
         """Says what starts, and what was found on the way there."""
         self.display.begin(f"as {self.run.id}")
-        for _, event in self.store.events(self.run.job.metadata.uid):
+        for _, event in self.store.events(self.run.uid):
             self.display.say(event.message, warning=event.warning)
 
     def tick(self) -> None:
         """Prints a change of state and new lines."""
-        run = self.store.run(self.run.job.metadata.uid)
+        run = self.store.run(self.run.uid)
         if run is not None:
-            self.display.state(run.job.status)
+            self.display.state(job_of(run).status)
         self._follow_new_pods()
         for line in () if self.display.is_behind or self.display.is_left else self._follower.poll():
             self.display.line(line)
@@ -84,8 +85,8 @@ class AttachedRun:
 
     def snapshot(self) -> Snapshot:
         """How the run stands, for a live view."""
-        run = self.store.run(self.run.job.metadata.uid) or self.run
-        pods = self.store.children(Pod, self.run.job.metadata.uid)
+        run = self.store.run(self.run.uid) or self.run
+        pods = self.store.children(Pod, self.run.uid)
         stands = self._replicas(run, pods)
         running = {task.name: pod for pod in pods if (task := task_of(pod)) and pod.status.phase == "Running"}
         usage = self._meter.measure({name: pod_folder(run.folder, pod) for name, pod in running.items()})
@@ -94,13 +95,13 @@ class AttachedRun:
 
     def _replicas(self, run: Run, pods: Sequence[Pod]) -> list[Replica]:
         """As `status` shows them; read again when the job or a pod has changed."""
-        version = [run.job.metadata.resource_version, *(pod.metadata.resource_version for pod in pods)]
+        version = [job_of(run).metadata.resource_version, *(pod.metadata.resource_version for pod in pods)]
         if version != self._version:
             self._version, self._known = version, replicas(self.store, run)
         return self._known
 
     def _follow_new_pods(self) -> None:
-        for pod in self.store.children(Pod, self.run.job.metadata.uid):
+        for pod in self.store.children(Pod, self.run.uid):
             if pod.metadata.uid in self._followed:
                 continue
             self._followed.add(pod.metadata.uid)
@@ -115,7 +116,7 @@ async def drive_all(home: Home, started: Sequence[Started], screen: Screen, *, q
     for one in started:
         # A connection each: what one driver has seen of the store must not hide it from another.
         store = open_store(home.database)
-        display = Display(one.run.job, screen, several=len(started) > 1)
+        display = Display(job_of(one.run), screen, several=len(started) > 1)
         drivers.append(
             Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
         )

@@ -19,7 +19,7 @@ from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
 from tfjob.jobs.sync_backend import Inline, SyncBackend
-from tfjob.local.jobs.runs import find_run, list_runs
+from tfjob.local.jobs.runs import edit_job, find_run, job_of, list_runs
 from tfjob.local.run.driver_lock import (
     ensure_driven,
     is_driven,
@@ -162,7 +162,7 @@ class LocalBackend:
 
     async def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""
-        self.store.update_job(record_.uid, change)
+        edit_job(self.store, record_.uid, change)
         (changed,) = await self.ensure_driven([await self.refresh(record_) or record_])
         return changed
 
@@ -176,7 +176,7 @@ class LocalBackend:
         while is_driven(run):  # what it was doing before must have come to rest
             await self._sleep(STEP_SECONDS)
         self.store.set_attached(record_.uid, attached=False, boot=boot_id())
-        self.store.update_job(record_.uid, resumed)
+        edit_job(self.store, record_.uid, resumed)
         start_background(self.home, run)
         return await self.refresh(record_) or record_
 
@@ -186,7 +186,7 @@ class LocalBackend:
 
         run = self._run(record_)
         if run.current and not is_settled(self.store, record_.uid):
-            self.store.update_job(record_.uid, _doomed)
+            edit_job(self.store, record_.uid, _doomed)
             await self._drive_until_settled(record_.uid)
         while is_driven(run):
             await self._sleep(STEP_SECONDS)
@@ -225,7 +225,7 @@ class LocalBackend:
             machine = machine_of(self.home, self.store, run)
             # Two runs of one job are told apart by their ids.
             name = record_.name if names.count(record_.name) == 1 else record_.id
-            views[name] = tensorboard.view(deployment(run.job, Settings()), machine, run.folder / "tensorboard")
+            views[name] = tensorboard.view(deployment(job_of(run), Settings()), machine, run.folder / "tensorboard")
         tensorboard.show(views, port, ready)
 
     def _run(self, record_: Record) -> Run:
@@ -244,7 +244,7 @@ class LocalBackend:
         from tfjob.local.logs import reader
         from tfjob.local.logs.reader import POLL, Follower
 
-        uid = run.job.metadata.uid
+        uid = run.uid
         sources = reader.sources_of(run, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
@@ -286,13 +286,13 @@ async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[L
 
 def record(run: Run) -> Record:
     """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
-    job = run.job
+    job = job_of(run)
     state, reason = job.status.state or "Pending", job.status.reason
     if is_interrupted(run):
         state, reason = SUSPENDED, INTERRUPTED
-    elif run.job.spec.run_policy.suspend and not is_finished(run.job.status):
-        state, reason = SUSPENDED, run.job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
-    elif state == SUSPENDED and not run.job.spec.run_policy.suspend:
+    elif job.spec.run_policy.suspend and not is_finished(job.status):
+        state, reason = SUSPENDED, job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
+    elif state == SUSPENDED and not job.spec.run_policy.suspend:
         state, reason = "Pending", RESUMING  # whoever waits for its end must not take the rest before for it
     if (state, reason) == (SUSPENDED, INTERRUPTED):
         # Its replicas ended with it, and nobody was left to write that down.

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from tfjob.api.names import child_name
+from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, character_start, readable, visible
 from tfjob.local.logs.files import LogFiles
@@ -362,4 +363,5 @@ def _containers(run: Run, record: PodRecord, replica: str | None) -> list[Source
 
 
 def _labels(run: Run) -> dict[str, str]:
-    return {child_name(run.job, task.type, task.index): task.name for task in desired(run.job)}
+    job = run.decode(TFJob)
+    return {child_name(job, task.type, task.index): task.name for task in desired(job)}

@@ -22,6 +22,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tfjob.api.objects import Deployment, Pod
+from tfjob.api.types import TFJob
 from tfjob.controller.actions import Event
 from tfjob.controller.controller import Controller
 from tfjob.durations import durations_from
@@ -36,7 +37,7 @@ from tfjob.local.run.wakeups import Wakeups
 from tfjob.local.sandbox import supervisor
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.provenance import list_packages
-from tfjob.local.state.store import Run, Store, open_store
+from tfjob.local.state.store import Run, Store, edit, open_store
 from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import SETTINGS, discard_unused
 from tfjob.local.warm.start import WarmStart
@@ -71,7 +72,7 @@ class Driver:
     ) -> None:
         self.home = home
         self.store = store
-        self.uid = run.job.metadata.uid
+        self.uid = run.uid
         self.folder = run.folder
         self.attached = attached
         self._lock = lock
@@ -85,14 +86,16 @@ class Driver:
         durations = durations_from(os.environ)
         kinds = [TFJobKind(dataclasses.replace(settings, durations=durations))]
         self.controller = Controller(cluster, kinds, durations=durations)
-        self.board = TensorBoardProcess(machine, run.folder, lambda news: cluster.publish(run.key, run.job, news))
+        self.board = TensorBoardProcess(
+            machine, run.folder, lambda news: cluster.publish(run.key, run.decode(TFJob), news)
+        )
         self.kubelet = Kubelet(
             store,
             run,
             machine,
             network,
             lifeline=run.folder / "lifeline" if attached else None,
-            publish=lambda news: cluster.publish(run.key, run.job, news),
+            publish=lambda news: cluster.publish(run.key, run.decode(TFJob), news),
             warm=WarmStart(home, machine) if machine.warm is not False else None,
             durations=durations,
         )
@@ -131,7 +134,8 @@ class Driver:
     def stop(self, reason: str = STOPPED) -> None:
         """Suspends the job, so that its replicas can end in order and `resume` can go on."""
         try:
-            self.store.update_job(self.uid, lambda job: job if is_finished(job.status) else suspended(job, reason))
+            change = edit(TFJob, lambda job: job if is_finished(job.status) else suspended(job, reason))
+            self.store.update(self.uid, change)
         except sqlite3.Error as error:
             self._complain("stop", error)
             self._given_up = True
@@ -174,12 +178,12 @@ class Driver:
     def _collect(self) -> None:
         """Ends the pods of a job that is being deleted, then frees its name."""
         run = self.store.run(self.uid)
-        if run is None or run.job.metadata.deletion_timestamp is None:
+        if run is None or run.decode(TFJob).metadata.deletion_timestamp is None:
             return
         pods = self.store.children(Pod, self.uid)
         for pod in pods:
             if pod.metadata.deletion_timestamp is None:
-                when = run.job.metadata.deletion_timestamp
+                when = run.decode(TFJob).metadata.deletion_timestamp
                 self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=when)))
         if not pods:
             self.store.retire(self.uid)
@@ -188,7 +192,7 @@ class Driver:
         run = self.store.run(self.uid)
         if run is not None:
             with suppress(OSError, sqlite3.Error):
-                discard_unused(run.job, self.store, Claims(self.home.claims))
+                discard_unused(run.decode(TFJob), self.store, Claims(self.home.claims))
 
     async def _stop_what_is_left(self, tick: Callable[[], None]) -> None:
         """`cleanPodPolicy: None` keeps pods, but nothing outlives an attached run."""

@@ -18,7 +18,7 @@ from tfjob.api.objects import Pod, Service
 from tfjob.api.types import TFJob
 from tfjob.local.sandbox import pod_files
 from tfjob.local.state.home import Home, boot_id
-from tfjob.local.state.store import Run, Store
+from tfjob.local.state.store import Run, Store, edit
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import Observed, split_tensorboard
 from tfjob.plan.policy.cleanup import cleanup
@@ -36,7 +36,7 @@ def is_settled(store: Store, uid: str) -> bool:
     Nobody waits for the time to live of a job to be over: the first command afterwards sees that it goes.
     """
     run = store.run(uid)
-    return run is None or is_job_settled(store, run.job, current=run.current)
+    return run is None or is_job_settled(store, run.decode(TFJob), current=run.current)
 
 
 def is_job_settled(store: Store, job: TFJob, *, current: bool) -> bool:
@@ -67,7 +67,9 @@ def is_driven(run: Run) -> bool:
 
 def is_interrupted(run: Run) -> bool:
     """Whether a run was cut off with the process, or the boot, that kept it alive."""
-    unfinished = run.current and not is_finished(run.job.status) and not run.job.spec.run_policy.suspend
+    unfinished = (
+        run.current and not is_finished(run.decode(TFJob).status) and not run.decode(TFJob).spec.run_policy.suspend
+    )
     return unfinished and (run.attached or run.boot != boot_id()) and not is_driven(run)
 
 
@@ -76,9 +78,9 @@ def ensure_driven(home: Home, store: Store, run: Run) -> bool:
 
     What was cut off is not revived: it becomes Suspended, and the driver only puts it to rest.
     """
-    uid = run.job.metadata.uid
+    uid = run.uid
     if is_interrupted(run):
-        store.update_job(uid, lambda job: suspended(job, INTERRUPTED))
+        store.update(uid, edit(TFJob, lambda job: suspended(job, INTERRUPTED)))
     if is_settled(store, uid) or is_driven(run):
         return False
     return start_background(home, run)
@@ -95,7 +97,7 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
     try:
         with (run.folder / "controller.log").open("ab") as log:
             subprocess.Popen(
-                [sys.executable, "-m", "tfjob.local.run.driver", str(home.path), run.job.metadata.uid, str(lock)],
+                [sys.executable, "-m", "tfjob.local.run.driver", str(home.path), run.uid, str(lock)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -127,5 +129,5 @@ def acquire_driver_lock(folder: Path) -> int | None:
 
 def is_expired(run: Run) -> bool:
     """Whether the time to live of a finished job is over; its record stays."""
-    until = expiry(run.job, run.job.status)
+    until = expiry(run.decode(TFJob), run.decode(TFJob).status)
     return until is not None and until <= datetime.now(UTC)

@@ -63,7 +63,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
     refuse_if_in_use(store, key)
     if last := store.current(key):
         end_leftovers(store, last)
-        store.retire(last.job.metadata.uid)
+        store.retire(last.uid)
     keep_objects(home, store, submission.objects, job.metadata.namespace)
     origin = _origin(submission.options)
     made: list[Path] = []
@@ -94,7 +94,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
             shutil.rmtree(folder, ignore_errors=True)
         raise
     try:
-        write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.job)))
+        write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.decode(TFJob))))
         _reserve_addresses(store, run, submission.options)
         _report_filled_storage(home, store, run, {*submission.config.volumes, *submission.options.volumes})
     except BaseException:
@@ -120,7 +120,7 @@ def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
     network = Network(store, run, options.level)
     network.reserve()
     for note in network.notes:
-        store.add_event(run.job.metadata.uid, "PortTaken", note, warning=True, now=datetime.now(UTC))
+        store.add_event(run.uid, "PortTaken", note, warning=True, now=datetime.now(UTC))
 
 
 def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str]) -> None:
@@ -130,25 +130,25 @@ def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str])
     """
     if VOLUME in mapped:
         return
-    claim = filled_claim(run.job, Claims(home.claims))
+    claim = filled_claim(run.decode(TFJob), Claims(home.claims))
     if claim is not None:
         elsewhere = "" if claim.namespace == "default" else f" -n {claim.namespace}"
         message = (
             f"its storage holds files already ({claim.folder}); to begin without them:"
             f" tfjob volume delete {claim.name}{elsewhere}"
         )
-        store.add_event(run.job.metadata.uid, "StorageFilled", message, warning=False, now=datetime.now(UTC))
+        store.add_event(run.uid, "StorageFilled", message, warning=False, now=datetime.now(UTC))
 
 
 def refuse_if_in_use(store: Store, key: Key) -> None:
     """Raises NameInUse unless the job of that name is over, or was cut off while it was attached."""
     run = store.current(key)
-    if run is None or is_finished(run.job.status) or is_expired(run):
+    if run is None or is_finished(run.decode(TFJob).status) or is_expired(run):
         return
-    reason = run.job.metadata.annotations.get(SUSPEND_REASON)
+    reason = run.decode(TFJob).metadata.annotations.get(SUSPEND_REASON)
     if not is_driven(run) and (is_interrupted(run) or reason in (STOPPED, INTERRUPTED)):
         return
-    state = run.job.status.state or "Pending"
+    state = run.decode(TFJob).status.state or "Pending"
     raise NameInUse(key.name, key.namespace, state, run.created)
 
 
@@ -173,12 +173,12 @@ def remove_run(store: Store, run: Run) -> None:
     for folder in sorted((run.folder / "pods").glob("*")):
         rootfs.remove_rootfs(folder)
     shutil.rmtree(run.folder, ignore_errors=True)
-    store.remove(run.job.metadata.uid)
+    store.remove(run.uid)
 
 
 def end_leftovers(store: Store, run: Run) -> None:
     """Ends the pods of a run that nobody drives, such as those that `cleanPodPolicy: None` kept."""
-    pods = store.children(Pod, run.job.metadata.uid)
+    pods = store.children(Pod, run.uid)
     folders = [pod_folder(run.folder, pod) for pod in pods]
     for folder in folders:
         supervisor.stop(folder)

@@ -1,6 +1,7 @@
 """The objects of this machine's cluster, in one sqlite file that several processes share; any of them may be killed.
 
-A job row is the live object and, later, the record of the run: `current` marks the one that its name means now.
+An object that a driver works on has a run. The row of such an object is first the live object and later the record of
+the run: `current` marks the one that its name means now.
 """
 
 from __future__ import annotations
@@ -11,50 +12,83 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import Object, Pod
-from tfjob.api.types import KIND, TFJob
+from tfjob.api.objects import Model, Object, ObjectMeta, Pod
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.cluster import AlreadyExists, Conflict
-from tfjob.controller.kind import Child, Key
+from tfjob.controller.kind import Child, Key, OwnerObject, Stored
 from tfjob.local.state import addresses, database
 from tfjob.local.state.database import StoreError
 from tfjob.local.state.home import Home
 
-SELECT_RUN = "select data, number, current, attached, boot, folder, created from runs join objects using (uid)"
+SELECT_RUN = """
+select objects.uid, kind, namespace, name, current, data, runs.number, runs.folder, runs.created,
+    roots.uid, roots.folder, roots.attached, roots.boot, roots.settled_until
+from runs join objects using (uid) join runs as roots on roots.uid = runs.root
+"""
+
+OwnerType = TypeVar("OwnerType", bound=OwnerObject)
+
+
+class _Envelope(Model, frozen=True, omit_defaults=False):
+    """An object whose spec and status stay encoded."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A job with what only this machine knows of it."""
+    """An object that a driver works on, with what only this machine knows of it.
 
-    job: TFJob
-    number: int
+    The driver is that of its root run, so `root_folder`, `attached`, `boot` and `settled_until` are the root's.
+    """
+
+    uid: str
+    key: Key
     current: bool
-    attached: bool
-    boot: str
+    data: bytes
+    number: int
     folder: Path
     created: datetime
+    root: str
+    root_folder: Path
+    attached: bool
+    boot: str
+    settled_until: float | None
 
     @property
     def name(self) -> str:
-        """The job's name."""
-        return self.job.metadata.name
+        return self.key.name
 
     @property
     def id(self) -> str:
-        """The name that stays with this run when the job's name is used again: `mnist.1`."""
+        """The name that stays with this run when the name is used again: `mnist.1`."""
         return f"{self.name}.{self.number}"
 
-    @property
-    def key(self) -> Key:
-        """The job's key."""
-        return Key(self.job.metadata.namespace, self.job.metadata.name, KIND)
+    @cached_property
+    def stored(self) -> Stored:
+        """The object with its spec and status still encoded."""
+        return decode_stored(self.data)
+
+    def decode(self, owner: type[OwnerType]) -> OwnerType:
+        """Return the object as that type."""
+        if owner not in self._decoded:
+            self._decoded[owner] = msgspec.json.decode(self.data, type=owner)
+        return cast("OwnerType", self._decoded[owner])
+
+    @cached_property
+    def _decoded(self) -> dict[type, Any]:
+        return {}
 
 
 class Store:
@@ -65,76 +99,65 @@ class Store:
         self.writable = writable
         self._own_writes = 0
         self._seen: tuple[int, int] = (-1, -1)
-        self._cached: dict[tuple[type, str], Any] = {}
+        self._cached: dict[tuple[Any, str], Any] = {}
         self._cached_at: tuple[int, int] = (-1, -1)
         self._unread: dict[tuple[str, str], list[bytes]] | None = None
 
-    # --- jobs ---------------------------------------------------------------------------------------------------
+    # --- runs ---------------------------------------------------------------------------------------------------
 
-    def add_run(self, job: TFJob, *, attached: bool, boot: str, folder: Callable[[int], Path], above: int = 0) -> Run:
-        """Makes `job` the one that its name means, with the next number for that name, higher than `above`."""
-        key = (job.metadata.namespace, job.metadata.name)
-        now = datetime.now(UTC)
+    def add_run(
+        self,
+        owner: Object,
+        *,
+        attached: bool,
+        boot: str,
+        folder: Callable[[int], Path],
+        above: int = 0,
+    ) -> Run:
+        """Store a root run: its object is the one that its name means, with the next number above `above`."""
         with self.transaction() as cursor:
-            cursor.execute("update objects set current = 0 where kind = ? and namespace = ? and name = ?", (KIND, *key))
-            (last,) = cursor.execute(
-                "select coalesce(max(number), 0) from objects join runs using (uid) where namespace = ? and name = ?",
-                key,
-            ).fetchone()
-            number = max(last, above) + 1
-            version = self._next_version(cursor)
-            metadata = replace(
-                job.metadata,
-                uid=str(uuid.uuid4()),
-                generation=1,
-                resource_version=str(version),
-                creation_timestamp=now.replace(microsecond=0),
-            )
-            job = replace(job, metadata=metadata)
-            run = Run(job, number, True, attached, boot, folder(number), now)
-            cursor.execute(
-                "insert into objects values (?, ?, ?, ?, '', 1, ?, ?)", (metadata.uid, KIND, *key, version, encode(job))
-            )
-            cursor.execute(
-                "insert into runs values (?, ?, ?, ?, ?, ?, ?, null)",
-                (metadata.uid, number, attached, boot, str(run.folder), now.timestamp(), metadata.uid),
-            )
-        return run
+            key = (owner.kind, owner.metadata.namespace, owner.metadata.name)
+            cursor.execute("update objects set current = 0 where kind = ? and namespace = ? and name = ?", key)
+            made = self._insert(cursor, owner, "")
+            self._insert_run(cursor, made.metadata, "", attached, boot, folder, above)
+        found = self.run(made.metadata.uid)
+        assert found is not None
+        return found
 
     def run(self, uid: str) -> Run | None:
-        """The run with that uid."""
+        """Return the run with that uid."""
         cache = self._cache()
         if (Run, uid) not in cache:
-            row = self.connection.execute(f"{SELECT_RUN} where uid = ?", (uid,)).fetchone()
+            row = self.connection.execute(f"{SELECT_RUN} where objects.uid = ?", (uid,)).fetchone()
             cache[Run, uid] = _run(row) if row else None
         return cast("Run | None", cache[Run, uid])
 
-    def runs(self, namespace: str | None = None, *, current: bool | None = None) -> list[Run]:
-        """Runs, oldest first; `current` leaves out, or keeps only, those whose name is used again or removed."""
-        query, values = f"{SELECT_RUN} where 1", []
-        if namespace is not None:
-            query, values = f"{query} and namespace = ?", [namespace]
-        if current is not None:
-            query = f"{query} and current = {int(current)}"
-        found = [_run(row) for row in self.connection.execute(f"{query} order by created", values)]
+    def runs(self, namespace: str | None = None, *, kind: str | None = None, current: bool | None = None) -> list[Run]:
+        """Return runs, oldest first; `current` leaves out, or keeps only, those whose name is used again or removed."""
+        wanted = {"namespace": namespace, "kind": kind, "current": current}
+        given = {column: value for column, value in wanted.items() if value is not None}
+        condition = " and ".join(f"{column} = :{column}" for column in given) or "1"
+        query = f"{SELECT_RUN} where {condition} order by runs.created"
+        found = [_run(row) for row in self.connection.execute(query, given)]
         if self._unread is not None:
-            self._cached.update(((Run, run.job.metadata.uid), run) for run in found)
+            self._cached.update(((Run, run.uid), run) for run in found)
         return found
 
     def current(self, key: Key) -> Run | None:
-        """The run that a name means now."""
+        """Return the run that a name means now."""
         row = self.connection.execute(
-            f"{SELECT_RUN} where current and namespace = ? and name = ?", (key.namespace, key.name)
+            f"{SELECT_RUN} where current and kind = ? and namespace = ? and name = ?",
+            (key.kind, key.namespace, key.name),
         ).fetchone()
         return _run(row) if row else None
 
-    def update_job(self, uid: str, change: Callable[[TFJob], TFJob]) -> TFJob | None:
-        """Applies `change` to the stored job; an edit of the spec counts as a new generation."""
+    def update(self, uid: str, change: Callable[[Stored], Stored]) -> Stored | None:
+        """Apply `change` to the object of a run; an edit of the spec counts as a new generation."""
         with self.transaction() as cursor:
             row = cursor.execute("select data from objects where uid = ?", (uid,)).fetchone()
             if row is None:
                 return None
-            old = decode_job(row[0])
+            old = decode_stored(row[0])
             new = change(old)
             if new == old:
                 return old
@@ -142,37 +165,39 @@ class Store:
             version = self._next_version(cursor)
             metadata = replace(new.metadata, generation=generation, resource_version=str(version))
             new = replace(new, metadata=metadata)
-            cursor.execute("update objects set version = ?, data = ? where uid = ?", (version, encode(new), uid))
-            cursor.execute("update runs set settled_until = null where uid = ?", (uid,))
+            self._write(cursor, uid, version, _encode_stored(new))
+            cursor.execute(
+                "update runs set settled_until = null where uid = (select root from runs where uid = ?)", (uid,)
+            )
             return new
 
-    def update_status(self, job: TFJob) -> TFJob:
-        """Writes the status of a job as it was read; Conflict when it changed since."""
+    def update_status(self, read: ObjectMeta, status: bytes) -> ObjectMeta:
+        """Write the encoded status of an object as it was read, and return its metadata; Conflict if it changed."""
 
-        def change(stored: TFJob) -> TFJob:
-            if stored.metadata.resource_version != job.metadata.resource_version:
-                raise Conflict(job.metadata.name)
-            return replace(stored, status=job.status)
+        def change(stored: Stored) -> Stored:
+            if stored.metadata.resource_version != read.resource_version:
+                raise Conflict(read.name)
+            return replace(stored, status=status)
 
-        updated = self.update_job(job.metadata.uid, change)
+        updated = self.update(read.uid, change)
         if updated is None:
-            raise Conflict(job.metadata.name)
-        return updated
+            raise Conflict(read.name)
+        return updated.metadata
 
     def set_attached(self, uid: str, *, attached: bool, boot: str) -> None:
-        """Records who keeps a job alive: the process that shows it, or a background one, and since which boot."""
+        """Record what keeps a run alive: the process that shows it, or a background one; and since which boot."""
         with self.transaction() as cursor:
             cursor.execute("update runs set attached = ?, boot = ? where uid = ?", (attached, boot, uid))
 
     def retire(self, uid: str) -> None:
-        """Makes a job a record: its name is free, what it left stays."""
+        """Make the object of a run a record: its name is free, what it left stays."""
         with self.transaction() as cursor:
             cursor.execute("update objects set current = 0 where uid = ?", (uid,))
-            cursor.execute("delete from objects where owner = ?", (uid,))
+            cursor.execute("delete from objects where owner = ? and uid not in (select uid from runs)", (uid,))
             addresses.release_owner(cursor, uid)
 
     def remove(self, uid: str) -> None:
-        """Forgets a run altogether."""
+        """Forget a run altogether."""
         self.retire(uid)
         with self.transaction() as cursor:
             for statement in (
@@ -204,29 +229,9 @@ class Store:
         return [msgspec.json.decode(row[0], type=Pod) for row in rows]
 
     def create_child(self, child: Child) -> Child:
-        """Stores a new child; AlreadyExists when its name is taken."""
-        owner = child.metadata.owner_references[0].uid
+        """Store a new child; AlreadyExists if its name is taken."""
         with self.transaction() as cursor:
-            row = cursor.execute(
-                "select owner from objects where current and kind = ? and namespace = ? and name = ?",
-                (child.kind, child.metadata.namespace, child.metadata.name),
-            ).fetchone()
-            if row is not None:
-                raise AlreadyExists(child.metadata.name, ours=row[0] == owner)
-            version = self._next_version(cursor)
-            metadata = replace(
-                child.metadata,
-                uid=str(uuid.uuid4()),
-                resource_version=str(version),
-                creation_timestamp=datetime.now(UTC).replace(microsecond=0),
-            )
-            made: Any = child
-            stored: Child = replace(made, metadata=metadata)
-            cursor.execute(
-                "insert into objects values (?, ?, ?, ?, ?, 1, ?, ?)",
-                (metadata.uid, child.kind, metadata.namespace, metadata.name, owner, version, encode(stored)),
-            )
-        return stored
+            return self._insert(cursor, child, child.metadata.owner_references[0].uid)
 
     def update_child(self, child: Pod) -> None:
         """Stores a pod's new status or deletion mark, if it is still the same pod."""
@@ -327,7 +332,7 @@ class Store:
         (others,) = self.connection.execute("pragma data_version").fetchone()
         return others, self._own_writes
 
-    def _cache(self) -> dict[tuple[type, str], Any]:
+    def _cache(self) -> dict[tuple[Any, str], Any]:
         """What was read since the last write: a driver looks many times a second, and mostly nothing changed."""
         if self._unread is not None:
             return self._cached
@@ -353,13 +358,67 @@ class Store:
         cursor.execute("commit")
         self._own_writes += 1
 
+    def _insert(self, cursor: sqlite3.Cursor, child: Child, owner: str) -> Child:
+        kind, namespace, name = child.kind, child.metadata.namespace, child.metadata.name
+        row = cursor.execute(
+            "select owner from objects where current and kind = ? and namespace = ? and name = ?",
+            (kind, namespace, name),
+        ).fetchone()
+        if row is not None:
+            raise AlreadyExists(name, ours=row[0] == owner)
+        version = self._next_version(cursor)
+        metadata = replace(
+            child.metadata,
+            uid=str(uuid.uuid4()),
+            generation=1,
+            resource_version=str(version),
+            creation_timestamp=datetime.now(UTC).replace(microsecond=0),
+        )
+        made: Any = child
+        stored: Child = replace(made, metadata=metadata)
+        cursor.execute(
+            "insert into objects values (?, ?, ?, ?, ?, 1, ?, ?)",
+            (metadata.uid, kind, namespace, name, owner, version, encode(stored)),
+        )
+        return stored
+
+    def _insert_run(
+        self,
+        cursor: sqlite3.Cursor,
+        metadata: ObjectMeta,
+        root: str,
+        attached: bool,
+        boot: str,
+        folder: Callable[[int], Path],
+        above: int,
+    ) -> None:
+        # Numbers are counted by name alone, so that two kinds of one name never share a folder.
+        (last,) = cursor.execute(
+            "select coalesce(max(number), 0) from objects join runs using (uid) where namespace = ? and name = ?",
+            (metadata.namespace, metadata.name),
+        ).fetchone()
+        number = max(last, above) + 1
+        cursor.execute(
+            "insert into runs values (?, ?, ?, ?, ?, ?, ?, null)",
+            (
+                metadata.uid,
+                number,
+                attached,
+                boot,
+                str(folder(number)),
+                datetime.now(UTC).timestamp(),
+                root or metadata.uid,
+            ),
+        )
+
     def _write_child(self, cursor: sqlite3.Cursor, child: Pod) -> None:
         version = self._next_version(cursor)
         metadata = replace(child.metadata, resource_version=str(version))
-        cursor.execute(
-            "update objects set version = ?, data = ? where uid = ?",
-            (version, encode(replace(child, metadata=metadata)), child.metadata.uid),
-        )
+        self._write(cursor, metadata.uid, version, encode(replace(child, metadata=metadata)))
+
+    @staticmethod
+    def _write(cursor: sqlite3.Cursor, uid: str, version: int, data: bytes) -> None:
+        cursor.execute("update objects set version = ?, data = ? where uid = ?", (version, data, uid))
 
     @staticmethod
     def _next_version(cursor: sqlite3.Cursor) -> int:
@@ -395,14 +454,42 @@ def encode(value: Object) -> bytes:
     return msgspec.json.encode(value)
 
 
-def decode_job(data: bytes) -> TFJob:
-    """A job from its stored form."""
-    return msgspec.json.decode(data, type=TFJob)
+def decode_stored(data: bytes) -> Stored:
+    """Return an object with its spec and status still encoded."""
+    found = msgspec.json.decode(data, type=_Envelope)
+    return Stored(found.kind, found.metadata, bytes(found.spec), bytes(found.status), found.api_version)
 
 
-def _run(row: tuple[bytes, int, int, int, str, str, float]) -> Run:
-    data, number, current, attached, boot, folder, created = row
-    return Run(decode_job(data), number, bool(current), bool(attached), boot, Path(folder), _time(created))
+def _encode_stored(stored: Stored) -> bytes:
+    spec, status = msgspec.Raw(stored.spec), msgspec.Raw(stored.status)
+    return msgspec.json.encode(
+        _Envelope(api_version=stored.api_version, kind=stored.kind, metadata=stored.metadata, spec=spec, status=status)
+    )
+
+
+def edit(owner: type[OwnerType], change: Callable[[OwnerType], OwnerType]) -> Callable[[Stored], Stored]:
+    """Return the change of a typed object as one of its stored form; what it does not change stays byte for byte."""
+
+    def changed(stored: Stored) -> Stored:
+        old: Any = msgspec.json.decode(_encode_stored(stored), type=owner)
+        new: Any = change(old)
+        return replace(
+            stored,
+            metadata=new.metadata,
+            spec=stored.spec if new.spec == old.spec else msgspec.json.encode(new.spec),
+            status=stored.status if new.status == old.status else msgspec.json.encode(new.status),
+        )
+
+    return changed
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    uid, kind, namespace, name, current, data, number, folder, created, root, root_folder, attached, boot, until = row
+    key = Key(namespace, name, kind)
+    places = Path(folder), Path(root_folder)
+    return Run(
+        uid, key, bool(current), data, number, places[0], _time(created), root, places[1], bool(attached), boot, until
+    )
 
 
 def _time(seconds: float) -> datetime:

@@ -18,7 +18,7 @@ from tfjob.controller.cluster import AlreadyExists, Conflict
 from tfjob.controller.kind import Key
 from tfjob.local.state import database
 from tfjob.local.state.database import StoreError
-from tfjob.local.state.store import Run, Store, open_store
+from tfjob.local.state.store import Run, Store, edit, open_store
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def add(store: Store, name: str = "mnist") -> Run:
 
 
 def pod(run: Run, name: str = "mnist-worker-0") -> Pod:
-    owner = OwnerReference(uid=run.job.metadata.uid)
+    owner = OwnerReference(uid=run.uid)
     return Pod(metadata=ObjectMeta(name=name, namespace="default", owner_references=[owner]))
 
 
@@ -48,20 +48,23 @@ def test_a_name_means_its_newest_run_and_old_runs_keep_their_numbers(file: Path)
 
 def test_a_status_written_over_a_newer_object_is_a_conflict(file: Path) -> None:
     store = open_store(file)
-    job = add(store).job
-    store.update_job(job.metadata.uid, lambda old: replace(old, spec=replace(old.spec, success_policy="AllWorkers")))
+    read = add(store).stored
+    store.update(read.metadata.uid, lambda old: replace(old, spec=b'{"tfImage":"x"}'))
     with pytest.raises(Conflict):
-        store.update_status(replace(job, status=replace(job.status, state="Running")))
+        store.update_status(read.metadata, b'{"state":"Running"}')
 
 
 def test_an_edit_of_the_spec_is_a_new_generation_and_a_status_is_not(file: Path) -> None:
     store = open_store(file)
-    job = add(store).job
-    written = store.update_status(replace(job, status=replace(job.status, state="Running")))
-    assert written.metadata.generation == 1
-    edited = store.update_job(job.metadata.uid, lambda old: replace(old, spec=replace(old.spec, tf_image="x")))
+    run = add(store)
+    written = store.update_status(run.stored.metadata, b'{"state":"Running"}')
+    assert written.generation == 1
+    edited = store.update(run.uid, edit(TFJob, lambda old: replace(old, spec=replace(old.spec, tf_image="x"))))
     assert edited is not None
     assert edited.metadata.generation == 2
+    changed = store.run(run.uid)
+    assert changed is not None
+    assert (changed.decode(TFJob).spec.tf_image, changed.decode(TFJob).status.state) == ("x", "Running")
 
 
 def test_a_child_name_is_given_once(file: Path) -> None:
@@ -81,15 +84,15 @@ def test_another_process_sees_a_write_at_once(file: Path) -> None:
     run = add(one)
     assert other.changed()
     assert not other.changed()
-    assert other.children(Pod, run.job.metadata.uid) == []
+    assert other.children(Pod, run.uid) == []
     one.create_child(pod(run))
     assert other.changed()
-    assert [child.metadata.name for child in other.children(Pod, run.job.metadata.uid)] == ["mnist-worker-0"]
+    assert [child.metadata.name for child in other.children(Pod, run.uid)] == ["mnist-worker-0"]
 
 
 def test_equal_news_in_a_row_are_counted(file: Path) -> None:
     store = open_store(file)
-    uid = add(store).job.metadata.uid
+    uid = add(store).uid
     for reason in ("A", "A", "B", "A"):
         store.add_event(uid, reason, "text", warning=False, now=datetime.now(UTC))
     assert [(event.reason, event.count) for _, event in store.events(uid)] == [("A", 2), ("B", 1), ("A", 1)]
@@ -151,7 +154,7 @@ def of_schema_1(folder: Path) -> Path:
 
 
 def listed(store: Store) -> list[tuple[str, bool, int]]:
-    return [(run.id, run.current, len(store.events(run.job.metadata.uid))) for run in store.runs()]
+    return [(run.id, run.current, len(store.events(run.uid))) for run in store.runs()]
 
 
 RUNS_OF_SCHEMA_1 = [
@@ -166,7 +169,7 @@ RUNS_OF_SCHEMA_1 = [
 def test_runs_of_schema_1_keep_their_numbers_and_events(tmp_path: Path) -> None:
     store = open_store(of_schema_1(tmp_path))
     assert listed(store) == RUNS_OF_SCHEMA_1
-    running = store.runs()[-1].job.metadata.uid
+    running = store.runs()[-1].uid
     assert [pod.metadata.name for pod in store.children(Pod, running)] == ["running-worker-0", "running-worker-1"]
     assert store.object(Key("default", "paused-settings", "ConfigMap"))
     settled = "select name from objects join runs using (uid) where current and settled_until = 9e999 order by name"
