@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Sequence
 
@@ -13,9 +14,11 @@ from tfjob.cli.notices import show_troubles
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.result import report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
+from tfjob.durations import durations_from
 from tfjob.jobs.backend import Replica
 from tfjob.jobs.logs import container_labels
 from tfjob.jobs.progress import Snapshot
+from tfjob.kinds import machine_kinds
 from tfjob.launch.local import LocalJobs, submit
 from tfjob.local.jobs.backend import record, sync_backend
 from tfjob.local.jobs.meter import Meter
@@ -23,8 +26,8 @@ from tfjob.local.jobs.replica_states import replicas
 from tfjob.local.jobs.runs import job_of
 from tfjob.local.logs.reader import Follower, Source
 from tfjob.local.run.driver import Driver
+from tfjob.local.run.lifetime import Started
 from tfjob.local.run.pod_folder import pod_folder
-from tfjob.local.run.submission import Started
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, open_store
 from tfjob.plan.facts.tasks import task_of
@@ -112,13 +115,14 @@ class AttachedRun:
 async def drive_all(home: Home, started: Sequence[Started], screen: Screen, *, quiet: bool) -> None:
     """Drives runs until all are at rest; Ctrl-C stops them, a second one kills."""
     drivers = []
+    kinds = machine_kinds(durations_from(os.environ))
     runs = []
     for one in started:
         # A connection each: what one driver has seen of the store must not hide it from another.
         store = open_store(home.database)
         display = Display(job_of(one.run), screen, several=len(started) > 1)
         drivers.append(
-            Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
+            Driver(home, store, one.run, kinds, attached=True, lock=one.lock, on_news=None if quiet else display.news)
         )
         runs.append(AttachedRun(store, one.run, display))
     level([run.display for run in runs])

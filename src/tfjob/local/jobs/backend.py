@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager, contextmanager, suppress
 from heapq import merge
 from itertools import islice
 from typing import Any
@@ -17,22 +16,16 @@ from msgspec.structs import replace
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
+from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
 from tfjob.jobs.sync_backend import Inline, SyncBackend
-from tfjob.local.jobs.runs import edit_job, find_run, job_of, list_runs
-from tfjob.local.run.driver_lock import (
-    ensure_driven,
-    is_driven,
-    is_interrupted,
-    is_job_settled,
-    is_settled,
-    start_background,
-)
+from tfjob.local.jobs.runs import edit_job, ensure_driven, find_run, is_cut_off, job_of, list_runs
+from tfjob.local.run.driver_lock import is_driven, needs_driver, start_background
 from tfjob.local.state.home import Home, boot_id
-from tfjob.local.state.store import Run, Store, open_state
+from tfjob.local.state.store import Run, Store, marked_for_deletion, open_state
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired, task_of
-from tfjob.plan.policy.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed
+from tfjob.plan.policy.suspension import RESUMING, SUSPEND_REASON, resumed
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -80,9 +73,9 @@ class LocalBackend:
         """Start background drivers; where that fails, as on a full disk, jobs are still shown."""
         if not self.store.writable:
             return list(records)
-        with self.store.snapshot() if len(records) > 1 else nullcontext():
-            unsettled = {one.uid for one in records if not is_job_settled(self.store, one.job, current=one.current)}
-        for run in filter(None, map(self.store.run, unsettled)):
+        unsettled = {run.uid: run for run in self.store.unsettled()}
+        known = [unsettled[one.uid] for one in records if one.uid in unsettled]
+        for run in known:
             with suppress(OSError, sqlite3.Error):
                 ensure_driven(self.home, self.store, run)
         return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
@@ -182,11 +175,11 @@ class LocalBackend:
 
     async def delete(self, record_: Record) -> None:
         """Ends the run if it lives, then removes its record and its logs."""
-        from tfjob.local.run.submission import remove_run
+        from tfjob.local.run.lifetime import remove_run
 
         run = self._run(record_)
-        if run.current and not is_settled(self.store, record_.uid):
-            edit_job(self.store, record_.uid, _doomed)
+        if run.current and needs_driver(run):
+            self.store.update(run.uid, marked_for_deletion)
             await self._drive_until_settled(record_.uid)
         while is_driven(run):
             await self._sleep(STEP_SECONDS)
@@ -234,10 +227,8 @@ class LocalBackend:
         return run or find_run(self.store, record_.id, record_.job.metadata.namespace)
 
     async def _drive_until_settled(self, uid: str) -> None:
-        while not is_settled(self.store, uid):
-            present = self.store.run(uid)
-            if present is not None:
-                ensure_driven(self.home, self.store, present)
+        while (run := self.store.run(uid)) is not None and needs_driver(run):
+            ensure_driven(self.home, self.store, run)
             await self._sleep(STEP_SECONDS)
 
     async def _followed(self, run: Run, query: LogQuery) -> AsyncGenerator[list[Line], None]:
@@ -249,7 +240,8 @@ class LocalBackend:
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
-                over = is_settled(self.store, uid)
+                present = self.store.run(uid)
+                over = present is None or not needs_driver(present)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
                     for source in reader.sources_of(run, query.replica):
@@ -288,7 +280,7 @@ def record(run: Run) -> Record:
     """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
     job = job_of(run)
     state, reason = job.status.state or "Pending", job.status.reason
-    if is_interrupted(run):
+    if is_cut_off(run):
         state, reason = SUSPENDED, INTERRUPTED
     elif job.spec.run_policy.suspend and not is_finished(job.status):
         state, reason = SUSPENDED, job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
@@ -308,8 +300,3 @@ def record(run: Run) -> Record:
         folder=str(run.folder),
         options="" if run.key.namespace == DEFAULT_NAMESPACE else f" -n {run.key.namespace}",
     )
-
-
-def _doomed(job: TFJob) -> TFJob:
-    when = datetime.now(UTC).replace(microsecond=0)
-    return replace(job, metadata=replace(job.metadata, deletion_timestamp=when))

@@ -7,6 +7,7 @@ the run: `current` marks the one that its name means now.
 from __future__ import annotations
 
 import sqlite3
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -143,6 +144,19 @@ class Store:
             self._cached.update(((Run, run.uid), run) for run in found)
         return found
 
+    def tree(self, root: str, *, everything: bool = False) -> list[Run]:
+        """Return the runs of a root that their names mean now, or all, the root first."""
+        cache, key = self._cache(), (("tree", everything), root)
+        if key not in cache:
+            query = f"{SELECT_RUN} where runs.root = ? and (current or ?) order by runs.created"
+            cache[key] = [_run(row) for row in self.connection.execute(query, (root, everything))]
+        return list(cache[key])
+
+    def unsettled(self) -> list[Run]:
+        """Return the runs that need a driver."""
+        query = f"{SELECT_RUN} where coalesce(roots.settled_until, 0) <= ? order by runs.created"
+        return [_run(row) for row in self.connection.execute(query, (time.time(),))]
+
     def current(self, key: Key) -> Run | None:
         """Return the run that a name means now."""
         row = self.connection.execute(
@@ -184,6 +198,14 @@ class Store:
             raise Conflict(read.name)
         return updated.metadata
 
+    def settle(self, uid: str, until: float, version: int) -> bool:
+        """Record until when a root needs no driver; False if any object has changed since that version."""
+        with self.transaction() as cursor:
+            if self.version() != version:
+                return False
+            cursor.execute("update runs set settled_until = ? where uid = ?", (until, uid))
+            return True
+
     def set_attached(self, uid: str, *, attached: bool, boot: str) -> None:
         """Record what keeps a run alive: the process that shows it, or a background one; and since which boot."""
         with self.transaction() as cursor:
@@ -192,7 +214,9 @@ class Store:
     def retire(self, uid: str) -> None:
         """Make the object of a run a record: its name is free, what it left stays."""
         with self.transaction() as cursor:
+            self._next_version(cursor)
             cursor.execute("update objects set current = 0 where uid = ?", (uid,))
+            cursor.execute("update runs set settled_until = 9e999 where uid = ?", (uid,))
             cursor.execute("delete from objects where owner = ? and uid not in (select uid from runs)", (uid,))
             addresses.release_owner(cursor, uid)
 
@@ -250,6 +274,7 @@ class Store:
     def remove_child(self, uid: str) -> None:
         """Removes a child that has ended."""
         with self.transaction() as cursor:
+            self._next_version(cursor)
             cursor.execute("delete from objects where uid = ?", (uid,))
 
     # --- objects beside jobs ----------------------------------------------------------------------------------------
@@ -307,6 +332,11 @@ class Store:
         changed = now != self._seen
         self._seen = now
         return changed
+
+    def version(self) -> int:
+        """Return a number that grows with every change of an object, by this process or another."""
+        (version,) = self.connection.execute("select version from counter").fetchone()
+        return int(version)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -481,6 +511,14 @@ def edit(owner: type[OwnerType], change: Callable[[OwnerType], OwnerType]) -> Ca
         )
 
     return changed
+
+
+def marked_for_deletion(stored: Stored) -> Stored:
+    """Return the object with the time at which its deletion was requested."""
+    if stored.metadata.deletion_timestamp is not None:
+        return stored
+    now = datetime.now(UTC).replace(microsecond=0)
+    return replace(stored, metadata=replace(stored.metadata, deletion_timestamp=now))
 
 
 def _run(row: tuple[Any, ...]) -> Run:
