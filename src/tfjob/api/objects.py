@@ -9,6 +9,8 @@ import msgspec
 
 OPERATOR_NAME_LABEL, OPERATOR_NAME = "training.kubeflow.org/operator-name", "tfjob-controller"
 """The label by which a cluster finds the children of all owners; training-operator sets it too."""
+PEAK_MEMORY = "tfjob/peak-memory"
+"""Annotation of a pod: the most memory its main container used, in bytes, where the cluster measures it."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation: the whole object once more, as `kubectl apply` was given it."""
 

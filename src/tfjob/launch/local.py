@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.manifest.loader import Entry, Manifest
-from tfjob.api.objects import ConfigMap, Object, Pod
+from tfjob.api.objects import ConfigMap, Object, Pod, Service
 from tfjob.api.problems import Problem, path_parts
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.kind import Key
@@ -195,7 +195,7 @@ def processes(prepared: LocalJobs) -> list[list[dict[str, Any]]]:
 def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str, Any]]:
     job, options = prepared.job, prepared.options
     made = children(prepared)
-    peers = planned(job, options.level)
+    peers = planned([child for child in made if isinstance(child, Service)], options.level)
     namespace = job.metadata.namespace
     documents = [*prepared.objects, *(msgspec.to_builtins(child) for child in made if isinstance(child, ConfigMap))]
     references = brought(documents, namespace, machine.kept_references(home, store, namespace))

@@ -16,7 +16,7 @@ import pytest
 from support.command_line import MANIFESTS, CommandLine
 from support.installed import Installed
 from support.running import wait_until
-from tfjob.api.objects import ConfigMap, Deployment, Object, Pod, Service
+from tfjob.api.objects import PEAK_MEMORY, ConfigMap, Deployment, Object, Pod, Service
 from tfjob.controller.kind import Key
 from tfjob.launch import local
 from tfjob.launch.request import Request
@@ -25,7 +25,6 @@ from tfjob.local.run.pod_folder import pod_folder
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, open_store
 from tfjob.local.warm.start import HOW
-from tfjob.plan.policy.verdict import PEAK_MEMORY
 
 MANIFEST = """
 apiVersion: v1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfjob.api import quantity
 from tfjob.api.problems import Problem, path_text
-from tfjob.api.types import TFJob
+from tfjob.api.types import MOST_REPLICAS, PARALLELISM, TFJob
 from tfjob.local.inputs import gpus
 
 if TYPE_CHECKING:
@@ -64,10 +64,20 @@ def of_job(job: TFJob, host: Host) -> Iterator[Problem]:
         if has and asked > has:
             message = f"all replicas together request {_shown(name, asked)}, this machine has {_shown(name, has)}"
             yield _warning(("spec", "tfReplicaSpecs"), message)
-    asked_for = gpus.asked_by_job(job)
+    asked_for = gpus_asked_for(job)
     if asked_for > len(host.gpus) > 0 and not host.cpu and not host.config.gpu:
         message = f"all replicas together ask for {asked_for} GPUs, this machine has {len(host.gpus)}"
         yield _refused(("spec", "tfReplicaSpecs"), message, f"ask for fewer, or {ON_CPU}")
+
+
+def gpus_asked_for(job: TFJob) -> int:
+    """Return how many GPUs all replicas that run at once need together."""
+    parallelism = job.metadata.annotations.get(PARALLELISM, "")
+    most = int(parallelism) if parallelism.isdecimal() else MOST_REPLICAS
+    return sum(
+        gpus.asked_by_pod((replica.template or {}).get("spec") or {}) * min(replica.replicas or 0, most)
+        for replica in job.spec.tf_replica_specs.values()
+    )
 
 
 def _requested(template: Mapping[str, Any], name: str) -> float:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from tfjob.api import quantity
 from tfjob.api.objects import Pod, PodCondition, PodStatus
-from tfjob.api.types import MOST_REPLICAS, PARALLELISM, TFJob
 
 if TYPE_CHECKING:
     from tfjob.local.state.store import Store
@@ -59,16 +58,6 @@ def asked_by_pod(spec: Mapping[str, Any]) -> int:
     """How many a pod needs: what its containers use together, or one before them alone."""
     first = max((asked(container) for container in spec.get("initContainers") or ()), default=0)
     return max(first, sum(asked(container) for container in spec.get("containers") or ()))
-
-
-def asked_by_job(job: TFJob) -> int:
-    """How many all replicas that run at once need together."""
-    parallelism = job.metadata.annotations.get(PARALLELISM, "")
-    most = int(parallelism) if parallelism.isdecimal() else MOST_REPLICAS
-    return sum(
-        asked_by_pod((replica.template or {}).get("spec") or {}) * min(replica.replicas or 0, most)
-        for replica in job.spec.tf_replica_specs.values()
-    )
 
 
 def variables(pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:

@@ -19,8 +19,18 @@ from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
 from tfjob.jobs.sync_backend import Inline, SyncBackend
-from tfjob.local.jobs.runs import edit_job, ensure_driven, find_run, is_cut_off, job_of, list_runs
+from tfjob.local.jobs.runs import (
+    edit_job,
+    ensure_driven,
+    find_run,
+    is_at_rest,
+    is_cut_off,
+    job_of,
+    labels_of,
+    list_runs,
+)
 from tfjob.local.run.driver_lock import is_driven, needs_driver, start_background
+from tfjob.local.state.database import is_disk_full
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store, marked_for_deletion, open_state
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
@@ -70,8 +80,8 @@ class LocalBackend:
         return None if run is None else record(run)
 
     async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
-        """Start background drivers; where that fails, as on a full disk, jobs are still shown."""
-        if not self.store.writable:
+        """Start background drivers; where that fails, or they could record nothing, jobs are still shown."""
+        if not self.store.writable or is_disk_full(self.home.database):
             return list(records)
         unsettled = {run.uid: run for run in self.store.unsettled()}
         known = [unsettled[one.uid] for one in records if one.uid in unsettled]
@@ -110,7 +120,8 @@ class LocalBackend:
         """Of those containers that ever started."""
         from tfjob.local.logs import reader
 
-        return [source.replica for source in reader.sources_of(self._run(record_), replica)]
+        run = self._run(record_)
+        return [source.replica for source in reader.sources_of(run.folder, labels_of(run), replica)]
 
     async def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         """What lies on disk, now or while it grows."""
@@ -129,8 +140,10 @@ class LocalBackend:
         from tfjob.local.logs.reader import read
 
         if not query.previous:
-            return read(reader.sources_of(run, query.replica), tail=query.tail, since=query.since)
-        earlier = reader.earlier_sources(run, query.replica)
+            return read(
+                reader.sources_of(run.folder, labels_of(run), query.replica), tail=query.tail, since=query.since
+            )
+        earlier = reader.earlier_sources(run.folder, labels_of(run), query.replica)
         both = (
             read(
                 [one.source for one in earlier if one.in_place is way], tail=query.tail, since=query.since, previous=way
@@ -166,9 +179,9 @@ class LocalBackend:
     async def resume(self, record_: Record) -> Record:
         """Starts the run in the background."""
         run = self._run(record_)
-        while is_driven(run):  # what it was doing before must have come to rest
+        while run.root == run.uid and is_driven(run):  # what it was doing before must have ended
             await self._sleep(STEP_SECONDS)
-        self.store.set_attached(record_.uid, attached=False, boot=boot_id())
+        self.store.set_attached(run.root, attached=False, boot=boot_id())
         edit_job(self.store, record_.uid, resumed)
         start_background(self.home, run)
         return await self.refresh(record_) or record_
@@ -181,7 +194,7 @@ class LocalBackend:
         if run.current and needs_driver(run):
             self.store.update(run.uid, marked_for_deletion)
             await self._drive_until_settled(record_.uid)
-        while is_driven(run):
+        while run.root == run.uid and is_driven(run):
             await self._sleep(STEP_SECONDS)
         remove_run(self.store, run)
 
@@ -227,7 +240,7 @@ class LocalBackend:
         return run or find_run(self.store, record_.id, record_.job.metadata.namespace)
 
     async def _drive_until_settled(self, uid: str) -> None:
-        while (run := self.store.run(uid)) is not None and needs_driver(run):
+        while (run := self.store.run(uid)) is not None and not is_at_rest(self.store, run):
             ensure_driven(self.home, self.store, run)
             await self._sleep(STEP_SECONDS)
 
@@ -236,15 +249,15 @@ class LocalBackend:
         from tfjob.local.logs.reader import POLL, Follower
 
         uid = run.uid
-        sources = reader.sources_of(run, query.replica)
+        sources = reader.sources_of(run.folder, labels_of(run), query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
                 present = self.store.run(uid)
-                over = present is None or not needs_driver(present)
+                over = present is None or is_at_rest(self.store, present)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in reader.sources_of(run, query.replica):
+                    for source in reader.sources_of(run.folder, labels_of(run), query.replica):
                         follower.add(source)
                     yield []
                 if lines := follower.poll():

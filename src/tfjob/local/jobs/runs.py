@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from tfjob.api.names import child_name
+from tfjob.api.objects import Pod
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs import find as finding
 from tfjob.local.run.driver_lock import is_driven, is_interrupted, needs_driver, start_background, suspend
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, edit
-from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.facts.conditions import SUSPENDED, is_finished
+from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.limits import expiry
 
 
 def job_of(run: Run) -> TFJob:
     return run.decode(TFJob)
+
+
+def labels_of(run: Run) -> dict[str, str]:
+    """Return the names of replicas, such as `worker-0`, by the names of their pods."""
+    job = job_of(run)
+    return {child_name(job, task.type, task.index): task.name for task in desired(job)}
 
 
 def edit_job(store: Store, uid: str, change: Callable[[TFJob], TFJob]) -> None:
@@ -35,6 +44,17 @@ def is_cut_off(run: Run) -> bool:
     """Return whether a job that should run lost the process, or the boot, that kept it alive."""
     job = job_of(run)
     return not is_finished(job.status) and not job.spec.run_policy.suspend and is_interrupted(run)
+
+
+def is_at_rest(store: Store, run: Run) -> bool:
+    """Return whether nothing is left to do for a job; other runs of its tree may still have work."""
+    if not run.current or not needs_driver(run):
+        return True
+    job = job_of(run)
+    if run.root == run.uid or job.metadata.deletion_timestamp is not None:
+        return False
+    suspended = job.spec.run_policy.suspend and job.status.state == SUSPENDED and not store.children(Pod, run.uid)
+    return suspended or is_finished(job.status)
 
 
 def ensure_driven(home: Home, store: Store, run: Run) -> bool:

@@ -22,7 +22,9 @@ from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import filled_claim
 from tfjob.plan.build.job_storage import VOLUME
+from tfjob.plan.build.pods import service
 from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.suspension import SUSPEND_REASON
 
 
@@ -65,8 +67,10 @@ def refuse_if_in_use(store: Store, key: Key) -> None:
 
 
 def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
-    network = Network(store, run, options.level)
-    network.reserve()
+    """Lease the addresses of all replicas. Raises AddressError before anything starts."""
+    job, network = job_of(run), Network(store, run.uid, options.level)
+    for task in desired(job):
+        network.lease(service(job, task))
     for note in network.notes:
         store.add_event(run.uid, "PortTaken", note, warning=True, now=datetime.now(UTC))
 

@@ -11,7 +11,7 @@ Below a container's folder lies one folder per restart, 0, 1, 2 ..., each with `
 `truncated`, the bytes that rotation threw away. A file is known by its inode: when it is renamed under a reader, the
 reader drains it and goes on with the one that came after it.
 
-`sources_of` finds the logs of a run by replica and attempt: on disk, readable when all else is gone.
+`sources_of` finds the logs in the folder of a run by replica and attempt.
 """
 
 from __future__ import annotations
@@ -20,23 +20,21 @@ import heapq
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self, TypeAlias
 
-from tfjob.api.names import child_name
-from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, character_start, readable, visible
 from tfjob.local.logs.files import LogFiles
 from tfjob.local.state.pod_history import PodRecord, history
-from tfjob.local.state.store import Run
-from tfjob.plan.facts.tasks import desired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 
 POLL = 0.1
+Labels: TypeAlias = "Mapping[str, str]"
+"""What the pods of a run are called in its logs, by name; a pod without a label keeps its name."""
 _CHUNK = 1024 * 1024
 
 
@@ -324,17 +322,19 @@ class Earlier(NamedTuple):
     in_place: bool
 
 
-def sources_of(run: Run, replica: str | None) -> list[Source]:
+def sources_of(folder: Path, labels: Labels, replica: str | None) -> list[Source]:
     """The newest attempt of each replica that `replica` means (all, one, or one container: `worker-0/sidecar`)."""
-    return [source for _, records in _pods(run, replica) for source in _containers(run, records[-1], replica)]
+    return [
+        source for _, records in _pods(folder, labels, replica) for source in _containers(labels, records[-1], replica)
+    ]
 
 
-def earlier_sources(run: Run, replica: str | None) -> list[Earlier]:
+def earlier_sources(folder: Path, labels: Labels, replica: str | None) -> list[Earlier]:
     """The attempt before the newest, of each container that has one."""
     found = []
-    for _, records in _pods(run, replica):
-        older = {source.replica: source for source in _containers(run, records[-2], replica)} if records[1:] else {}
-        for source in _containers(run, records[-1], replica):
+    for _, records in _pods(folder, labels, replica):
+        older = {source.replica: source for source in _containers(labels, records[-2], replica)} if records[1:] else {}
+        for source in _containers(labels, records[-1], replica):
             if len(restarts(source.folder)) > 1:
                 found.append(Earlier(source, in_place=True))
             elif source.replica in older:
@@ -342,15 +342,14 @@ def earlier_sources(run: Run, replica: str | None) -> list[Earlier]:
     return found
 
 
-def _pods(run: Run, replica: str | None) -> Iterator[tuple[str, list[PodRecord]]]:
-    labels = _labels(run)
-    for name, records in history(run.folder).items():
+def _pods(folder: Path, labels: Labels, replica: str | None) -> Iterator[tuple[str, list[PodRecord]]]:
+    for name, records in history(folder).items():
         if replica is None or replica.partition("/")[0] in (labels.get(name), name):
             yield name, records
 
 
-def _containers(run: Run, record: PodRecord, replica: str | None) -> list[Source]:
-    label = _labels(run).get(record.name, record.name)
+def _containers(labels: Labels, record: PodRecord, replica: str | None) -> list[Source]:
+    label = labels.get(record.name, record.name)
     container = replica.partition("/")[2] if replica else ""
     alone = len(record.containers) == 1
     named = [(f"{label}/{name}", name) for name in record.init_containers]
@@ -360,8 +359,3 @@ def _containers(run: Run, record: PodRecord, replica: str | None) -> list[Source
         for shown, name in named
         if container in ("", name) and (record.folder / "logs" / name).is_dir()
     ]
-
-
-def _labels(run: Run) -> dict[str, str]:
-    job = run.decode(TFJob)
-    return {child_name(job, task.type, task.index): task.name for task in desired(job)}

@@ -1,4 +1,4 @@
-"""The addresses of a run: one for every replica's name, the same for its whole life, and how peers learn them.
+"""The addresses of a run and of everything that it owns: one for every name, the same for its whole life.
 
 At full level every pod has a hosts file, and strings stay as they are. Without mount namespaces,
 `name.namespace.svc:port` in TF_CONFIG, command and environment is replaced with an address, and at the lowest level
@@ -9,95 +9,103 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tfjob.api.names import child_name
-from tfjob.api.types import TFJob
+from tfjob.api.objects import OwnerReference, Pod, Service
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import addresses
 from tfjob.local.state.addresses import AddressError, HostEntry
-from tfjob.local.state.store import Run, Store
-from tfjob.plan.facts.tasks import Task, desired
-from tfjob.plan.facts.tf_config import port
+from tfjob.local.state.store import Store
 
 HOSTS = Path("/etc/hosts")
 LOOPBACK = "127.0.0.1"
+TOLD_PORTS = ("tfjob-port", "tf-port")
+"""Names of ports that programs are told in TF_CONFIG, so that they can be others here; other ports stay."""
 
 
 class Network:
-    """Leases for the replicas of one run."""
+    """Leases for the pods and Services of a tree of runs; `notes` are what users should know about them."""
 
-    def __init__(self, store: Store, run: Run, level: Level) -> None:
+    def __init__(self, store: Store, root: str, level: Level) -> None:
         self._store = store
-        self._uid = run.uid
+        self._root = root
         self._level = level
-        self._known: dict[str, Peer] = {}
+        self._known: dict[str, dict[str, Peer]] = {}
+        """Every lease by the uid of its owner and its name; only this process makes new ones."""
         self.notes: list[str] = []
 
-    def reserve(self) -> None:
-        """Leases what the job needs now; raises AddressError before anything starts."""
-        self.peers()
+    def lease(self, child: Pod | Service) -> str:
+        """Lease what a pod and its Service need, which have one name, and return the address. Raises AddressError."""
+        owner, name, wanted = child.metadata.owner_references[0], child.metadata.name, told_port(child)
+        known = self._leases(owner.uid, child.metadata.namespace)
+        if name not in known or (self._level == "ports" and wanted not in (None, *known[name].ports)):
+            with self._store.transaction() as cursor:
+                made = self._new_lease(cursor, owner, name, wanted)
+            known[name] = Peer(name, child.metadata.namespace, *made)
+        return known[name].ip
 
-    def address(self, name: str) -> str:
-        """The address of a replica by its service's name."""
-        return next((peer.ip for peer in self.peers() if peer.name == name), LOOPBACK)
+    def _new_lease(
+        self, cursor: sqlite3.Cursor, owner: OwnerReference, name: str, wanted: int | None
+    ) -> tuple[str, dict[int, int]]:
+        if wanted is None:
+            return (LOOPBACK if self._level == "ports" else addresses.lease_address(cursor, owner.uid, name)), {}
+        if self._level == "ports":
+            return LOOPBACK, {wanted: addresses.lease_port(cursor, owner.uid, name, wanted)}
+        try:
+            return addresses.lease_address(cursor, owner.uid, name, [wanted]), {}
+        except AddressError as error:
+            # A program of this machine listens on that port at every address: the pod gets another port.
+            ip = addresses.lease_address(cursor, owner.uid, name)
+            other = addresses.lease_port(cursor, owner.uid, name, wanted)
+            self.notes.append(f"{error.message}: {name.removeprefix(f'{owner.name}-')} uses port {other} instead")
+            return ip, {wanted: other}
 
     def peers(self) -> list[Peer]:
-        """Every replica that the job asks for now; new ones get their lease here."""
-        run = self._store.run(self._uid)
-        if run is None:
-            return []
-        wanted = {child_name(run.decode(TFJob), task.type, task.index): task for task in desired(run.decode(TFJob))}
-        if missing := [name for name in wanted if name not in self._known]:
-            with self._store.transaction() as cursor:
-                for name in missing:
-                    self._known[name] = self._lease(cursor, run.decode(TFJob), name, wanted[name])
-        return [self._known[name] for name in wanted]
+        """Return everything that has a lease."""
+        tree = self._store.tree(self._root)
+        return [peer for run in tree for peer in self._leases(run.uid, run.key.namespace).values()]
+
+    def _leases(self, owner: str, namespace: str) -> dict[str, Peer]:
+        if owner not in self._known:
+            leases = addresses.leases(self._store.connection, owner)
+            self._known[owner] = {
+                name: Peer(name, namespace, ip or LOOPBACK, ports) for name, (ip, ports) in leases.items()
+            }
+        return self._known[owner]
 
     def write_hosts(self, file: Path) -> None:
-        """Writes the hosts file that all pods of the run share; in place, because they have it mounted."""
+        """Write the hosts file that all pods of a run share; in place, because they have it mounted."""
         entries = [HostEntry(peer.ip, peer.name, peer.namespace) for peer in self.peers()]
         namespace = entries[0].namespace if entries else ""
         text = addresses.hosts_file(entries, _host_table(), namespace)
         if not file.exists() or file.read_text() != text:
             file.write_text(text)
 
-    def _lease(self, cursor: sqlite3.Cursor, job: TFJob, name: str, task: Task) -> Peer:
-        wanted, namespace = port(job, task.type), job.metadata.namespace
-        if self._level == "ports":
-            return Peer(name, namespace, LOOPBACK, {wanted: addresses.lease_port(cursor, self._uid, name, wanted)})
-        try:
-            ip = addresses.lease_address(cursor, self._uid, name, [wanted])
-            return Peer(name, namespace, ip, addresses.leased_ports(cursor, self._uid, name))
-        except AddressError as error:
-            # A program of this machine listens on that port at every address: the replica gets another port.
-            ip = addresses.lease_address(cursor, self._uid, name)
-            other = addresses.lease_port(cursor, self._uid, name, wanted)
-            self.notes.append(f"{error.message}: {task.name} uses port {other} instead")
-            return Peer(name, namespace, ip, {wanted: other})
+
+def told_port(child: Pod | Service) -> int | None:
+    """Return the port of a pod or a Service that its peers are told, if there is one."""
+    if isinstance(child, Service):
+        ports = {one.get("name"): one.get("port") for one in child.spec.get("ports") or ()}
+    else:
+        containers = child.spec.get("containers") or ()
+        ports = {one.get("name"): one.get("containerPort") for each in containers for one in each.get("ports") or ()}
+    return next((ports[name] for name in TOLD_PORTS if name in ports), None)
 
 
-def planned(job: TFJob, level: Level) -> list[Peer]:
-    """What a network may look like, for a dry run: nothing is leased."""
-    if level == "ports":
-        return [
-            Peer(
-                child_name(job, task.type, task.index),
-                job.metadata.namespace,
-                LOOPBACK,
-                {port(job, task.type): addresses.FIRST_PORT + number},
-            )
-            for number, task in enumerate(desired(job))
-        ]
-    return [
-        Peer(
-            child_name(job, task.type, task.index), job.metadata.namespace, f"127.77.{number // 254}.{number % 254 + 1}"
-        )
-        for number, task in enumerate(desired(job))
-    ]
+def planned(services: Sequence[Service], level: Level) -> list[Peer]:
+    """Return what a network may look like, for a dry run: nothing is leased."""
+    found = []
+    for number, service in enumerate(services):
+        name, namespace, wanted = service.metadata.name, service.metadata.namespace, told_port(service)
+        if level != "ports":
+            found.append(Peer(name, namespace, f"127.77.{number // 254}.{number % 254 + 1}"))
+        else:
+            ports = {} if wanted is None else {wanted: addresses.FIRST_PORT + number}
+            found.append(Peer(name, namespace, LOOPBACK, ports))
+    return found
 
 
 def _host_table() -> str:

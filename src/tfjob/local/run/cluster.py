@@ -1,55 +1,72 @@
-"""This machine as the cluster of one job: its rows in the store, seen through the controller's door."""
+"""This machine as the cluster of one root run and everything that it owns: their rows in the store."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import Object, Pod, PodGroup
-from tfjob.api.types import KIND, TFJob
+from tfjob.api.objects import Object, ObjectMeta, Pod, PodGroup, Service
 from tfjob.controller.actions import Event
 from tfjob.controller.cluster import Conflict, Rejected
-from tfjob.controller.kind import Child, Key, Owner, OwnerObject, Stored
-from tfjob.local.pod.assembly import grace_of
+from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
+from tfjob.local.pod.assembly import DEFAULT_GRACE
 from tfjob.local.pod.network import Network
-from tfjob.local.state.store import Store
-from tfjob.plan.policy.limits import LONGEST_SECONDS
+from tfjob.local.run.lifetime import highest_number
+from tfjob.local.state.addresses import AddressError
+from tfjob.local.state.home import Home, write_whole
+from tfjob.local.state.options import Options
+from tfjob.local.state.store import Run, Store, encode, marked_for_deletion
+
+LONGEST_SECONDS = 10**9
+"""Thirty years: a longer grace period would run past the calendar."""
 
 
 class LocalCluster:
-    """The door for the controller of one run; a pod's row is a wish, and the kubelet grants it."""
+    """The cluster of one root run. The row of a pod is a wish, which the kubelet grants."""
 
     def __init__(
-        self, store: Store, uid: str, network: Network, on_news: Callable[[Event], None] | None = None
+        self,
+        home: Home,
+        store: Store,
+        root: Run,
+        kinds: Iterable[Kind[Any]],
+        network: Network,
+        on_news: Callable[[Event], None] | None = None,
     ) -> None:
+        self.home = home
         self.store = store
-        self.uid = uid
+        self.root = root
+        self.kinds = {kind.resource.kind: kind for kind in kinds}
         self.network = network
+        self._by_type = {kind.owner_type: kind for kind in self.kinds.values()}
         self._on_news = on_news
         self._looked = asyncio.Event()
+        self._seen: dict[str, tuple[int, int]] = {}
 
     def look(self) -> None:
-        """To be called whenever somebody may have written to the store."""
+        """Take note that the store may have changed."""
         self._looked.set()
 
     async def changes(self) -> AsyncIterator[Key]:
-        """The key of the job at first, and whenever anybody wrote to the store."""
-        run = self.store.run(self.uid)
-        while run is not None:
+        """Yield the keys of the root and of every owner that it owns, whenever they or their children changed."""
+        while True:
             if self.store.changed():
-                yield run.key
+                for key in self._changed():
+                    yield key
             await self._looked.wait()
             self._looked.clear()
 
     async def owner(self, key: Key) -> Any:
-        """Return the job, as long as its name means this run."""
-        run = self.store.run(self.uid)
-        return run.decode(TFJob) if run is not None and run.current and run.key == key else None
+        """Return the owner; None if its name means no run of this tree, or if nothing holds up its deletion."""
+        run = next((run for run in self.store.tree(self.root.uid) if run.key == key), None)
+        return None if run is None or _is_going(run) else self.kinds[key.kind].decode(run.stored)
 
     async def complete(self, key: Key, owner: OwnerObject) -> bool:
         """Return False: a manifest stays as it was given."""
@@ -57,64 +74,146 @@ class LocalCluster:
 
     async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
         """Return the children of one type; there is no gang scheduler, and so no pod group."""
-        return self.store.children(child, owner.metadata.uid)
+        kind = self._by_type.get(child)
+        if kind is None:
+            return self.store.children(child, owner.metadata.uid)
+        return [_decoded(kind, stored) for stored in self.store.owned(kind.resource.kind, owner.metadata.uid)]
 
     async def create(self, child: Object) -> None:
-        """Stores a child; a pod gets the address that belongs to its name."""
+        """Store a child; a pod gets the address that belongs to its name, and an owner a run."""
         if isinstance(child, PodGroup):
             raise Rejected("NoGangScheduler", "this machine has no gang scheduler")
+        if type(child) in self._by_type:
+            self._create_run(child)
+            return
         if isinstance(child, Pod):
-            child = replace(child, status=replace(child.status, pod_ip=self.network.address(child.metadata.name)))
+            child = replace(child, status=replace(child.status, pod_ip=self._lease(child)))
+        elif isinstance(child, Service):
+            self._lease(child)
         self.store.create_child(child)
 
     async def update(self, child: Object) -> None:
-        """Raise Conflict: only pod groups are updated, and there are none here."""
-        raise Conflict(child.metadata.name)
+        """Write the spec of an owner that another one owns; no other child is ever updated here."""
+        if type(child) not in self._by_type:
+            raise Conflict(child.metadata.name)
+        spec = msgspec.json.encode(cast("Any", child).spec)
+        self._update(child.metadata, lambda stored: replace(stored, spec=spec))
 
     async def remove_finalizer(self, key: Key, owner: OwnerObject, finalizer: str) -> None:
-        raise NotImplementedError
+        kept = [one for one in owner.metadata.finalizers if one != finalizer]
+        self._update(owner.metadata, lambda stored: replace(stored, metadata=replace(stored.metadata, finalizers=kept)))
 
     async def delete(self, key: Key, uid: str) -> None:
-        """Marks a pod or the job for deletion, so that processes can end first; anything else goes at once."""
-        if key.kind == KIND:
-            self.store.update(uid, _marked)
-            return
-        if key.kind != "Pod":
+        """Mark a pod or an owner for deletion, so that processes can end first; anything else goes at once."""
+        if key.kind in self.kinds:
+            self.store.update(uid, marked_for_deletion)
+        elif key.kind == "Pod":
+            self.store.update(uid, _terminating)
+        else:
             self.store.remove_child(uid)
-            return
-        for pod in self.store.children(Pod, self.uid):
-            if pod.metadata.uid == uid and pod.metadata.deletion_timestamp is None:
-                # As on a cluster, this is when the pod should be gone.
-                gone_by = _now() + timedelta(seconds=min(grace_of(pod), LONGEST_SECONDS))
-                self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=gone_by)))
 
     async def update_status(self, key: Key, owner: Owner) -> Owner:
-        written: Any = replace(
-            cast("Any", owner),
-            metadata=self.store.update_status(owner.metadata, msgspec.json.encode(cast("Any", owner).status)),
-        )
-        return cast("Owner", written)
+        status = msgspec.json.encode(self.kinds[key.kind].encode_status(owner))
+        written: Any = owner
+        return cast("Owner", replace(written, metadata=self.store.update_status(owner.metadata, status)))
 
     async def lost_nodes(self) -> frozenset[str]:
-        """There is one node, and it is this machine."""
+        """Return none: there is one node, and it is this machine."""
         return frozenset()
 
     def kept_as(self, child: str, key: Key) -> str:
         return child
 
     def publish(self, key: Key, owner: OwnerObject, event: Event) -> None:
-        """Keep the event with the run, and pass it on if a terminal shows the run."""
-        now = datetime.now(UTC)
-        self.store.add_event(owner.metadata.uid, event.reason, event.message, warning=event.warning, now=now)
-        if self._on_news:
+        self.publish_about(owner.metadata.uid, event)
+
+    def publish_about(self, uid: str, event: Event) -> None:
+        """Keep an event with its run, and pass it on if a terminal shows the run."""
+        self.store.add_event(uid, event.reason, event.message, warning=event.warning, now=datetime.now(UTC))
+        if self._on_news and uid == self.root.uid:
             self._on_news(event)
 
+    def collect(self) -> None:
+        """End everything that an owner owns whose deletion nothing holds up, then free its name."""
+        runs = self.store.tree(self.root.uid)
+        for run in runs:
+            if not _is_going(run):
+                continue
+            pods = self.store.children(Pod, run.uid)
+            for pod in pods:
+                self.store.update(pod.metadata.uid, marked_for_deletion)
+            owned = [one for one in runs if one.owner == run.uid]
+            for one in owned:
+                self.store.update(one.uid, marked_for_deletion)
+            if not pods and not owned:
+                self.store.retire(run.uid)
 
-def _marked(stored: Stored) -> Stored:
+    def _changed(self) -> list[Key]:
+        tree = self.store.tree(self.root.uid)
+        if len(tree) == 1 and not self._seen:
+            return [tree[0].key]
+        before, self._seen = self._seen, self.store.versions(self.root.uid)
+        return [run.key for run in tree if before.get(run.uid) != self._seen.get(run.uid)]
+
+    def _create_run(self, child: Object) -> None:
+        namespace, name = child.metadata.namespace, child.metadata.name
+        made: list[Path] = []
+
+        def make_folder(number: int) -> Path:
+            folder = self.home.run_folder(namespace, name, number)
+            folder.mkdir(mode=0o700, parents=True)
+            made.append(folder)
+            Options.load(self.root.folder).save(folder)
+            write_whole(folder / "job.json", msgspec.json.format(encode(child)))
+            return folder
+
+        try:
+            above = highest_number(self.home, namespace, name)
+            self.store.add_owned_run(child, self.root.uid, make_folder, above)
+        except BaseException:
+            for folder in made:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _lease(self, child: Pod | Service) -> str:
+        try:
+            address = self.network.lease(child)
+        except AddressError as error:
+            raise Rejected("NoAddress", error.message) from None
+        while self.network.notes:
+            note = Event("PortTaken", self.network.notes.pop(), warning=True)
+            self.publish_about(child.metadata.owner_references[0].uid, note)
+        return address
+
+    def _update(self, read: ObjectMeta, change: Callable[[Stored], Stored]) -> None:
+        def fenced(stored: Stored) -> Stored:
+            if stored.metadata.resource_version != read.resource_version:
+                raise Conflict(read.name)
+            return change(stored)
+
+        if self.store.update(read.uid, fenced) is None:
+            raise Conflict(read.name)
+
+
+def _decoded(kind: Kind[Any], stored: Stored) -> Any:
+    """Return an owner that another one owns; of one that is not valid, what can be read."""
+    try:
+        return kind.decode(stored)
+    except Invalid as error:
+        return error.owner
+
+
+def _is_going(run: Run) -> bool:
+    """Return whether an owner is being deleted and no finalizer holds that up; a cluster would have removed it."""
+    metadata = run.stored.metadata
+    return metadata.deletion_timestamp is not None and not metadata.finalizers
+
+
+def _terminating(stored: Stored) -> Stored:
+    """Return a pod marked with the time by which it should be gone, as on a cluster."""
     if stored.metadata.deletion_timestamp is not None:
         return stored
-    return replace(stored, metadata=replace(stored.metadata, deletion_timestamp=_now()))
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
+    seconds = msgspec.json.decode(stored.spec).get("terminationGracePeriodSeconds")
+    grace = timedelta(seconds=min(DEFAULT_GRACE if seconds is None else float(seconds), LONGEST_SECONDS))
+    gone_by = datetime.now(UTC).replace(microsecond=0) + grace
+    return replace(stored, metadata=replace(stored.metadata, deletion_timestamp=gone_by))

@@ -1,4 +1,4 @@
-"""The one process that drives a run: its controller and its kubelet, under a lock, until nothing is left to do.
+"""The one process that drives a run and everything that it owns, under a lock, until nothing is left to do.
 
 An attached `run` drives in its own process and holds a lifeline: when it dies, in whatever way, the supervisors end
 their pods. A detached run is driven in the background; that process may be killed too, its pods go on, and the next
@@ -15,16 +15,16 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from tfjob.api.objects import Deployment, Pod
-from tfjob.api.types import TFJob
 from tfjob.controller.actions import Event
 from tfjob.controller.controller import Controller
 from tfjob.controller.kind import STOPPED, Kind
 from tfjob.durations import durations_from
+from tfjob.local.pod.assembly import Machine
 from tfjob.local.pod.machine import machine_of
 from tfjob.local.pod.network import Network
 from tfjob.local.run.cluster import LocalCluster
@@ -44,7 +44,7 @@ from tfjob.local.warm.start import WarmStart
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.05
-"""Between two looks at replicas that are told to end."""
+"""Between two looks at pods that are ending."""
 
 
 class AlreadyDriven(Exception):
@@ -52,7 +52,7 @@ class AlreadyDriven(Exception):
 
 
 class Driver:
-    """Drives one run in this process."""
+    """Drives one root run, with everything that it owns, in this process."""
 
     def __init__(
         self,
@@ -77,22 +77,23 @@ class Driver:
         self._judged = -1
         """The version of the store at which this driver last found that something is left to do."""
         self._wakeups: Wakeups | None = None
-        machine = machine_of(home, store, run)
-        network = Network(store, run, machine.level)
-        cluster = LocalCluster(store, self.uid, network, on_news)
+        self._machines: dict[str, Machine] = {}
+        self._boards: dict[str, TensorBoardProcess] = {}
+        machine = self._machine(run)
+        network = Network(store, run.uid, machine.level)
+        kinds = list(kinds)
+        cluster = LocalCluster(home, store, run, kinds, network, on_news)
         self.cluster = cluster
         durations = durations_from(os.environ)
         self.controller = Controller(cluster, kinds, durations=durations)
-        self.board = TensorBoardProcess(
-            machine, run.folder, lambda news: cluster.publish(run.key, run.decode(TFJob), news)
-        )
         self.kubelet = Kubelet(
             store,
-            run,
-            machine,
+            run.uid,
+            self._machine,
             network,
             lifeline=run.folder / "lifeline" if attached else None,
-            publish=lambda news: cluster.publish(run.key, run.decode(TFJob), news),
+            publish=lambda owner, news: cluster.publish_about(owner.uid, news),
+            is_finished=self._is_finished,
             warm=WarmStart(home, machine) if machine.warm is not False else None,
             durations=durations,
         )
@@ -117,7 +118,8 @@ class Driver:
                     await self._stop_what_is_left(tick)
             finally:
                 wakeups.close()
-                self.board.close()
+                for board in self._boards.values():
+                    board.close()
                 if self.kubelet.warm is not None:
                     self.kubelet.warm.close()
                 controller.cancel()
@@ -159,7 +161,7 @@ class Driver:
 
     async def _settled_until(self) -> float | None:
         """Return the time at which the tree needs a driver again; None if something is left to do now."""
-        owners = self.store.tree(self.uid)
+        owners = self._tree()
         if any(self._is_at_work(run) for run in owners):
             return None
         until = math.inf
@@ -186,7 +188,7 @@ class Driver:
         return kind.is_finished(run.decode(kind.owner_type))
 
     def _look(self, tick: Callable[[], None]) -> None:
-        for part in (self.kubelet.sync, self._keep_board, self._collect):
+        for part in (self.kubelet.sync, self._keep_boards, self.cluster.collect):
             try:
                 part()
             except (OSError, sqlite3.Error) as error:
@@ -199,8 +201,7 @@ class Driver:
         """Looks again when a supervisor reports, ends, or writes to a log, and when a fork server is up."""
         for folder in self.kubelet.warm.folders if self.kubelet.warm is not None else ():
             wakeups.watch(folder)
-        for pod in self.store.children(Pod, self.uid):
-            folder = pod_folder(self.folder, pod)
+        for pod, folder in self._pods():
             wakeups.watch(folder)
             for container in (*(pod.spec.get("initContainers") or ()), *(pod.spec.get("containers") or ())):
                 wakeups.watch(folder / "logs" / container["name"])
@@ -211,33 +212,40 @@ class Driver:
             self._troubles[part] = str(error)
             logger.warning("%s; trying again", error)
 
-    def _keep_board(self) -> None:
-        self.board.sync(next(iter(self.store.children(Deployment, self.uid)), None))
+    def _machine(self, run: Run) -> Machine:
+        if run.uid not in self._machines:
+            self._machines[run.uid] = machine_of(self.home, self.store, run)
+        return self._machines[run.uid]
 
-    def _collect(self) -> None:
-        """Ends the pods of a job that is being deleted, then frees its name."""
-        run = self.store.run(self.uid)
-        if run is None or run.decode(TFJob).metadata.deletion_timestamp is None:
-            return
-        pods = self.store.children(Pod, self.uid)
-        for pod in pods:
-            if pod.metadata.deletion_timestamp is None:
-                when = run.decode(TFJob).metadata.deletion_timestamp
-                self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=when)))
-        if not pods:
-            self.store.retire(self.uid)
+    def _keep_boards(self) -> None:
+        wanted = {run.uid: (run, found[0]) for run in self._tree() if (found := self._deployments(run))}
+        for uid, (run, _) in wanted.items():
+            if uid not in self._boards:
+                self._boards[uid] = TensorBoardProcess(
+                    self._machine(run), run.folder, partial(self.cluster.publish_about, uid)
+                )
+        for uid, board in self._boards.items():
+            board.sync(wanted[uid][1] if uid in wanted else None)
+
+    def _deployments(self, run: Run) -> list[Deployment]:
+        return self.store.children(Deployment, run.uid)
+
+    def _tree(self) -> list[Run]:
+        return self.store.tree(self.uid)
+
+    def _pods(self) -> list[tuple[Pod, Path]]:
+        """Return the pods of the whole tree with their folders."""
+        return [(pod, pod_folder(run.folder, pod)) for run in self._tree() for pod in self.store.children(Pod, run.uid)]
 
     def _tidy(self) -> None:
-        run = self.store.run(self.uid)
-        if run is not None:
+        claims = Claims(self.home.claims)
+        for run in self.store.tree(self.uid, everything=True):
             with suppress(OSError, sqlite3.Error):
-                discard_unused(run.decode(TFJob), self.store, Claims(self.home.claims))
+                discard_unused(run.key, self.store, claims)
 
     async def _stop_what_is_left(self, tick: Callable[[], None]) -> None:
-        """`cleanPodPolicy: None` keeps pods, but nothing outlives an attached run."""
-        run = self.store.run(self.uid)
-        pods = self.store.children(Pod, self.uid) if run else []
-        folders = [pod_folder(self.folder, pod) for pod in pods]
+        """End the pods that `cleanPodPolicy: None` keeps: nothing outlives an attached run."""
+        folders = [folder for _, folder in self._pods()]
         for folder in folders:
             supervisor.stop(folder)
         while any(supervisor.alive(folder) for folder in folders):

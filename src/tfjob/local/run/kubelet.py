@@ -1,4 +1,4 @@
-"""The local kubelet: turns the pods of one run into supervised processes, and reports how they stand.
+"""The local kubelet: turns the pods of a run, and of what it owns, into supervised processes, and reports their state.
 
 It keeps nothing in memory that matters: a new one, after this process was killed, finds every pod by its folder.
 """
@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.objects import (
+    PEAK_MEMORY,
     ContainerState,
     ContainerStatus,
     ContainerTerminated,
@@ -23,7 +24,6 @@ from tfjob.api.objects import (
     Pod,
     PodStatus,
 )
-from tfjob.api.types import TFJob
 from tfjob.controller.actions import Event
 from tfjob.durations import USUAL, Durations
 from tfjob.local.inputs import gpus
@@ -39,8 +39,6 @@ from tfjob.local.state.home import write_whole
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.volumes import VolumeError
 from tfjob.local.warm.start import COLD, EXPECTED, HOW, TURNED_OFF, WARM, WarmStart
-from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.policy.verdict import PEAK_MEMORY
 
 STARTS_AT_ONCE = 8
 """Supervisors that start side by side: each is an interpreter, and more would only wait for the same cores."""
@@ -62,8 +60,9 @@ class Report(msgspec.Struct, rename="camel"):
 
 @dataclass
 class _Watched:
-    """What is only worth remembering while this process lives."""
+    """What to remember of a pod while this process lives, and the run that owns it."""
 
+    run: Run
     seen: tuple[int, ...] | None = None
     next_try: float = 0.0
     stopping: bool = False
@@ -82,24 +81,26 @@ class _Begun:
 
 
 class Kubelet:
-    """The pods of one run on this machine."""
+    """The pods of a root run and of everything that it owns."""
 
     def __init__(
         self,
         store: Store,
-        run: Run,
-        machine: Machine,
+        root: str,
+        machine_of: Callable[[Run], Machine],
         network: Network,
         *,
         lifeline: Path | None,
-        publish: Callable[[Event], None],
+        publish: Callable[[Run, Event], None],
+        is_finished: Callable[[Run], bool],
         warm: WarmStart | None = None,
         durations: Durations = USUAL,
     ) -> None:
         self.store = store
         self.durations = durations
-        self.run = run
-        self.machine = machine
+        self.root = root
+        self.machine_of = machine_of
+        self.is_finished = is_finished
         self.network = network
         self.lifeline = lifeline
         self.publish = publish
@@ -107,14 +108,20 @@ class Kubelet:
         self._told_cold: set[str] = set()
         self.hurry = False
         self._watched: dict[str, _Watched] = {}
+        self._asks_for_gpus: set[str] = set()
+        """The runs of which a pod asks for GPUs, by uid; the other pods of such a run may see none."""
 
     def sync(self) -> None:
-        """One look at every pod: start, report, stop, remove; of many that are to start, some wait for the next."""
+        """Look once at every pod: start, report, stop, remove; if many are to start, some wait for the next look."""
         until = 0.0
         begun: list[_Begun] = []
-        for pod in self.store.children(Pod, self.run.uid):
-            watched = self._watched.setdefault(pod.metadata.uid, _Watched())
-            folder = pod_folder(self.run.folder, pod)
+        tree = self.store.tree(self.root)
+        pods = [(pod, owner) for owner in tree for pod in self.store.children(Pod, owner.uid)]
+        self._asks_for_gpus = {run.uid for pod, run in pods if gpus.asked_by_pod(pod.spec)}
+        for pod, run in pods:
+            watched = self._watched.setdefault(pod.metadata.uid, _Watched(run))
+            watched.run = run
+            folder = pod_folder(run.folder, pod)
             if pod.metadata.deletion_timestamp is not None:
                 self._end(pod, folder, watched)
             elif pod.status.phase not in ("Succeeded", "Failed"):
@@ -130,25 +137,24 @@ class Kubelet:
             self._finish(one)
 
     def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> _Begun | None:
-        """Starts a pod's supervisor, if the pod can start now."""
+        """Start a pod's supervisor, if the pod can start now."""
+        run, machine = watched.run, self.machine_of(watched.run)
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:
             return None
         watched.next_try = now.timestamp() + self.durations.start_retry.total_seconds()
-        if self._shares_gpus():
-            available = gpus.found(self.machine.environ)
+        if self._shares_gpus(run):
+            available = gpus.found(machine.environ)
             pod = gpus.hold(self.store, pod, available, self._is_live)
             if gpus.HELD not in pod.metadata.annotations:
-                peers = self.store.children(Pod, self.run.uid)
+                peers = self.store.children(Pod, run.uid)
                 self._store_status(pod, gpus.waiting(pod, peers, available), Report())
                 return None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        hosts = self.run.folder / "hosts"
+        hosts = run.folder / "hosts"
         self.network.write_hosts(hosts)
         try:
-            ready = assemble(
-                pod, folder, self.machine, self.network.peers(), hosts=hosts, lifeline=self.lifeline, now=now
-            )
+            ready = assemble(pod, folder, machine, self.network.peers(), hosts=hosts, lifeline=self.lifeline, now=now)
         except Refusal as refusal:
             self._wait(pod, _reason(refusal), str(refusal))
             return None
@@ -160,7 +166,7 @@ class Kubelet:
                 watched.next_try = 0.0
                 self._wait(pod, "ForkServerStarting", "TensorFlow is being imported, once for all replicas")
                 return None
-            pod = self._noted(pod, how)
+            pod = self._noted(pod, how, run)
             if how == WARM:
                 watched.next_try = 0.0
                 self._report(pod, folder, watched)
@@ -184,8 +190,8 @@ class Kubelet:
     def _not_started(self, pod: Pod, error: OSError) -> None:
         self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
 
-    def _noted(self, pod: Pod, how: str) -> Pod:
-        """The pod with a note of how it was started; a cold start is told, once for all replicas with that reason."""
+    def _noted(self, pod: Pod, how: str, run: Run) -> Pod:
+        """Return the pod with a note of how it was started; a cold start is reported once for each reason."""
         if how == pod.metadata.annotations.get(HOW, ""):
             return pod
         pod = replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, HOW: how}))
@@ -194,13 +200,13 @@ class Kubelet:
             self._told_cold.add(how)
             message = f"{pod.metadata.name} starts cold, because {how.removeprefix(COLD)}"
             asked = self.warm is not None and self.warm.asked
-            self.publish(Event("ColdStart", message, warning=asked))
+            self.publish(run, Event("ColdStart", message, warning=asked))
         return pod
 
-    def _shares_gpus(self) -> bool:
-        """Whether GPUs are set apart for the replicas of this run."""
-        counted = not self.machine.cpu and not self.machine.config.gpu
-        return counted and gpus.asked_by_job(self.run.decode(TFJob)) > 0
+    def _shares_gpus(self, run: Run) -> bool:
+        """Return whether GPUs are set apart for the pods of a run."""
+        machine = self.machine_of(run)
+        return run.uid in self._asks_for_gpus and not machine.cpu and not machine.config.gpu
 
     def _is_live(self, pod: Pod) -> bool:
         """Whether a pod, of whatever run, has processes or is about to."""
@@ -227,7 +233,7 @@ class Kubelet:
         if self.warm is not None and report.fork_failed:
             self.warm.distrust(report.fork_failed)
         for reason in report.cold.values():
-            pod = self._noted(pod, f"{COLD}{reason}")
+            pod = self._noted(pod, f"{COLD}{reason}", watched.run)
         if found:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:
@@ -237,7 +243,7 @@ class Kubelet:
         """Stops a pod that is to go; when its processes are over its row goes too, its logs stay."""
         if was_launched(folder) and supervisor.alive(folder):
             if not watched.stopping or (self.hurry and not watched.hurried):
-                supervisor.stop(folder, self._grace(pod))
+                supervisor.stop(folder, self._grace(pod, watched.run))
                 watched.stopping, watched.hurried = True, self.hurry
             return
         sweep(pod)
@@ -245,18 +251,13 @@ class Kubelet:
         self.store.remove_child(pod.metadata.uid)
         self._watched.pop(pod.metadata.uid, None)
 
-    def _grace(self, pod: Pod) -> float | None:
-        """How long a pod may take to stop; None leaves it at what the manifest says."""
+    def _grace(self, pod: Pod, run: Run) -> float | None:
+        """Return how long a pod may take to stop; None leaves it at what the manifest says."""
         if self.hurry:
             return 0.0
-        run = self.store.run(self.run.uid)
         unset = pod.spec.get("terminationGracePeriodSeconds") is None
         # Collectives ignore SIGTERM, and would take all of the default though nothing waits for them.
-        return (
-            self.durations.end_grace.total_seconds()
-            if unset and run and is_finished(run.decode(TFJob).status)
-            else None
-        )
+        return self.durations.end_grace.total_seconds() if unset and self.is_finished(run) else None
 
     def _store_status(self, pod: Pod, status: PodStatus, report: Report) -> None:
         status = replace(status, pod_ip=pod.status.pod_ip)
@@ -277,7 +278,7 @@ class Kubelet:
     def _tell(self, watched: _Watched, news: Event) -> None:
         if news.message not in watched.told:
             watched.told.add(news.message)
-            self.publish(news)
+            self.publish(watched.run, news)
 
 
 def unknown_end(pod: Pod) -> PodStatus:

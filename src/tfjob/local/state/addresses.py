@@ -96,10 +96,14 @@ def lease_port(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder
     raise AddressError(f"no port of {FIRST_PORT}-{LAST_PORT} is free", "Stop or delete some jobs.")
 
 
-def leased_ports(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder: str) -> dict[int, int]:
-    """By the port that a holder wanted, the one that stands for it."""
-    rows = database.execute("select wanted, port from ports where owner = ? and holder = ?", (owner, holder))
-    return {int(wanted): int(port) for wanted, port in rows}
+def leases(database: sqlite3.Connection | sqlite3.Cursor, owner: str) -> dict[str, tuple[str, dict[int, int]]]:
+    """Return by holder its address, if it has one, and by the port that it wanted the one that it has instead."""
+    found: dict[str, tuple[str, dict[int, int]]] = {}
+    for ip, holder in database.execute("select ip, holder from addresses where owner = ? order by rowid", (owner,)):
+        found[holder] = ip, {}
+    for port, holder, wanted in database.execute("select port, holder, wanted from ports where owner = ?", (owner,)):
+        found.setdefault(holder, ("", {}))[1][wanted] = port
+    return found
 
 
 def release(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder: str) -> None:

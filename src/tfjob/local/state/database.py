@@ -118,9 +118,14 @@ def _open_writable(path: Path) -> sqlite3.Connection:
 
 
 def _reason(path: Path, error: Exception) -> str:
-    """What is wrong; sqlite calls a full disk an I/O error where its journal finds no room."""
+    """Return what is wrong; sqlite calls a full disk an I/O error where its journal finds no room."""
+    return "the disk is full" if is_disk_full(path) else str(error)
+
+
+def is_disk_full(path: Path) -> bool:
+    """Return whether the disk of a database has no room for its journal."""
     left = os.statvfs(path.parent)
-    return "the disk is full" if left.f_bavail * left.f_frsize < LEAST_BYTES else str(error)
+    return left.f_bavail * left.f_frsize < LEAST_BYTES
 
 
 def _open_empty() -> sqlite3.Connection:

@@ -29,7 +29,7 @@ from tfjob.local.state.database import StoreError
 from tfjob.local.state.home import Home
 
 SELECT_RUN = """
-select objects.uid, kind, namespace, name, current, data, runs.number, runs.folder, runs.created,
+select objects.uid, kind, namespace, name, owner, current, data, runs.number, runs.folder, runs.created,
     roots.uid, roots.folder, roots.attached, roots.boot, roots.settled_until
 from runs join objects using (uid) join runs as roots on roots.uid = runs.root
 """
@@ -56,6 +56,7 @@ class Run:
 
     uid: str
     key: Key
+    owner: str
     current: bool
     data: bytes
     number: int
@@ -102,7 +103,6 @@ class Store:
         self._seen: tuple[int, int] = (-1, -1)
         self._cached: dict[tuple[Any, str], Any] = {}
         self._cached_at: tuple[int, int] = (-1, -1)
-        self._unread: dict[tuple[str, str], list[bytes]] | None = None
 
     # --- runs ---------------------------------------------------------------------------------------------------
 
@@ -125,6 +125,12 @@ class Store:
         assert found is not None
         return found
 
+    def add_owned_run(self, owner: Object, root: str, folder: Callable[[int], Path], above: int = 0) -> None:
+        """Store an object that another run of that root owns, with a run of its own; AlreadyExists if it exists."""
+        with self.transaction() as cursor:
+            made = self._insert(cursor, owner, owner.metadata.owner_references[0].uid)
+            self._insert_run(cursor, made.metadata, root, False, "", folder, above)
+
     def run(self, uid: str) -> Run | None:
         """Return the run with that uid."""
         cache = self._cache()
@@ -139,10 +145,7 @@ class Store:
         given = {column: value for column, value in wanted.items() if value is not None}
         condition = " and ".join(f"{column} = :{column}" for column in given) or "1"
         query = f"{SELECT_RUN} where {condition} order by runs.created"
-        found = [_run(row) for row in self.connection.execute(query, given)]
-        if self._unread is not None:
-            self._cached.update(((Run, run.uid), run) for run in found)
-        return found
+        return [_run(row) for row in self.connection.execute(query, given)]
 
     def tree(self, root: str, *, everything: bool = False) -> list[Run]:
         """Return the runs of a root that their names mean now, or all, the root first."""
@@ -166,7 +169,7 @@ class Store:
         return _run(row) if row else None
 
     def update(self, uid: str, change: Callable[[Stored], Stored]) -> Stored | None:
-        """Apply `change` to the object of a run; an edit of the spec counts as a new generation."""
+        """Apply `change` to an object; an edit of the spec counts as a new generation."""
         with self.transaction() as cursor:
             row = cursor.execute("select data from objects where uid = ?", (uid,)).fetchone()
             if row is None:
@@ -181,7 +184,9 @@ class Store:
             new = replace(new, metadata=metadata)
             self._write(cursor, uid, version, _encode_stored(new))
             cursor.execute(
-                "update runs set settled_until = null where uid = (select root from runs where uid = ?)", (uid,)
+                "update runs set settled_until = null"
+                " where uid = (select root from runs where uid = ?) and settled_until is not null",
+                (uid,),
             )
             return new
 
@@ -214,8 +219,8 @@ class Store:
     def retire(self, uid: str) -> None:
         """Make the object of a run a record: its name is free, what it left stays."""
         with self.transaction() as cursor:
-            self._next_version(cursor)
-            cursor.execute("update objects set current = 0 where uid = ?", (uid,))
+            version = self._next_version(cursor)
+            cursor.execute("update objects set current = 0, version = ? where uid = ?", (version, uid))
             cursor.execute("update runs set settled_until = 9e999 where uid = ?", (uid,))
             cursor.execute("delete from objects where owner = ? and uid not in (select uid from runs)", (uid,))
             addresses.release_owner(cursor, uid)
@@ -237,13 +242,15 @@ class Store:
         """The children of a job of one kind, in the order of their making."""
         cache = self._cache()
         if (kind, owner) not in cache:
-            if self._unread is not None:
-                found = self._unread.get((kind.__name__, owner), [])
-            else:
-                query = "select data from objects where owner = ? and kind = ? order by rowid"
-                found = [row[0] for row in self.connection.execute(query, (owner, kind.__name__))]
-            cache[kind, owner] = [msgspec.json.decode(data, type=kind) for data in found]
+            query = "select data from objects where owner = ? and kind = ? order by rowid"
+            found = self.connection.execute(query, (owner, kind.__name__))
+            cache[kind, owner] = [msgspec.json.decode(row[0], type=kind) for row in found]
         return list(cache[kind, owner])
+
+    def owned(self, kind: str, owner: str) -> list[Stored]:
+        """Return the objects of one kind that an owner owns, in the order of their creation."""
+        query = "select data from objects where current and owner = ? and kind = ? order by rowid"
+        return [decode_stored(row[0]) for row in self.connection.execute(query, (owner, kind))]
 
     def pods(self, mention: str = "") -> list[Pod]:
         """The pods of all jobs in whose stored form a text occurs: much cheaper than to decode them all."""
@@ -338,20 +345,14 @@ class Store:
         (version,) = self.connection.execute("select version from counter").fetchone()
         return int(version)
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Reads of many runs as they are now, with few queries."""
-        self._cache().clear()
-        self._unread = {}
-        for kind, owner, data in self.connection.execute(
-            "select kind, owner, data from objects where owner != '' order by rowid"
-        ):
-            self._unread.setdefault((kind, owner), []).append(data)
-        try:
-            yield
-        finally:
-            self._unread = None
-            self._cached.clear()
+    def versions(self, root: str) -> dict[str, tuple[int, int]]:
+        """Return for every run of a root what changes with its object, and with any object that it owns."""
+        rows = self.connection.execute(
+            "select runs.uid, max(version), count(*) from runs"
+            " join objects on objects.uid = runs.uid or objects.owner = runs.uid where root = ? group by runs.uid",
+            (root,),
+        )
+        return {uid: (version, count) for uid, version, count in rows}
 
     def close(self) -> None:
         """Ends the connection."""
@@ -364,8 +365,6 @@ class Store:
 
     def _cache(self) -> dict[tuple[Any, str], Any]:
         """What was read since the last write: a driver looks many times a second, and mostly nothing changed."""
-        if self._unread is not None:
-            return self._cached
         now = self._version()
         if now != self._cached_at:
             self._cached.clear()
@@ -522,11 +521,22 @@ def marked_for_deletion(stored: Stored) -> Stored:
 
 
 def _run(row: tuple[Any, ...]) -> Run:
-    uid, kind, namespace, name, current, data, number, folder, created, root, root_folder, attached, boot, until = row
-    key = Key(namespace, name, kind)
-    places = Path(folder), Path(root_folder)
+    uid, kind, namespace, name, owner, current, data, number, folder, created = row[:10]
+    root, root_folder, attached, boot, settled_until = row[10:]
     return Run(
-        uid, key, bool(current), data, number, places[0], _time(created), root, places[1], bool(attached), boot, until
+        uid=uid,
+        key=Key(namespace, name, kind),
+        owner=owner,
+        current=bool(current),
+        data=data,
+        number=number,
+        folder=Path(folder),
+        created=_time(created),
+        root=root,
+        root_folder=Path(root_folder),
+        attached=bool(attached),
+        boot=boot,
+        settled_until=settled_until,
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from tfjob.api.types import TFJob
+from tfjob.controller.kind import Key
 from tfjob.local.state.store import Store
 from tfjob.local.volumes.claims import Claim, Claims, claim_users
 from tfjob.local.volumes.volumes import Mount, VolumeError
@@ -49,9 +50,9 @@ def filled_claim(job: TFJob, claims: Claims) -> Claim | None:
     return claim if claim and _holds_files(claim.folder / (mount.get("subPath") or "")) else None
 
 
-def discard_unused(job: TFJob, store: Store, claims: Claims) -> None:
-    """Removes the claim that a job got without asking, if it holds no file and no pod uses it."""
-    namespace, name = job.metadata.namespace, claim_name(job.metadata.name)
+def discard_unused(job: Key, store: Store, claims: Claims) -> None:
+    """Remove the claim that a job got without asking, if it holds no file and no pod uses it."""
+    namespace, name = job.namespace, claim_name(job.name)
     claim = claims.find(namespace, name)
     if claim is None or claim.record.declared or _holds_files(claim.folder):
         return

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import Pod
+from tfjob.api.objects import PEAK_MEMORY, Pod
 from tfjob.api.types import TFJob, Verdict
 from tfjob.plan.facts.task_state import End
 from tfjob.plan.facts.tasks import Task, task_of
@@ -25,8 +25,6 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 START_ERROR = "StartError"
 AT_LAST = "unable to start container process: "
 """What runc says before the point, after the names of all who passed the error on."""
-PEAK_MEMORY = "tfjob/peak-memory"
-"""Annotation of a pod: the most memory its main container used, in bytes, where the cluster measures it."""
 
 
 def verdict(task: Task, attempt: int, end: End) -> Verdict:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from support.golden import Wording
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
-from tfjob.api.types import PARALLELISM, ReplicaSpec, TFJob, TFJobSpec
+from tfjob.api.types import TFJob
 from tfjob.local.inputs import gpus
 from tfjob.local.state.store import Store, open_store
 
@@ -80,14 +80,6 @@ def asking(amount: Any, name: str = "tensorflow", group: str = "limits", resourc
 )
 def test_a_pod_needs_what_its_containers_ask_for(spec: dict[str, Any], needed: int) -> None:
     assert gpus.asked_by_pod(spec) == needed
-
-
-def test_a_job_needs_what_runs_at_once() -> None:
-    replica = ReplicaSpec(replicas=5, template={"spec": {"containers": [asking(2)]}})
-    whole = TFJob(spec=TFJobSpec(tf_replica_specs={"Worker": replica, "PS": ReplicaSpec(replicas=2)}))
-    assert gpus.asked_by_job(whole) == 10
-    of_a_batch = TFJob(metadata=ObjectMeta(annotations={PARALLELISM: "1"}), spec=whole.spec)
-    assert gpus.asked_by_job(of_a_batch) == 2
 
 
 @pytest.fixture
