@@ -8,7 +8,7 @@ from typing import Any
 
 from tfjob.api.dialect import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
 from tfjob.api.names import child_name
-from tfjob.api.objects import ConfigMap, Deployment, ObjectMeta, Pod, PodGroup, Service
+from tfjob.api.objects import ConfigMap, Deployment, Pod, PodGroup, Service
 from tfjob.api.problems import Problem
 from tfjob.api.types import TFJOBS, TFJob
 from tfjob.controller.kind import Invalid, Observation, Stored
@@ -34,7 +34,7 @@ class TFJobKind:
         return (Pod, Service, ConfigMap, Deployment, *groups)
 
     def decode(self, stored: Stored) -> TFJob:
-        job, problems = self._read(stored.metadata, stored.spec, stored.status)
+        job, problems = self.read(stored)
         if problems:
             raise Invalid(job, problems)
         return job
@@ -57,11 +57,12 @@ class TFJobKind:
         running = members(owner.status.started) - members(owner.status.completed_indexes)
         return {child_name(owner, task.type, task.index) for task in running}
 
-    def _read(self, metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob, list[Problem]]:
+    def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
+        """Return the job, or as much of it as can be read, and what is wrong with it."""
         # Imported here: commands on this machine store the hub type, and reading other versions is slow to load.
         from tfjob.api.versions.stored import read_tfjob
 
-        return read_tfjob(metadata, spec, status)
+        return read_tfjob(stored.metadata, stored.spec, stored.status)
 
 
 class TfJobKind(TFJobKind):
@@ -76,10 +77,10 @@ class TfJobKind(TFJobKind):
 
         return {**v1alpha1_status(owner), DETAILS: owner.status}
 
-    def _read(self, metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob, list[Problem]]:
+    def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
         from tfjob.api.versions.stored import read_tf_job
 
-        return read_tf_job(metadata, spec, status)
+        return read_tf_job(stored.metadata, stored.spec, stored.status)
 
 
 def _observed(given: Observation) -> Observed:
