@@ -91,7 +91,7 @@ def _of_kubeflow(metadata: ObjectMeta) -> ObjectMeta:
 
 
 def _run_policy(spec: Any) -> RunPolicy:
-    """Return what can be read of a broken spec's policy: managedBy, and what stays of the job, still hold."""
+    """Return what can be read of a broken spec's policy: managedBy and the cleanup rules still hold."""
     given = spec.get("runPolicy") if isinstance(spec, dict) else None
     sound = {}
     for name, value in given.items() if isinstance(given, dict) else ():
@@ -102,7 +102,7 @@ def _run_policy(spec: Any) -> RunPolicy:
 
 
 def _status(encoded: bytes) -> TFJobStatus:
-    """Return a status; of one that is not ours only the conditions, so that a finished job does not start again."""
+    """Return a status; of an unknown one only the conditions, so that a finished job does not start again."""
     try:
         return decoded(_statuses, encoded)
     except msgspec.ValidationError:
