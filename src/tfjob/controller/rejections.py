@@ -21,7 +21,6 @@ class Rejections:
         self._of: dict[Key, dict[Name, Rejection]] = {}
 
     def of(self, key: Key, owner: OwnerObject) -> Mapping[Name, Rejection]:
-        """Return the rejected children of an owner."""
         return dict(self._of.get(key, {})) if self._uids.get(key) == owner.metadata.uid else {}
 
     def add(self, key: Key, owner: OwnerObject, child: Object, reason: str, message: str, now: datetime) -> bool:
@@ -53,6 +52,5 @@ class Rejections:
             self.forget(key)
 
     def forget(self, key: Key) -> None:
-        """Forget an owner."""
         self._uids.pop(key, None)
         self._of.pop(key, None)

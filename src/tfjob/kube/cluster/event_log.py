@@ -74,7 +74,7 @@ class EventLog:
         self._wake = asyncio.Event()
 
     def add(self, about: Object, news: Event) -> None:
-        """Takes news; never waits and never fails."""
+        """Queue an event; never waits and never fails."""
         beginning, subject = _parts(news)
         group = (about.metadata.uid, news.reason, beginning)
         waiting = self._pending.get(group)
@@ -89,7 +89,7 @@ class EventLog:
             self._wake.set()
 
     async def run(self) -> None:
-        """Writes until cancelled."""
+        """Write until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -97,7 +97,7 @@ class EventLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Writes what waits; what cannot be written is given up: an Event is not worth a retry storm."""
+        """Write what is queued; an event that cannot be written is dropped, because it is not worth a retry storm."""
         gathered, self._pending = self._pending, OrderedDict()
         waiting = iter(gathered.values())
 
@@ -135,7 +135,7 @@ class EventLog:
 
 
 def _parts(news: Event) -> tuple[str, str]:
-    """The common beginning and what is named after it, where several news may be told in one sentence."""
+    """Return the common beginning of a message and the object it names, if several may be merged into one sentence."""
     if not news.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
         return news.message, ""
     beginning, _, subject = news.message.partition(": ")
@@ -145,7 +145,7 @@ def _parts(news: Event) -> tuple[str, str]:
 def event(
     about: Object, news: Event, message: str, name: str, first: datetime, count: int, instance: str
 ) -> dict[str, Any]:
-    """The Event as kubectl, dashboards and training-operator's users know it."""
+    """Return the Event as kubectl, dashboards and training-operator's users know it."""
     return {
         "apiVersion": "v1",
         "kind": "Event",
