@@ -77,7 +77,6 @@ def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bo
 
 
 def brings_server(template: Mapping[str, Any] | None) -> bool:
-    """Return whether a v1alpha1 template has the user's own server."""
     server = server_container(template)
     if template is None or server is None:
         return False

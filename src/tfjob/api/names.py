@@ -37,7 +37,6 @@ def tensorboard_name(job: TFJob) -> str:
 
 
 def server_program_name(job: TFJob) -> str:
-    """Return the name of the ConfigMap with the program of default parameter servers."""
     habits = origin(job)
     return habits.server_program_name.format(
         job=job.metadata.name, runtime=runtime_id(job) if habits.has_runtime_id else ""

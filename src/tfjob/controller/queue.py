@@ -59,7 +59,6 @@ class WorkQueue:
         return delay
 
     def forget(self, key: Key) -> None:
-        """Reset the back-off of a key."""
         self._failures.pop(key, None)
 
     async def get(self) -> Key:
@@ -81,7 +80,6 @@ class WorkQueue:
             self._wake.set()
 
     def working_seconds(self) -> list[float]:
-        """Return how long each key has been worked on."""
         now = monotonic()
         return [now - since for since in self._working.values()]
 
@@ -90,11 +88,9 @@ class WorkQueue:
         self.add(key)
 
     def pause(self) -> None:
-        """Hand out no further key."""
         self._paused = True
 
     def close(self) -> None:
-        """Cancel the keys that were to be added later."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

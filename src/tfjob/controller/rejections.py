@@ -38,7 +38,6 @@ class Rejections:
         return rejection.reason if rejection else ""
 
     def drop(self, key: Key, child: Object) -> None:
-        """Forget a rejection, because the child exists now."""
         self._of.get(key, {}).pop((child.kind, child.metadata.name), None)
 
     def keep(self, key: Key, actions: Sequence[Action]) -> None:

@@ -38,12 +38,10 @@ class ApiVersions:
 
     @property
     def older(self) -> tuple[str, ...]:
-        """Those other than v1, which need conversion."""
         return tuple(name for name in self.kubeflow if name != V1)
 
     @property
     def groups(self) -> list[str]:
-        """The API groups, for the rules of a role."""
         return [*(["kubeflow.org"] if self.kubeflow else []), *([TENSORFLOW.split("/")[0]] if self.tensorflow else [])]
 
     @property

@@ -82,7 +82,6 @@ class Options:
 
     @property
     def settings(self) -> Settings:
-        """The part of the options that the plan needs."""
         return Settings(
             cluster_domain=self.cluster_domain,
             pending_grace=self.pending_grace,
@@ -95,7 +94,6 @@ class Options:
 
 
 def labels() -> dict[str, str]:
-    """Return the labels of everything that belongs to the operator."""
     key, value = OWNER_LABEL
     return {"app.kubernetes.io/name": NAME, key: value}
 

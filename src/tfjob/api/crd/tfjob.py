@@ -238,6 +238,5 @@ def _struct_node(struct: type[msgspec.Struct], path: str) -> Node:
 
 
 def _described(path: str) -> Node:
-    """Return the description of a field, for `kubectl explain`."""
     words = FIELDS.get(path, "").replace("`", "")
     return {"description": f"{words[0].upper()}{words[1:]}."} if words else {}

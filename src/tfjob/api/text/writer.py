@@ -37,5 +37,4 @@ class _PlainDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: igno
 
 
 def plain_yaml(objects: Iterable[Any]) -> str:
-    """Return the documents of a YAML file, with their keys in the given order."""
     return str(yaml.dump_all(objects, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=120))

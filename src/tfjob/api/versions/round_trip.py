@@ -168,7 +168,6 @@ def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
 
 
 def differences(have: Any, want: Any) -> list[Difference]:
-    """Return the changes that turn `have` into `want`."""
     return list(_differences(have, want, []))
 
 

@@ -37,7 +37,6 @@ _anything = msgspec.json.Decoder()
 
 
 def read_tfjob(metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob, list[Problem]]:
-    """Return a TFJob of kubeflow.org with its defaults, and what is wrong with it."""
     shell = TFJob(metadata=_of_kubeflow(metadata), status=_status(status))
     try:
         return with_defaults(replace(shell, spec=decoded(_specs, spec))), []
@@ -66,7 +65,6 @@ def read_tf_job(metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob
 
 
 def tf_job_manifest(metadata: ObjectMeta, spec: bytes) -> dict[str, Any]:
-    """Return a TfJob as its user wrote it."""
     return {
         "apiVersion": TENSORFLOW,
         "kind": TF_JOB,

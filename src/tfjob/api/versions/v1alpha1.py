@@ -531,7 +531,6 @@ def _is_said(kind: str) -> bool:
 
 
 def _is_well_formed(template: Mapping[str, Any]) -> bool:
-    """Return whether the containers of a template and their ports can be read."""
     containers = mapping(template.get("spec")).get("containers")
     return (
         isinstance(containers, list)

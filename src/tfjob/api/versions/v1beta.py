@@ -192,6 +192,5 @@ def without_origin(metadata: Any, api_version: str, *dropped: str) -> Object:
 
 
 def status_names(api_version: str) -> dict[str, str]:
-    """Return the names of the status fields in one of these versions, by their names in v1."""
     names = ALPHA2_NAMES if api_version == "kubeflow.org/v1alpha2" else {}
     return {name: names.get(name, name) for name in BETA_FIELDS}

@@ -98,7 +98,6 @@ class Kubeconfig:
 
 
 def paths(environ: Mapping[str, str]) -> list[Path]:
-    """Return where to look for kubeconfig files."""
     named = [Path(path) for path in environ.get("KUBECONFIG", "").split(":") if path]
     home = environ.get("HOME", "")
     return named or [Path(home) / ".kube" / "config" if home else Path("~/.kube/config").expanduser()]

@@ -40,7 +40,6 @@ class OwnWrites:
             self._created.setdefault(owner, {})[child.metadata.uid] = (self._clock(), child)
 
     def deleted(self, uid: str) -> None:
-        """Note that the deletion of a child was accepted."""
         if uid not in self._ended:
             self._deleting[uid] = (self._clock(), datetime.now(UTC).replace(microsecond=0))
 

@@ -372,7 +372,6 @@ class Client:
 
 
 def selectors(label_selector: str = "", field_selector: str = "") -> dict[str, str]:
-    """Return the parameters that narrow a list or a watch."""
     both = {"labelSelector": label_selector, "fieldSelector": field_selector}
     return {key: value for key, value in both.items() if value}
 

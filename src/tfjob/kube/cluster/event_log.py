@@ -47,7 +47,6 @@ class _Pending:
 
     @property
     def message(self) -> str:
-        """One sentence for all of them."""
         if len(self.subjects) < 2:
             return self.news.message
         text = f"{self.news.message.partition(': ')[0]}s: {', '.join(self.subjects)}"
@@ -89,7 +88,6 @@ class EventLog:
             self._wake.set()
 
     async def run(self) -> None:
-        """Write until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()

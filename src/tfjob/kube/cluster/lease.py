@@ -65,7 +65,6 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this process leads."""
         return self._renewed_at is not None and self._clock() - self._renewed_at < self.renew_deadline
 
     def check(self) -> None:

@@ -150,7 +150,6 @@ async def _is_taken(client: Client, named: TFJob) -> bool:
 
 
 def _names(named: TFJob) -> set[tuple[Resource, str]]:
-    """Return the Jobs and Services that the job would have."""
     tasks = {child_name(named, task.type, task.index) for task in desired(named)}
     services = tasks | {tensorboard_name(named)}
     return {(JOBS, name) for name in tasks} | {(SERVICES, name) for name in services}
@@ -192,7 +191,6 @@ def unwrapped(job: Job, pods: Sequence[Pod]) -> Pod:
 
 
 def has_failed(job: Job) -> bool:
-    """Return whether the pod of a Job failed or was deleted."""
     return "Failed" in _held(job)
 
 

@@ -48,7 +48,6 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent over it."""
         answer = self._answer
         return (
             self._error is None

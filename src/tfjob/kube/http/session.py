@@ -43,7 +43,6 @@ class Session:
         self.compression = "" if _is_near(access) else "Accept-Encoding: gzip\r\n"
 
     async def open(self) -> None:
-        """Fetch the credentials if necessary."""
         if self._credential.header() is None:
             await self._credential.renew()
         self._open()
@@ -57,7 +56,6 @@ class Session:
         return self._credential.header() is not self._authorization
 
     async def authorize(self) -> None:
-        """Use the present credential for requests."""
         authorization = self._credential.header()
         if authorization is None:
             await self.renewed(self.shown)
@@ -66,7 +64,6 @@ class Session:
 
     @property
     def shown(self) -> Shown:
-        """The credentials that requests carry."""
         return self._authorization, self._certificate
 
     async def renewed(self, shown: Shown) -> bool:

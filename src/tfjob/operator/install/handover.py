@@ -38,7 +38,6 @@ class Step:
 
     @property
     def command(self) -> str:
-        """The command to paste into a shell."""
         where = ["-n", self.namespace] if self.namespace else []
         kind = self.resource.kind.lower()
         if self.patch is None:

@@ -103,7 +103,6 @@ class Installation:
         ]
 
     async def purge(self, objects: Iterable[Object]) -> None:
-        """Delete what `purged` found."""
         for one in objects:
             await self._delete(one)
 

@@ -130,7 +130,6 @@ def for_cluster(namespace: str, versions: ApiVersions) -> list[Object]:
 
 
 def job_rules(versions: ApiVersions) -> list[Rule]:
-    """Return what the operator needs in every namespace with jobs."""
     tfjobs = TFJOB_RULES if versions.kubeflow else []
     return [*tfjobs, *(TF_JOB_RULES if versions.tensorflow else []), *JOB_RULES]
 

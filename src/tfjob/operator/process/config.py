@@ -210,7 +210,6 @@ class _Reader:
         return {}
 
     def _fields(self, value: Mapping[str, Any], at: Path, known: tuple[str, ...]) -> dict[str, Any]:
-        """Return the fields under their proper spelling."""
         spelt = {name.lower(): name for name in known}
         fields: dict[str, Any] = {}
         for key, each in value.items():
@@ -231,7 +230,6 @@ class _Reader:
         self.problems.append(Problem(path_text(at), message, hint, line, column, source, warning))
 
     def _as_written(self, at: Path) -> Path:
-        """Return a path in the document's own spelling."""
         value: Any = self._document.value
         parts: list[str | int] = []
         for part in at:
@@ -281,7 +279,6 @@ class Configuration:
             self._tell(about, Event(ODD, str(warning), warning=True))
 
     def drop(self) -> None:
-        """Continue without a configuration."""
         self.good = True
         self._use(ControllerConfig(), "")
         logger.info("the configuration was deleted: no accelerators")

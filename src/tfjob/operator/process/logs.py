@@ -15,7 +15,6 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def configure(*, json: bool, level: int = logging.INFO) -> None:
-    """Write every record to stderr in the chosen form."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if json else PlainFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)

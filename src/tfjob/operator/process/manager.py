@@ -129,7 +129,6 @@ class Operator:
             kind.settings = settings
 
     def stop(self) -> None:
-        """Ask the process to shut down gracefully."""
         self._stop.set()
 
     def resumed(self, *_: object) -> None:
@@ -245,7 +244,6 @@ def whole_seconds() -> datetime:
 
 
 def pod_groups(options: Options) -> Resource | None:
-    """Return the kind of PodGroup that the gang scheduler reads."""
     if not options.gang_scheduler:
         return None
     return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS

@@ -52,12 +52,10 @@ class Certificate:
     expires: datetime
 
     def wears_out(self, now: datetime) -> bool:
-        """Return whether it is time to replace it."""
         return now >= self.expires - RENEW_BEFORE
 
 
 def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -> Certificate:
-    """Make a certificate for a server with these host names."""
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
         x509.CertificateBuilder()

@@ -41,7 +41,6 @@ _reviews = msgspec.json.Decoder(Review)
 
 
 def webhook_app() -> web.Application:
-    """Return the application that answers AdmissionReviews and ConversionReviews."""
     app = web.Application(client_max_size=BODY_LIMIT)
     app.router.add_post(WEBHOOK_PATH, _validate)
     app.router.add_post(CONVERSION_PATH, _convert)

@@ -42,7 +42,6 @@ def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
 
 
 def has_default_server(job: TFJob) -> bool:
-    """Return whether any parameter server of the job runs our program."""
     replica = job.spec.tf_replica_specs.get(PS)
     return replica is not None and serves_by_default(job, PS, replica) and replicas_of(job, PS) > 0
 

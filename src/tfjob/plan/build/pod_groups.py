@@ -65,12 +65,10 @@ def scheduler_name(scheduler: str) -> str:
 
 
 def pod_labels(job: TFJob, scheduler: str) -> dict[str, str]:
-    """Return the labels that add a pod to its group."""
     return {PLUGINS_GROUP: job.metadata.name} if scheduler and not is_volcano(scheduler) else {}
 
 
 def pod_annotations(job: TFJob, replica_type: str, scheduler: str) -> dict[str, str]:
-    """Return the annotations that add a pod to its group."""
     return {VOLCANO_GROUP: job.metadata.name, VOLCANO_TASK: replica_type.lower()} if is_volcano(scheduler) else {}
 
 

@@ -82,7 +82,6 @@ def service(job: TFJob) -> Service:
 
 
 def _wishes(job: TFJob, board: TensorBoard) -> list[object]:
-    """Return what the job's spec says about the pods."""
     template = _speaker(job)
     own = [board.log_dir, board.image, board.volumes, board.volume_mounts]
     return [*own, _identity(template), _store_access(board, main_template_container(template))]

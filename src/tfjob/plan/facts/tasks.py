@@ -83,13 +83,11 @@ def policy_of(job: TFJob, task: Task) -> str:
 
 
 def chief_of(job: TFJob) -> Task | None:
-    """Return the task that `terminationPolicy` calls the chief."""
     chief = job.spec.termination_policy and job.spec.termination_policy.chief
     return Task(CANONICAL_TYPE.get(chief.replica_name.lower(), MASTER), chief.replica_index) if chief else None
 
 
 def task_of(child: Pod | Service) -> Task | None:
-    """Return the task that a pod or service belongs to, by its labels."""
     labels = child.metadata.labels
     return _labelled(labels.get(REPLICA_TYPE_LABEL, ""), labels.get(REPLICA_INDEX_LABEL, ""))
 
@@ -183,7 +181,6 @@ def made_for(pod: Pod) -> int:
 
 
 def restarts_in_place(pod: Pod) -> int:
-    """Return how often the kubelet has restarted the main container."""
     status = main_container(pod)
     return status.restart_count if status else 0
 

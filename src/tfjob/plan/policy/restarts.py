@@ -176,7 +176,6 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: D
 
 
 def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
-    """Return the names of the tasks that the last restart concerns."""
     last = status.last_restart
     if last is None:
         return frozenset()

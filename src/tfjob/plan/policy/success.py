@@ -30,7 +30,6 @@ def rule_met(job: TFJob, completed: Set[Task]) -> str | None:
 
 
 def deciding_types(job: TFJob) -> tuple[str, ...]:
-    """Return the types whose running pods make the job Running."""
     chiefs = tuple(replica_type for replica_type in (CHIEF, MASTER) if replicas_of(job, replica_type))
     if chiefs:
         return chiefs
