@@ -50,7 +50,7 @@ class Pass:
 
 
 def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | None = None) -> JobPlan:
-    """Decides what one pass over a job writes and does."""
+    """Decide what one pass over a job writes and does."""
     if not _is_ours(job):
         return JobPlan(job.status)
     try:
@@ -69,7 +69,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
 
 
 def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> JobPlan:
-    """The same for a job of the right shape."""
+    """Plan the replicas, then add the TensorBoard actions."""
     replicas, board = split_tensorboard(job, observed)
     decision = _plan(job, replicas, now, settings)
     beside = tensorboard.steps(replace(job, status=decision.status), board, settings)
@@ -77,7 +77,6 @@ def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings)
 
 
 def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> JobPlan:
-    """The same for its replicas."""
     if conditions.is_finished(job.status):
         return _after_the_end(Pass(job, observed, now, settings))
     job = record.adopted(job)
@@ -103,10 +102,10 @@ def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> 
 def reject(
     job: TFJob, observed: Observed, problems: Sequence[Problem], now: datetime, settings: Settings | None = None
 ) -> JobPlan:
-    """The end of a job that cannot be run as it is written: it has failed, and what it had before is cleaned up.
+    """Fail a job that cannot run as written, and clean up what it had before.
 
-    What v1.9 has begun goes on without us: its rules were others. So does a TfJob that was edited while it ran: its CRD
-    takes any edit, and none that cannot be understood may cost what is there.
+    A job that v1.9 has started keeps running without us, because it followed other rules. So does a TfJob that was
+    edited while it ran: its CRD accepts any edit, and one that we do not understand must not delete what exists.
     """
     if not _is_ours(job):
         return JobPlan(job.status)
@@ -121,7 +120,7 @@ def reject(
 
 
 def _unheeded(job: TFJob, text: str) -> JobPlan:
-    """Nothing is done and nothing removed until the spec is corrected; that is said once."""
+    """Do nothing and remove nothing until the spec is corrected; report that once."""
     status = replace(job.status, reason="InvalidSpec", message=shortened(text, MESSAGE_BYTES))
     said = f"TFJob {job.metadata.name} is left as it is until its spec is corrected: {text}"
     news = [Event("InvalidSpec", shortened(said, EVENT_BYTES), warning=True)] if status != job.status else []
@@ -129,12 +128,12 @@ def _unheeded(job: TFJob, text: str) -> JobPlan:
 
 
 def _is_ours(job: TFJob) -> bool:
-    """Whether there is anything to decide: nothing of what is being deleted, or what somebody else manages."""
+    """Return whether we decide about the job: it is not being deleted, and no other controller manages it."""
     return not job.metadata.deletion_timestamp and job.spec.run_policy.managed_by in MANAGED_BY_US
 
 
 def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPlan:
-    """A job that should run: limits, then restarts, then what is missing."""
+    """Plan a job that should run: limits, then restarts, then what is missing."""
     job, now, durations = this.job, this.now, this.settings.durations
     deadline = limits.deadline(job, status)
     if deadline and now >= deadline:
@@ -184,7 +183,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
 
 
 def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> JobPlan:
-    """A failure that may be the consequence of another one: nothing is touched until that is known."""
+    """Change nothing until it is known whether a failure is the consequence of another one."""
     # No condition yet: whether it is a restart or the end is what has to be found out.
     status = replace(
         status,
@@ -253,7 +252,7 @@ def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
 
 
 def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
-    """Tells, for v1alpha1, whether something that should go is still there."""
+    """Record, for v1alpha1, whether something that should be removed still exists."""
     if not origin(this.job).is_v1alpha1:
         return status
     leaving = any(child.metadata.deletion_timestamp for child in this.observed.pods)
@@ -261,9 +260,9 @@ def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
 
 
 def _after_the_end(this: Pass) -> JobPlan:
-    """A finished job: clean up what still stands, and remove the job when its time to live is over.
+    """Clean up a finished job, and remove it when its time to live is over.
 
-    What v1.9 finished was cleaned up by its own rules.
+    A job that v1.9 finished was cleaned up by v1.9's rules.
     """
     status = _cleaning(this, this.job.status)
     if record.is_adopted(status):
@@ -278,12 +277,12 @@ def _after_the_end(this: Pass) -> JobPlan:
 
 
 def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
-    """Deletions to repeat in a job that is over or suspended: any pod that is being deleted may go."""
+    """Repeat overdue deletions of a job that is over or suspended: any pod that is being deleted may be removed."""
     return overdue(this.observed.pods, this.observed, this.now, this.settings.durations)
 
 
 def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
-    """No pods: all children go, the record of what happened stays."""
+    """Remove all children; the record of what happened stays."""
     job, now = this.job, this.now
     text = f"TFJob {job.metadata.name} is suspended."
     listed = status.conditions
@@ -311,7 +310,7 @@ def _group_news(this: Pass) -> list[Event]:
 
 
 def _first_news(this: Pass) -> list[Event]:
-    """What is said once, when a job starts or goes on."""
+    """Return the events that are published once, when a job starts or resumes."""
     job = this.job
     if conditions.is_true(job.status.conditions, conditions.SUSPENDED):
         return [Event("TFJobResumed", f"TFJob {job.metadata.name} is resumed.")]
@@ -343,7 +342,7 @@ def _ended(cause: Verdict) -> Event:
 
 
 def _last_in_place(views: Iterable[TaskState]) -> Verdict | None:
-    """The latest end that the kubelet answered with a restart in place."""
+    """Return the latest end that the kubelet answered with a restart in place."""
     found = []
     for view in views:
         status = main_container(view.pod) if view.pod else None

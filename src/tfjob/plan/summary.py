@@ -18,7 +18,7 @@ from tfjob.plan.policy.success import deciding_types
 
 
 def counted(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
-    """Adds v1.9's counts per type and the `ready` text."""
+    """Set v1.9's counts per type and the `ready` text."""
     counts = {kind: [0, 0, 0] for kind in REPLICA_TYPES if kind in job.spec.tf_replica_specs}
     for view in views:
         ended = bool(view.end and not view.end.infrastructure) and not view.completed
@@ -44,7 +44,7 @@ def described(
     now: datetime,
     durations: Durations = USUAL,
 ) -> TFJobStatus:
-    """Adds the condition and the words for a job that has not ended: Running, Restarting or Pending."""
+    """Set the condition and the texts of a job that has not ended: Running, Restarting or Pending."""
     name = f"{job.metadata.namespace}/{job.metadata.name}"
     restarting = conditions.is_true(status.conditions, conditions.RESTARTING)
     active = any(
@@ -66,7 +66,7 @@ def described(
 
 
 def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
-    """A job whose deciding replicas all wait to be started again in place does not run, whatever v1.9 calls it."""
+    """Correct the state of a job whose deciding replicas all wait for a restart in place: v1.9 calls it Running."""
     deciding = deciding_types(job)
     concerned = [view for view in views if view.task.type in deciding and not view.completed]
     if status.state != conditions.RUNNING or not concerned or any(view.up or not view.running for view in concerned):
@@ -75,7 +75,7 @@ def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) 
 
 
 def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> bool:
-    """Whether all that the last restart concerns is up again; an end that was let pass stays as it is."""
+    """Return whether all that the last restart concerns is up again; a tolerated end stays as it is."""
     concerned = runs_again(job, status)
     return all(view.running or view.completed or view.end for view in views if view.task.name in concerned)
 

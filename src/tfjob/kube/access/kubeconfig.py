@@ -98,14 +98,13 @@ class Kubeconfig:
 
 
 def paths(environ: Mapping[str, str]) -> list[Path]:
-    """Where kubeconfig files are looked for."""
     named = [Path(path) for path in environ.get("KUBECONFIG", "").split(":") if path]
     home = environ.get("HOME", "")
     return named or [Path(home) / ".kube" / "config" if home else Path("~/.kube/config").expanduser()]
 
 
 def read(files: Iterable[Path]) -> Kubeconfig:
-    """The files merged; without one that exists, an empty one. Raises ConfigError."""
+    """Merge the files; the result is empty if none exists. Raises ConfigError."""
     merged = Kubeconfig()
     for path in files:
         try:

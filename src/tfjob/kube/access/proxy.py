@@ -19,7 +19,7 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str:
 
 
 def usable(proxy: str) -> str:
-    """The proxy, if we can speak to it. Raises ConfigError."""
+    """Return the proxy if it is supported. Raises ConfigError."""
     url = urlsplit(proxy)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(f"the proxy {url.scheme}://{url.hostname or ''} is not supported", "Use an HTTP proxy.")

@@ -45,7 +45,7 @@ from tfjob.operator.options import CONFIG_KEY
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 KEYS = (CONFIG_KEY, "controller-config-file.yaml")
-"""Of the ConfigMap: the documents' and the one of the releases after them."""
+"""Keys of the ConfigMap: the documented one, and that of later releases."""
 _TOP = ("accelerators", "grpcServerFilePath", "tfImage")
 _ACCELERATOR = ("resource", "volumes", "envVars")
 _VOLUME = ("name", "hostPath", "mountPath")
@@ -55,7 +55,7 @@ _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VARIABLE_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 logger = logging.getLogger("tfjob.operator")
 DOCUMENTED_SERVER_FILE = "/opt/mlkube/grpc_tensorflow_server/grpc_tensorflow_server.py"
-"""Where the first operator's image had its program: whoever names it wants the standard one, which is ours now."""
+"""The path of the program in the first operator's image; naming it means the standard program, which is ours now."""
 PROGRAM_BYTES = 900_000
 """A ConfigMap holds a MiB."""
 INVALID, ODD, USED = "InvalidControllerConfig", "OddControllerConfig", "ControllerConfigUsed"
@@ -64,7 +64,7 @@ Tell = Callable[[Object, Event], None]
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """What the operator was told beside its command line."""
+    """The operator's configuration in addition to its command line."""
 
     accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
     server_file: str = ""
@@ -80,14 +80,14 @@ class Read:
 
 
 def read_config_map(data: Mapping[str, str], source: str, wanted: str = KEYS[0]) -> Read:
-    """The configuration in a ConfigMap, at a key of that name before all others. Raises InvalidManifest."""
+    """Read the configuration in a ConfigMap, from the key `wanted` if it exists. Raises InvalidManifest."""
     key, warnings = _chosen_key(data, source, wanted)
     found = read(data[key], f"{source} {key}", wanted)
     return Read(found.config, [*warnings, *found.warnings])
 
 
 def read(text: str | bytes, source: str, wanted: str = KEYS[0]) -> Read:
-    """The configuration in a text; also in one that is the whole ConfigMap. Raises InvalidManifest."""
+    """Read a configuration, or a whole ConfigMap with one. Raises InvalidManifest."""
     if not text.strip():
         return Read(ControllerConfig(), [])
     parsed = parse(text, source)
@@ -210,7 +210,6 @@ class _Reader:
         return {}
 
     def _fields(self, value: Mapping[str, Any], at: Path, known: tuple[str, ...]) -> dict[str, Any]:
-        """The fields under their proper spelling."""
         spelt = {name.lower(): name for name in known}
         fields: dict[str, Any] = {}
         for key, each in value.items():
@@ -231,7 +230,6 @@ class _Reader:
         self.problems.append(Problem(path_text(at), message, hint, line, column, source, warning))
 
     def _as_written(self, at: Path) -> Path:
-        """A path in the document's own spelling."""
         value: Any = self._document.value
         parts: list[str | int] = []
         for part in at:
@@ -261,7 +259,7 @@ class Configuration:
         self.good = True
 
     def take(self, about: Object, attempt: Callable[[], Read]) -> None:
-        """Uses what `attempt` reads, if it can be used."""
+        """Use what `attempt` reads, if it is valid."""
         try:
             found = attempt()
         except InvalidManifest as error:
@@ -281,7 +279,6 @@ class Configuration:
             self._tell(about, Event(ODD, str(warning), warning=True))
 
     def drop(self) -> None:
-        """There is none any more."""
         self.good = True
         self._use(ControllerConfig(), "")
         logger.info("the configuration was deleted: no accelerators")
@@ -306,18 +303,17 @@ class ConfigMapWatch:
         )
 
     async def first(self) -> None:
-        """Waits until what is there now was read; an operator that may not read it goes on without."""
+        """Wait until the present configuration was read; an operator without the right to read it starts without."""
         try:
             await self._client.get(CONFIG_MAPS, self._namespace, self._name)
         except Forbidden as error:
             logger.warning("the configuration %s/%s may not be read: %s", self._namespace, self._name, error.message)
             return
         except KubeError:
-            pass  # there is none, or the reflector goes on trying
+            pass  # there is none, or the reflector keeps trying
         await self._reflector.synced.wait()
 
     async def run(self) -> NoReturn:
-        """Follows until cancelled."""
         await self._reflector.run()
 
     def _changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
@@ -340,7 +336,7 @@ class FileWatch:
         self._seen: bytes | None = None
 
     async def first(self) -> None:
-        """Reads the file; raises ConfigError if that is not possible."""
+        """Read the file. Raises ConfigError if that is not possible."""
         try:
             self._look()
         except OSError as error:
@@ -348,7 +344,7 @@ class FileWatch:
             raise ConfigError(f"--controller-config-file {self._file}: {error.strerror}", hint) from None
 
     async def run(self) -> NoReturn:
-        """Follows until cancelled; a file that is gone for a while leaves everything as it is."""
+        """Follow the file until cancelled; while it is missing, nothing changes."""
         while True:
             await asyncio.sleep(self._pause)
             try:
@@ -364,7 +360,7 @@ class FileWatch:
 
 
 def _program(path: str) -> tuple[str, list[Problem]]:
-    """The program that a configuration names, and what is wrong with it: nothing then, which means ours."""
+    """Return the program that a configuration names, and its problems; an empty program means ours."""
     if not path:
         return "", []
     try:

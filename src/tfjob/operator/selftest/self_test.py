@@ -26,7 +26,7 @@ MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.selftest.rendezvous"]
 LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
 BOARD_SECONDS, GONE_SECONDS = 60, 60
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, JOBS, DEPLOYMENTS)
-"""What a job may have of its own."""
+"""The kinds of objects that belong to a job."""
 PodObject = Mapping[str, Any]
 NOT_PULLED = frozenset({"ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
 PULL_SECONDS = 60.0
@@ -58,7 +58,6 @@ class Trial:
     pull_secret: str = ""
 
     def manifest(self, resource: Resource, seconds: int) -> Object:
-        """The job for one of both kinds."""
         spec = self._first() if resource == TF_JOBS else self._current(seconds)
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
@@ -105,7 +104,7 @@ class Trial:
 
 
 class SelfTest:
-    """One run of the test; `say` is told each step."""
+    """One run of the test; `say` is called with each step."""
 
     def __init__(self, client: Client, trial: Trial, say: Callable[[str], None]) -> None:
         self.client = client
@@ -115,9 +114,9 @@ class SelfTest:
         self._pulls = Pulls()
 
     async def run(self, resource: Resource, seconds: int) -> None:
-        """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time.
+        """Raise Failed if the job does not succeed, NotReady if it does not end or is not removed in time.
 
-        Both include the reason; NotPulled is an image that never came.
+        Both include the reason; NotPulled is for an image that cannot be pulled.
         """
         end = time.monotonic() + seconds
         name, namespace = self.trial.name, self.trial.namespace
@@ -151,7 +150,7 @@ class SelfTest:
         return "; ".join(filter(None, (f"{state or 'no operator looks after it'}: {reason}", waits)))
 
     async def _waits(self, resource: Resource) -> str:
-        """Which pods are still being started; raises NotPulled when an image of theirs will not come."""
+        """Return which pods are still starting. Raises NotPulled if an image of theirs cannot be pulled."""
         board = f"app=tensorboard,{TF_JOB_NAME_LABEL}={self.trial.name}"
         pods = [
             pod
@@ -164,7 +163,7 @@ class SelfTest:
         return f"being started: {being_made}" if being_made else ""
 
     async def _unseen(self, resource: Resource) -> str | None:
-        """What keeps the TensorBoard from being seen, as `kubectl proxy` would show it."""
+        """Return why the TensorBoard cannot be seen, as through `kubectl proxy`; None if it can."""
         namespace = self.trial.namespace
         selector = f"app=tensorboard,{self._selector(resource)}"
         found = (await self.client.list(SERVICES, namespace, label_selector=selector)).items
@@ -178,7 +177,7 @@ class SelfTest:
         return None
 
     async def left(self, resource: Resource) -> str | None:
-        """What there still is of the job."""
+        """Return what is left of the job; None if nothing is."""
         own, board = self._selector(resource), f"app=tensorboard,{TF_JOB_NAME_LABEL}={self.trial.name}"
         # The pods of a TensorBoard do not carry the labels of replicas.
         places = [*((kind, own) for kind in CHILDREN), (PODS, board)]
@@ -191,7 +190,6 @@ class SelfTest:
         return ", ".join(dict.fromkeys(found)) or None
 
     def _selector(self, resource: Resource) -> str:
-        """What selects everything that belongs to the job."""
         return f"{TF_JOB_NAME_LABEL if resource == TF_JOBS else JOB_NAME_LABEL}={self.trial.name}"
 
 
@@ -202,7 +200,7 @@ class Pulls:
         self._since: dict[str, float] = {}
 
     def failure(self, pods: Iterable[PodObject], now: float) -> str | None:
-        """The image that could not be pulled for too long, with what the kubelet says; None while there is hope."""
+        """Return the image whose pull has failed for too long, with the kubelet's message; None if there is none."""
         failing = {image: message for _, image, reason, message in _waiting(pods) if reason in NOT_PULLED}
         self._since = {image: self._since.get(image, now) for image in failing}
         for image, since in self._since.items():
@@ -212,15 +210,15 @@ class Pulls:
 
 
 def pods_starting(pods: Iterable[PodObject]) -> str:
-    """The pods whose containers are still being made, which includes the pull of their image; empty if none."""
+    """Return the pods whose containers are still being made, which includes pulling their image; empty if none."""
     return ", ".join(f"{pod} (image {image})" for pod, image, reason, _ in _waiting(pods) if reason not in NOT_PULLED)
 
 
 def _waiting(pods: Iterable[PodObject]) -> Iterator[tuple[str, str, str, str]]:
-    """Pod, image, reason and message of each container that has not started."""
+    """Yield pod, image, reason and message of each container that has not started."""
     for pod in pods:
         for status in pod.get("status", {}).get("containerStatuses", []):
             if waiting := status.get("state", {}).get("waiting"):
-                # The status may name an image otherwise than the pod does.
+                # The status may spell an image differently from the pod.
                 (image,) = (one["image"] for one in pod["spec"]["containers"] if one["name"] == status["name"])
                 yield pod["metadata"]["name"], image, waiting.get("reason", ""), waiting.get("message", "")

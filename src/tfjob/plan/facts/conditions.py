@@ -24,12 +24,10 @@ RESUMED = "TFJobResumed"
 
 
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:
-    """Whether a condition of that type holds."""
     return any(condition.type == kind and condition.status == "True" for condition in conditions)
 
 
 def is_finished(status: TFJobStatus) -> bool:
-    """Whether a job has ended for good."""
     return is_true(status.conditions, SUCCEEDED) or is_true(status.conditions, FAILED)
 
 
@@ -42,10 +40,10 @@ def with_condition(
     status: str = "True",
     reason: str = "",
 ) -> list[Condition]:
-    """The list after a condition was set; unchanged when type, status and reason already stand there.
+    """Return the list with a condition set; unchanged if it has the same type, status and reason.
 
-    Running and Restarting exclude each other; an end turns Running to False but keeps it; a changed one moves to the
-    end, so that the last condition is the latest news.
+    Running and Restarting exclude each other; an end sets Running to False but keeps it; a changed condition moves to
+    the end, so that the last one is the latest.
     """
     reason = reason or REASONS[kind]
     present = next((condition for condition in conditions if condition.type == kind), None)

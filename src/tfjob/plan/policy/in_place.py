@@ -1,7 +1,7 @@
 """Restarts in place: a container that ended and that the kubelet starts again, at once or after a growing pause.
 
-They happen without asking us. What is told of them goes by the time of the end, so that each is told once, and by one
-end for all when many replicas fail of the same.
+They happen without us. Each is reported once, by the time of the end; if many replicas fail for the same reason, one
+end is reported for all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfjob.plan.policy.verdict import sentence, shortened
 
 CRASH_LOOP = "CrashLoopBackOff"
 QUIET_PER_REPLICA = timedelta(seconds=1)
-"""How long, for every other replica that is restarted too, nothing more is told: a thousand would fill the screen."""
+"""The pause between reports, per replica that is restarted: a thousand reports would fill the screen."""
 PAUSE = re.compile(r"back-off (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)? ")
 
 
@@ -49,7 +49,7 @@ class Restarting:
 
 
 def restarting(task: Task, container: ContainerStatus | None) -> Restarting | None:
-    """The latest restart in place of a container, done or due; None when it never ended, or has just ended."""
+    """Return the latest restart in place of a container, done or due; None if it never ended, or has just ended."""
     ended = container.last_state.terminated if container else None
     if container is None or ended is None or ended.finished_at is None or container.state.terminated:
         return None
@@ -60,13 +60,13 @@ def restarting(task: Task, container: ContainerStatus | None) -> Restarting | No
 
 
 def between_tries(pod: Pod) -> str:
-    """Why the main container of a pod does not run though the pod is called Running; empty when it does."""
+    """Return why the main container of a pod in phase Running does not run; empty if it does."""
     container = main_container(pod) if pod.status.phase == "Running" else None
     return container.state.waiting.reason if container and container.state.waiting else ""
 
 
 def newest(views: Sequence[TaskState], told: datetime | None) -> Restarting | None:
-    """The latest restart in place that nobody was told of yet; `told` is the time of the end that was told last."""
+    """Return the latest restart in place not yet reported; `told` is the time of the end that was reported last."""
     found = [
         one
         for view in views
@@ -79,7 +79,7 @@ def newest(views: Sequence[TaskState], told: datetime | None) -> Restarting | No
 
 
 def telling(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> tuple[TFJobStatus, list[Event]]:
-    """The status that remembers what was told, and what to tell."""
+    """Return the status that remembers what was reported, and the events to publish."""
     last = newest(views, status.told_restart)
     if last is None:
         return status, []
@@ -102,7 +102,7 @@ def _words(job: TFJob, last: Restarting) -> str:
 
 
 def _pause(message: str) -> timedelta | None:
-    """How long a kubelet says that it waits: `back-off 1m20s restarting failed container=...`."""
+    """Return the wait in a kubelet's message: `back-off 1m20s restarting failed container=...`."""
     found = PAUSE.search(message)
     if found is None or not any(found.groups()):
         return None

@@ -27,13 +27,13 @@ DOUBTFUL = frozenset(
         "ImagePullBackOff",
     }
 )
-"""Somebody may still create what is missing: fail after a grace."""
+"""The missing object may still be created: fail after a grace period."""
 
 POD_GROUP_PENDING = "PodGroupPending"
 STARTING = "Starting"
-"""Nobody says why a task does not run yet; whatever else is known of the job is a better reason."""
+"""It is unknown why a task does not run yet; any other reason takes precedence."""
 RESTARTED = "Restarting"
-"""A container has ended, and there is no pause, or no more of it, before it is started again in place."""
+"""A container has ended and is restarted in place without a pause, or its pause is over."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,13 @@ class Wait:
 
     @property
     def text(self) -> str:
-        """Who waits, and for what."""
         return ": ".join(filter(None, (self.task, self.message)))
 
 
 def waits(
     job: TFJob, views: Sequence[TaskState], observed: Observed, leaving: Sequence[Pod], grace: timedelta, held: str = ""
 ) -> list[Wait]:
-    """Every reason why tasks wait, the most final one first.
+    """Return every reason why tasks wait, the most final one first.
 
     `leaving` are the pods whose names are not free yet; `held` is why all pods wait for their PodGroup.
     """
@@ -69,7 +68,7 @@ def waits(
 
 
 def starting(views: Sequence[TaskState], observed: Observed) -> list[Wait]:
-    """The first task that does not run though nobody says why; what ended and was let pass is not waited for."""
+    """Return the first task that does not run for an unknown reason; an end that was tolerated is not waited for."""
     slow = next((view for view in views if not (view.up or view.completed or view.end)), None)
     if slow is None:
         return []
@@ -103,7 +102,7 @@ def _last_end(pod: Pod) -> ContainerTerminated | None:
 
 
 def _waiting_since(pod: Pod) -> datetime | None:
-    """From when on a node has tried to start the pod's container: time in the queue, or running before, is no wait."""
+    """Return since when a node has tried to start the pod's container: queueing and running before do not count."""
     container = main_container(pod)
     before = container.last_state.terminated if container else None
     times = (pod.metadata.creation_timestamp, pod.status.start_time, before.finished_at if before else None)
@@ -122,7 +121,7 @@ def _refused(job: TFJob, views: Sequence[TaskState], observed: Observed, grace: 
 
 
 def _unreachable(leaving: Sequence[Pod], lost_nodes: frozenset[str]) -> Iterator[Wait]:
-    """A pod cannot be removed while its node does not answer: it may still run there."""
+    """Report pods that cannot be removed while their node does not answer: they may still run there."""
     for pod in leaving:
         node, task = pod.spec.get("nodeName"), task_of(pod)
         if node in lost_nodes and task:

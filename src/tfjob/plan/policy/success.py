@@ -11,7 +11,7 @@ ALL_WORKERS = "AllWorkers"
 
 
 def rule_met(job: TFJob, completed: Set[Task]) -> str | None:
-    """The rule that makes the job Succeeded, or None while none holds.
+    """Return the rule that makes the job Succeeded; None while none holds.
 
     The chief decides: the one that `terminationPolicy` names, else Chief or Master. Without one, worker 0 or all
     workers; with `successPolicy: AllWorkers` only all of them. Without any of these types, everyone.
@@ -30,7 +30,6 @@ def rule_met(job: TFJob, completed: Set[Task]) -> str | None:
 
 
 def deciding_types(job: TFJob) -> tuple[str, ...]:
-    """The types whose running pods make the job Running."""
     chiefs = tuple(replica_type for replica_type in (CHIEF, MASTER) if replicas_of(job, replica_type))
     if chiefs:
         return chiefs

@@ -30,7 +30,7 @@ PEAK_MEMORY = "tfjob/peak-memory"
 
 
 def verdict(task: Task, attempt: int, end: End) -> Verdict:
-    """What is known of one end, in the shape that status, events and commands show."""
+    """Return what is known of an end, for the status, events and commands."""
     lines = last_lines(end.message) if end.exit_code not in (None, 0) else []
     return Verdict(
         replica=task.name,
@@ -45,7 +45,7 @@ def verdict(task: Task, attempt: int, end: End) -> Verdict:
 
 
 def sentence(task: Task, end: End) -> str:
-    """One end in one sentence: `worker-1 was killed by SIGKILL (137, OOMKilled)`."""
+    """Describe an end in one sentence: `worker-1 was killed by SIGKILL (137, OOMKilled)`."""
     if end.exit_code is None:
         detail = f": {end.message}" if end.message else ""
         return f"{task.name} was lost ({end.reason}){detail}"
@@ -60,7 +60,7 @@ def sentence(task: Task, end: End) -> str:
 
 
 def signal_name(end: End) -> str:
-    """The signal behind an exit code above 128, as a name."""
+    """Return the name of the signal behind an exit code above 128; empty if there is none."""
     number = end.signal or (end.exit_code - 128 if end.exit_code and 128 < end.exit_code <= 192 else 0)
     try:
         return signal.Signals(number).name
@@ -69,14 +69,14 @@ def signal_name(end: End) -> str:
 
 
 def last_lines(message: str) -> list[str]:
-    """The end of a termination message: plain text, and bounded so that a status stays small."""
+    """Return the end of a termination message: plain text, and bounded so that a status stays small."""
     lines = [_plain(line) for line in ANSI.sub("", message).rstrip().split("\n")]
     kept = _last_of(lines, BYTES)
     return [] if kept == [""] else kept
 
 
 def fewer_lines(cause: Verdict) -> Verdict:
-    """The same with a few of its last lines: a status has room for the many of one end only."""
+    """Keep a few of the last lines: a status has room for the many lines of one end only."""
     return replace(cause, last_lines=_last_of(cause.last_lines, FEW_BYTES))
 
 
@@ -93,19 +93,19 @@ def _last_of(lines: Sequence[str], limit: int) -> list[str]:
 
 
 def shortened(text: str, limit: int = SENTENCE) -> str:
-    """A text of at most `limit` bytes; what is cut off shows as an ellipsis."""
+    """Return a text of at most `limit` bytes; an ellipsis marks the cut."""
     encoded = _utf8(text)
     return text if len(encoded) <= limit else encoded[: limit - 3].decode(errors="ignore") + "…"
 
 
 def _plain(line: str) -> str:
-    """What a terminal would show of a line: a progress bar draws over itself, and control characters draw nothing."""
+    """Return what a terminal would show of a line: a progress bar overwrites itself, control characters vanish."""
     shown = line.rstrip("\r").rsplit("\r", 1)[-1]
     return CONTROL.sub("", _utf8(shown).decode())
 
 
 def _fitting(line: str, limit: int) -> str:
-    """The end of a line that alone would take more than all the room there is."""
+    """Return the end of a line that alone exceeds the limit."""
     while _size(line) > limit:
         line = line[len(line) // 8 + 1 :]
     return line
@@ -120,12 +120,11 @@ def _utf8(text: str) -> bytes:
 
 
 def limit_verdict(reason: str, message: str, now: datetime) -> Verdict:
-    """A job that ended because of a limit and not because of a replica."""
     return Verdict(reason=reason, message=message, time=now)
 
 
 def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict, *, repeated: bool) -> Verdict:
-    """An OOM verdict with the figures that tell how much to raise the limit by; others unchanged."""
+    """Add to an OOM verdict the figures that help to choose a higher limit; return others unchanged."""
     pod = next((pod for pod in pods if (task := task_of(pod)) and task.name == cause.replica), None)
     task = task_of(pod) if pod else None
     if cause.reason != "OOMKilled" or pod is None or task is None:
