@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
-from heapq import merge
 from itertools import islice
 from typing import Any
 
@@ -115,9 +114,10 @@ class LocalBackend:
 
     async def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         """Of those containers that ever started."""
-        from tfjob.local.logs import reader
+        from tfjob.records.log_reader import runs_of
 
-        return [source.replica for source in reader.sources_of(self._run(record_), replica)]
+        run = self._run(record_)
+        return list(runs_of(run.job, run.folder, replica))
 
     async def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         """What lies on disk, now or while it grows."""
@@ -126,25 +126,13 @@ class LocalBackend:
             async for lines in self._followed(run, query):
                 yield lines
             return
-        kept = self._kept(run, query)
+        from tfjob.records.log_reader import choose, read, runs_of
+
+        runs = choose(runs_of(run.job, run.folder, query.replica), previous=query.previous)
+        kept = read(runs, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
             yield batch
             await self._sleep(0)
-
-    def _kept(self, run: Run, query: LogQuery) -> Iterator[Line]:
-        from tfjob.local.logs import reader
-        from tfjob.local.logs.reader import read
-
-        if not query.previous:
-            return read(reader.sources_of(run, query.replica), tail=query.tail, since=query.since)
-        earlier = reader.earlier_sources(run, query.replica)
-        both = (
-            read(
-                [one.source for one in earlier if one.in_place is way], tail=query.tail, since=query.since, previous=way
-            )
-            for way in (True, False)
-        )
-        return merge(*both, key=lambda line: line.time)
 
     async def documents(self, record_: Record) -> dict[str, Any]:
         """The stored job and pods, and what its folder says of its start and its drivers."""
@@ -241,18 +229,17 @@ class LocalBackend:
             await self._sleep(STEP_SECONDS)
 
     async def _followed(self, run: Run, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        from tfjob.local.logs import reader
-        from tfjob.local.logs.reader import POLL, Follower
+        from tfjob.records.log_reader import POLL, Follower, sources_of
 
         uid = run.job.metadata.uid
-        sources = reader.sources_of(run, query.replica)
+        sources = sources_of(run.job, run.folder, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
                 over = is_settled(self.store, uid)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in reader.sources_of(run, query.replica):
+                    for source in sources_of(run.job, run.folder, query.replica):
                         follower.add(source)
                     yield []
                 if lines := follower.poll():
