@@ -39,7 +39,6 @@ DEFAULT_NAMESPACE = "default"
 BATCH = 1000
 """Lines of a log that are handed over at once."""
 STEP_SECONDS = 0.1
-LOG_CHARACTERS = 100_000
 LOOK_SECONDS = 0.5
 """How often a follower looks for new attempts."""
 
@@ -135,18 +134,9 @@ class LocalBackend:
             await self._sleep(0)
 
     async def documents(self, record_: Record) -> dict[str, Any]:
-        """The stored job and pods, and what its folder says of its start and its drivers."""
-        folder = self._run(record_).folder
-        found: dict[str, Any] = {
-            "job.yaml": msgspec.to_builtins(record_.job, str_keys=True),
-            "pods.yaml": msgspec.to_builtins(self.store.children(Pod, record_.uid), str_keys=True),
-        }
-        for name in ("options.json", "provenance.json"):
-            with suppress(OSError, msgspec.DecodeError):
-                found[name.replace("json", "yaml")] = msgspec.json.decode((folder / name).read_bytes())
-        with suppress(OSError):
-            found["controller.log"] = (folder / "controller.log").read_text(errors="replace")[-LOG_CHARACTERS:]
-        return found
+        """The stored job and pods."""
+        pods = self.store.children(Pod, record_.uid)
+        return {"job.yaml": msgspec.to_builtins(record_.job), "pods.yaml": msgspec.to_builtins(pods)}
 
     async def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""
