@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime
 
 from tfjob.api.objects import Pod
@@ -30,23 +31,24 @@ class JobLogs:
         kept = self._record.runs(replica) if self._record else ()
         return list(dict.fromkeys([*started, *kept, *self._labels_in_status(replica)]))
 
-    async def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
+    def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
         """Lines in batches; `gone` says that the job is."""
-        if query.follow and not gone:
-            async for batch in self._followed(query):
-                yield batch
-            return
+        return self._follow(query) if query.follow and not gone else self._read(query, gone=gone)
+
+    async def _read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
         containers = await self._containers(query.replica, gone=gone)
         present = [one for one in containers if (one.restarts > 0 if query.previous else one.has_log)]
         there = {one.label for one in present}
         unreadable: set[str] = set()
-        async for batch in read(self._client, present, query, self._kept(query, there, containers), unreadable):
-            yield batch
+        kept = self._kept(query, there, containers)
+        async with aclosing(read(self._client, present, query, kept, unreadable)) as batches:
+            async for batch in batches:
+                yield batch
         if unreadable:
             elsewhere = set(await self.labels(query.replica, gone=gone)) - unreadable
             yield self._kept(query, elsewhere, containers)
 
-    async def _followed(self, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+    async def _follow(self, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         containers = await self._containers(query.replica, gone=False)
         yield self._kept(query, {container.label for container in containers if container.has_log}, containers)
         async with Follower(self._client, self._job, query) as follower:

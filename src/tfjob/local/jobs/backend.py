@@ -118,15 +118,14 @@ class LocalBackend:
         run = self._run(record_)
         return list(runs_of(run.job, run.folder, replica))
 
-    async def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+    def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         """What lies on disk, now or while it grows."""
-        run = self._run(record_)
-        if query.follow:
-            async for lines in self._followed(run, query):
-                yield lines
-            return
+        return self._follow(record_, query) if query.follow else self._read(record_, query)
+
+    async def _read(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.records.log_reader import choose, read, runs_of
 
+        run = self._run(record_)
         runs = choose(runs_of(run.job, run.folder, query.replica), previous=query.previous)
         kept = read(runs, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
@@ -218,10 +217,10 @@ class LocalBackend:
                 ensure_driven(self.home, self.store, present)
             await self._sleep(STEP_SECONDS)
 
-    async def _followed(self, run: Run, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+    async def _follow(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.records.log_reader import POLL, Follower, sources_of
 
-        uid = run.job.metadata.uid
+        uid, run = record_.uid, self._run(record_)
         sources = sources_of(run.job, run.folder, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
