@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
-from heapq import merge
 from itertools import islice
 from typing import Any
 
@@ -40,7 +39,6 @@ DEFAULT_NAMESPACE = "default"
 BATCH = 1000
 """Lines of a log that are handed over at once."""
 STEP_SECONDS = 0.1
-LOG_CHARACTERS = 100_000
 LOOK_SECONDS = 0.5
 """How often a follower looks for new attempts."""
 
@@ -115,50 +113,29 @@ class LocalBackend:
 
     async def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         """Of those containers that ever started."""
-        from tfjob.local.logs import reader
+        from tfjob.records.log_reader import runs_of
 
-        return [source.replica for source in reader.sources_of(self._run(record_), replica)]
-
-    async def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        """What lies on disk, now or while it grows."""
         run = self._run(record_)
-        if query.follow:
-            async for lines in self._followed(run, query):
-                yield lines
-            return
-        kept = self._kept(run, query)
+        return list(runs_of(run.job, run.folder, replica))
+
+    def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        """What lies on disk, now or while it grows."""
+        return self._follow(record_, query) if query.follow else self._read(record_, query)
+
+    async def _read(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        from tfjob.records.log_reader import choose, read, runs_of
+
+        run = self._run(record_)
+        runs = choose(runs_of(run.job, run.folder, query.replica), previous=query.previous)
+        kept = read(runs, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
             yield batch
             await self._sleep(0)
 
-    def _kept(self, run: Run, query: LogQuery) -> Iterator[Line]:
-        from tfjob.local.logs import reader
-        from tfjob.local.logs.reader import read
-
-        if not query.previous:
-            return read(reader.sources_of(run, query.replica), tail=query.tail, since=query.since)
-        earlier = reader.earlier_sources(run, query.replica)
-        both = (
-            read(
-                [one.source for one in earlier if one.in_place is way], tail=query.tail, since=query.since, previous=way
-            )
-            for way in (True, False)
-        )
-        return merge(*both, key=lambda line: line.time)
-
     async def documents(self, record_: Record) -> dict[str, Any]:
-        """The stored job and pods, and what its folder says of its start and its drivers."""
-        folder = self._run(record_).folder
-        found: dict[str, Any] = {
-            "job.yaml": msgspec.to_builtins(record_.job, str_keys=True),
-            "pods.yaml": msgspec.to_builtins(self.store.children(Pod, record_.uid), str_keys=True),
-        }
-        for name in ("options.json", "provenance.json"):
-            with suppress(OSError, msgspec.DecodeError):
-                found[name.replace("json", "yaml")] = msgspec.json.decode((folder / name).read_bytes())
-        with suppress(OSError):
-            found["controller.log"] = (folder / "controller.log").read_text(errors="replace")[-LOG_CHARACTERS:]
-        return found
+        """The stored job and pods."""
+        pods = self.store.children(Pod, record_.uid)
+        return {"job.yaml": msgspec.to_builtins(record_.job), "pods.yaml": msgspec.to_builtins(pods)}
 
     async def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""
@@ -240,19 +217,18 @@ class LocalBackend:
                 ensure_driven(self.home, self.store, present)
             await self._sleep(STEP_SECONDS)
 
-    async def _followed(self, run: Run, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        from tfjob.local.logs import reader
-        from tfjob.local.logs.reader import POLL, Follower
+    async def _follow(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        from tfjob.records.log_reader import POLL, Follower, sources_of
 
-        uid = run.job.metadata.uid
-        sources = reader.sources_of(run, query.replica)
+        uid, run = record_.uid, self._run(record_)
+        sources = sources_of(run.job, run.folder, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
                 over = is_settled(self.store, uid)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in reader.sources_of(run, query.replica):
+                    for source in sources_of(run.job, run.folder, query.replica):
                         follower.add(source)
                     yield []
                 if lines := follower.poll():
