@@ -120,8 +120,8 @@ def private_memory(pid: int) -> int:
 def copies(home: Path, count: int) -> None:
     """Copies the one run of a state folder under other names."""
     with sqlite3.connect(home / "state.db") as database:
-        (data, folder) = database.execute("select data, folder from jobs").fetchone()
-        (pod,) = database.execute("select data from children where kind = 'Pod'").fetchone()
+        (data, folder) = database.execute("select data, folder from objects join runs using (uid)").fetchone()
+        (pod,) = database.execute("select data from objects where kind = 'Pod'").fetchone()
         for number in range(count):
             uid, name = str(uuid.uuid4()), f"copy-{number}"
             job, child = json.loads(data), json.loads(pod)
@@ -131,15 +131,16 @@ def copies(home: Path, count: int) -> None:
             place = Path(folder).with_name(f"{name}.1")
             shutil.copytree(folder, place, ignore=shutil.ignore_patterns("rootfs"))
             database.execute(
-                "insert into jobs select ?, namespace, ?, number, current, attached, boot, ?, created, version, ? "
-                "from jobs where name = 'first'",
-                (uid, name, str(place), json.dumps(job).encode()),
+                "insert into runs select ?, number, attached, boot, ?, created, ?, settled_until from runs "
+                "join objects using (uid) where name = 'first'",
+                (uid, str(place), uid),
             )
-            database.execute(
-                "insert into children select kind, namespace, ?, ?, ?, version, ? from children "
-                "where kind = 'Pod' and name = 'first-worker-0'",
-                (child["metadata"]["name"], child["metadata"]["uid"], uid, json.dumps(child).encode()),
-            )
+            for key, made, kind in ((uid, job, "TFJob"), (child["metadata"]["uid"], child, "Pod")):
+                database.execute(
+                    "insert into objects select ?, kind, namespace, ?, ?, 1, version, ? from objects "
+                    "where kind = ? and name like 'first%'",
+                    (key, made["metadata"]["name"], uid if kind == "Pod" else "", json.dumps(made).encode(), kind),
+                )
 
 
 def output(folder: Path, rounds: int, megabytes: int = 30) -> None:

@@ -22,11 +22,12 @@ from typing import Any, Self, TypedDict, Unpack
 from tfjob.api.problems import InvalidManifest, Problem
 from tfjob.api.types import Verdict
 from tfjob.controller.actions import RecordedEvent
+from tfjob.controller.kind import STOPPED
 from tfjob.jobs.backend import Backend, Line, LogQuery, NotFound, Record, Replica
 from tfjob.launch.errors import InvalidRequest
 from tfjob.launch.request import Request, ScriptRequest
 from tfjob.launch.target import connect, parse_target
-from tfjob.plan.policy.suspension import STOPPED, suspended
+from tfjob.plan.policy.suspension import suspended
 
 LONGEST_PAUSE = 60.0
 OVER = ("Succeeded", "Failed", "Suspended")

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+from tfjob.controller.kind import Kind
+from tfjob.durations import USUAL, Durations
 from tfjob.plan.build.pods import Settings
-from tfjob.plan.kind import TFJobKind, TfJobKind
+from tfjob.plan.kind import MachineTFJobKind, TFJobKind, TfJobKind
+
+MACHINE_SETTINGS = Settings(storage_for_all=True)
+"""How jobs are planned on this machine: each has storage, whether its manifest names the volume or not."""
 
 
 def cluster_kinds(settings: Settings) -> list[TFJobKind]:
     """Return the kinds that an operator reconciles."""
     return [TFJobKind(settings), TfJobKind(settings)]
+
+
+def machine_kinds(durations: Durations = USUAL) -> list[Kind[Any]]:
+    """Return the kinds that the driver of a run on this machine reconciles."""
+    return [MachineTFJobKind(replace(MACHINE_SETTINGS, durations=durations))]

@@ -107,10 +107,10 @@ def _replicas(ctx: click.Context) -> list[str]:
     if on.cluster:
         with _cluster(on, namespace) as there:
             return [task.name for task in desired(there.find(job).job)]
-    from tfjob.local.jobs.runs import find_run
+    from tfjob.local.jobs.runs import find_run, job_of
 
     with state(write=False) as (_, store):
-        return [task.name for task in desired(find_run(store, job, namespace or "default").job)]
+        return [task.name for task in desired(job_of(find_run(store, job, namespace or "default")))]
 
 
 def _cluster(on: On, namespace: str) -> AbstractContextManager[SyncKubeBackend]:

@@ -85,7 +85,7 @@ class Controller:
     async def reconcile(self, key: Key) -> datetime | None:
         """Make one pass over one owner; return when to make the next one although nothing changes."""
         kind = self.kinds[key.kind]
-        owner, plan = await self._decide(key)
+        owner, plan = await self.decide(key)
         unconfirmed = self._unconfirmed.pop(key, None)
         if owner is None:
             self._rejections.forget(key)
@@ -124,12 +124,12 @@ class Controller:
 
     async def clean_up(self, key: Key) -> None:
         """Remove the children that a finished owner need not keep."""
-        owner, plan = await self._decide(key)
+        owner, plan = await self.decide(key)
         if owner is not None and self.kinds[key.kind].is_finished(owner):
             at_once = CLEANING_AT_ONCE if self.queue.working_seconds() else AT_ONCE
             await self._carry_out_all(key, owner, plan.actions, at_once)
 
-    async def _decide(self, key: Key) -> tuple[Any, Plan[Any]]:
+    async def decide(self, key: Key) -> tuple[Any, Plan[Any]]:
         """Return an owner and the plan for it; None for an owner that is gone."""
         kind = self.kinds[key.kind]
         try:

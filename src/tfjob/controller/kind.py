@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -24,6 +24,9 @@ from tfjob.api.objects import Object, ObjectMeta
 from tfjob.api.problems import Problem
 from tfjob.api.resources import Resource
 from tfjob.controller.actions import Action, Event
+
+STOPPED, INTERRUPTED = "Stopped", "Interrupted"
+"""Why an owner is suspended: a user stopped it, or what kept it alive is gone."""
 
 
 @dataclass(frozen=True, order=True)
@@ -42,6 +45,7 @@ class Stored(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
     spec: bytes = b"{}"
     status: bytes = b"{}"
+    api_version: str = ""
 
     @property
     def key(self) -> Key:
@@ -156,3 +160,11 @@ class Kind(Protocol[Owner]):
 
     def expected(self, owner: Owner) -> Set[str]:
         """Return the names of pods that the status remembers; the server is asked for those that no cache shows."""
+
+
+@runtime_checkable
+class Suspendable(Protocol):
+    """A kind whose owners can be suspended and resumed; of other kinds, an owner that must stop is deleted."""
+
+    def suspended(self, owner: Any, reason: str) -> Any:
+        """Return the owner with its spec edited so that its pods end; one that is suspended keeps its reason."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from tfjob.api.objects import Pod, PodStatus
 from tfjob.api.types import TFJob
+from tfjob.controller.kind import STOPPED
 from tfjob.jobs.backend import Replica
 from tfjob.plan.facts.tasks import Task, attempt_of, attempts_due, desired, main_container, members, task_of
 from tfjob.plan.policy.in_place import between_tries
-from tfjob.plan.policy.suspension import STOPPED
 
 TERMINATING = "Terminating"
 

@@ -21,6 +21,7 @@ from tfjob.api.problems import Problem, path_parts
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.kind import Key
 from tfjob.jobs.backend import Record
+from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.launch.prepare import Prepared, check, first_children, with_namespace
 from tfjob.launch.request import Request, is_script, manifest_text, pairs, read_request, without_secrets
 from tfjob.local.admission import absent_programs, admission
@@ -28,17 +29,17 @@ from tfjob.local.admission import missing as missing_objects
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.inputs.references import References, brought
+from tfjob.local.jobs import submission
+from tfjob.local.jobs.submission import Submission
 from tfjob.local.pod import machine
 from tfjob.local.pod.assembly import Assembled, assemble
 from tfjob.local.pod.network import Peer, planned
-from tfjob.local.run import submission
-from tfjob.local.run.submission import Started, Submission
+from tfjob.local.run.lifetime import Started, remove_run
 from tfjob.local.state import config
 from tfjob.local.state.config import Config
 from tfjob.local.state.home import Home, find_home
 from tfjob.local.state.options import Options
 from tfjob.local.state.store import Store, open_state
-from tfjob.local.volumes.job_storage import SETTINGS
 from tfjob.plan.facts.tasks import task_of
 from tfjob.plan.facts.tf_config import port
 from tfjob.plan.policy import cleanup
@@ -182,7 +183,7 @@ def _state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
 
 def children(prepared: Submission) -> list[Object]:
     """Return the objects that the controller creates for a job on this machine."""
-    return first_children(prepared.job, SETTINGS)
+    return first_children(prepared.job, MACHINE_SETTINGS)
 
 
 def processes(prepared: LocalJobs) -> list[list[dict[str, Any]]]:
@@ -270,7 +271,7 @@ def submit(home: Home, store: Store, prepared: LocalJobs, *, attached: bool) -> 
     with ExitStack() as undo:
         for one in prepared.submissions:
             started.append(submission.submit(home, store, one, attached=attached))
-            undo.callback(submission.remove_run, store, started[-1].run)
+            undo.callback(remove_run, store, started[-1].run)
         undo.pop_all()
     return started
 
@@ -283,8 +284,7 @@ def start(prepared: LocalJobs) -> list[Submitted]:
     with _state(write=True) as (home, store):
         started = submit(home, store, prepared, attached=False)
         submitted = [
-            Submitted(record(one.run), [event.message for _, event in store.events(one.run.job.metadata.uid)])
-            for one in started
+            Submitted(record(one.run), [event.message for _, event in store.events(one.run.uid)]) for one in started
         ]
         for one in started:
             start_background(home, one.run, one.lock)

@@ -6,16 +6,20 @@ from collections.abc import Sequence, Set
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from tfjob.api.defaults import with_defaults
 from tfjob.api.dialect import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
 from tfjob.api.names import child_name
 from tfjob.api.objects import ConfigMap, Deployment, Pod, PodGroup, Service
 from tfjob.api.problems import Problem
-from tfjob.api.types import TFJOBS, TFJob
+from tfjob.api.types import TFJOBS, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.kind import Invalid, Observation, Stored
 from tfjob.plan.build.pods import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import Observed, members
 from tfjob.plan.plan import JobPlan, plan, reject
+from tfjob.plan.policy.suspension import suspended
 
 
 class TFJobKind:
@@ -57,12 +61,27 @@ class TFJobKind:
         running = members(owner.status.started) - members(owner.status.completed_indexes)
         return {child_name(owner, task.type, task.index) for task in running}
 
+    def suspended(self, owner: TFJob, reason: str) -> TFJob:
+        return owner if owner.spec.run_policy.suspend else suspended(owner, reason)
+
     def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
         """Return the job, or as much of it as can be read, and what is wrong with it."""
         # Imported here: commands on this machine store the hub type, and reading other versions is slow to load.
         from tfjob.api.versions.stored import read_tfjob
 
         return read_tfjob(stored.metadata, stored.spec, stored.status)
+
+
+class MachineTFJobKind(TFJobKind):
+    """TFJobs of this machine, which stores every version as the hub type."""
+
+    def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
+        job = TFJob(
+            metadata=stored.metadata,
+            spec=msgspec.json.decode(stored.spec, type=TFJobSpec),
+            status=msgspec.json.decode(stored.status, type=TFJobStatus),
+        )
+        return with_defaults(job), []
 
 
 class TfJobKind(TFJobKind):

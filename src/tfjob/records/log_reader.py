@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from tfjob.api.names import child_name
+from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, character_start, readable, visible
 from tfjob.plan.facts.tasks import desired

@@ -9,6 +9,7 @@ import pytest
 
 from support.command_line import CommandLine
 from tfjob.durations import VARIABLE
+from tfjob.local.jobs.runs import job_of
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import open_store
 
@@ -20,7 +21,7 @@ def test_a_restart_waits_as_long_as_the_test_says(cli: CommandLine, command: str
     cli("wait", "restarts", "--timeout", "90s")
     with contextlib.closing(open_store(Home(cli.home).database)) as store:
         (run,) = store.runs()
-        last = run.job.status.last_restart
+        last = job_of(run).status.last_restart
     assert last is not None
     assert last.time is not None
     assert last.not_before == last.time + timedelta(seconds=0.75)

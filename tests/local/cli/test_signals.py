@@ -214,7 +214,7 @@ def notices(screen: str, *keywords: str) -> str:
 
 def drivers(cli: CommandLine) -> list[int]:
     """The background drivers of a state folder."""
-    return [pid for pid in processes_of(cli.home) if b"tfjob.local.run.driver" in cmdline(pid)]
+    return [pid for pid in processes_of(cli.home) if b"tfjob.launch.background" in cmdline(pid)]
 
 
 def cmdline(pid: int) -> bytes:

@@ -92,10 +92,17 @@ def test_of_30_runs_a_watch_in_24_rows_shows_the_newest_and_counts_the_rest(cli:
     cli("run", "hello.yaml", "-q")
     with sqlite3.connect(cli.home / "state.db") as store:
         for number in range(2, 31):
+            uid = f"uid-{number}"
             store.execute(
-                "insert into jobs select ?, namespace, name, ?, 0, attached, boot, folder, created, version,"
-                " cast(json_set(cast(data as text), '$.metadata.uid', ?) as blob) from jobs where number = 1",
-                (f"uid-{number}", number, f"uid-{number}"),
+                "insert into runs select ?, ?, attached, boot, folder, created, ?, settled_until"
+                " from runs where number = 1",
+                (uid, number, uid),
+            )
+            store.execute(
+                "insert into objects select ?, kind, namespace, name, '', 0, version,"
+                " cast(json_set(cast(data as text), '$.metadata.uid', ?) as blob)"
+                " from objects where kind = 'TFJob' and current",
+                (uid, uid),
             )
     watch(cli, window, "-a")
     window.wait_for(r"^hello\.30 ")

@@ -237,6 +237,6 @@ def kill_drivers(home: Path) -> None:
             words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0") if entry.isdigit() else []
         except OSError:
             continue
-        if b"tfjob.local.run.driver" in words and str(home).encode() in words:
+        if b"tfjob.launch.background" in words and str(home).encode() in words:
             with suppress(ProcessLookupError):  # it may have come to its end meanwhile
                 os.kill(int(entry), signal.SIGKILL)

@@ -269,7 +269,7 @@ def role(pid: int, tool: int) -> str:
         return TOOL
     if name == "tfjob-init":
         return INIT
-    for mark, part in ((b"count.py", REPLICA), (b"tfjob.local.run.driver", DRIVER), (b"fork_server", FORK_SERVER)):
+    for mark, part in ((b"count.py", REPLICA), (b"tfjob.launch.background", DRIVER), (b"fork_server", FORK_SERVER)):
         if mark in words:
             return part
     return SUPERVISOR if b"pod_process" in words or words.startswith(b"tfjob-pod") else ""

@@ -20,6 +20,7 @@ from tfjob.api.objects import ConfigMap, Deployment, Object, Pod, Service
 from tfjob.controller.kind import Key
 from tfjob.launch import local
 from tfjob.launch.request import Request
+from tfjob.local.jobs.runs import job_of
 from tfjob.local.run.pod_folder import pod_folder
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, open_store
@@ -105,7 +106,7 @@ def test_a_run_creates_what_a_dry_run_shows(cli: CommandLine, tmp_path: Path, mo
     try:
         run = store.current(Key("default", "shown", "TFJob"))
         assert run is not None
-        assert plain(run.job) == plain(submission.job)
+        assert plain(job_of(run)) == plain(submission.job)
         assert store.object(Key("default", "settings", "ConfigMap")) == submission.objects[1]
         expected = sorted(map(plain, local.children(submission)), key=name_of)
         assert {one["kind"] for one in expected} == {"Pod", "Service", "ConfigMap", "Deployment"}
@@ -130,7 +131,7 @@ def test_an_attached_run_reads_the_configuration_once(cli: CommandLine, tmp_path
 def created(store: Store, run: Run) -> list[dict[str, Any]]:
     """The children that the driver created, without what only their creation decides."""
     kinds = (Pod, Service, ConfigMap, Deployment)
-    children = [child for kind in kinds for child in store.children(kind, run.job.metadata.uid)]
+    children = [child for kind in kinds for child in store.children(kind, run.uid)]
     return sorted(map(plain, children), key=name_of)
 
 
@@ -154,7 +155,7 @@ def name_of(one: dict[str, Any]) -> tuple[str, str]:
 
 def started(store: Store, run: Run, process: dict[str, Any]) -> Any:
     """The containers of a pod as its supervisor got them, in the words of a dry run."""
-    (pod,) = [one for one in store.children(Pod, run.job.metadata.uid) if one.metadata.name == process["pod"]]
+    (pod,) = [one for one in store.children(Pod, run.uid) if one.metadata.name == process["pod"]]
     folder = pod_folder(run.folder, pod)
     wait_until((folder / "spec.json").exists, 60)
     text = (folder / "spec.json").read_text().replace(str(folder), str(local.POD_FOLDER))

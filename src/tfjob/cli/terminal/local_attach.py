@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Sequence
 
@@ -13,16 +14,19 @@ from tfjob.cli.notices import show_troubles
 from tfjob.cli.terminal.lines import Display, level
 from tfjob.cli.terminal.result import report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
+from tfjob.durations import durations_from
 from tfjob.jobs.backend import Replica
 from tfjob.jobs.logs import container_labels
 from tfjob.jobs.progress import Snapshot
+from tfjob.kinds import machine_kinds
 from tfjob.launch.local import LocalJobs, submit
 from tfjob.local.jobs.backend import record, sync_backend
 from tfjob.local.jobs.meter import Meter
 from tfjob.local.jobs.replica_states import replicas
+from tfjob.local.jobs.runs import job_of
 from tfjob.local.run.driver import Driver
+from tfjob.local.run.lifetime import Started
 from tfjob.local.run.pod_folder import pod_folder
-from tfjob.local.run.submission import Started
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, open_store
 from tfjob.plan.facts.tasks import task_of
@@ -38,7 +42,7 @@ def attach(prepared: LocalJobs, output: str, *, plain: bool) -> int:
     with state(write=True) as (home, store):
         started = submit(home, store, prepared, attached=True)
         asyncio.run(drive_all(home, started, screen, quiet=quiet))
-        left = (store.run(one.run.job.metadata.uid) for one in started)
+        left = (store.run(one.run.uid) for one in started)
         records = [record(run) for run in left if run is not None]
         names = [one.run.name for one in started]
         return report_result(sync_backend(home, store), names, records, output, width=screen.width)
@@ -60,14 +64,14 @@ class AttachedRun:
     def begin(self) -> None:
         """Says what starts, and what was found on the way there."""
         self.display.begin(f"as {self.run.id}")
-        for _, event in self.store.events(self.run.job.metadata.uid):
+        for _, event in self.store.events(self.run.uid):
             self.display.say(event.message, warning=event.warning)
 
     def tick(self) -> None:
         """Prints a change of state and new lines."""
-        run = self.store.run(self.run.job.metadata.uid)
+        run = self.store.run(self.run.uid)
         if run is not None:
-            self.display.state(run.job.status)
+            self.display.state(job_of(run).status)
         self._follow_new_pods()
         for line in () if self.display.is_behind or self.display.is_left else self._follower.poll():
             self.display.line(line)
@@ -84,8 +88,8 @@ class AttachedRun:
 
     def snapshot(self) -> Snapshot:
         """How the run stands, for a live view."""
-        run = self.store.run(self.run.job.metadata.uid) or self.run
-        pods = self.store.children(Pod, self.run.job.metadata.uid)
+        run = self.store.run(self.run.uid) or self.run
+        pods = self.store.children(Pod, self.run.uid)
         stands = self._replicas(run, pods)
         running = {task.name: pod for pod in pods if (task := task_of(pod)) and pod.status.phase == "Running"}
         usage = self._meter.measure({name: pod_folder(run.folder, pod) for name, pod in running.items()})
@@ -94,13 +98,13 @@ class AttachedRun:
 
     def _replicas(self, run: Run, pods: Sequence[Pod]) -> list[Replica]:
         """As `status` shows them; read again when the job or a pod has changed."""
-        version = [run.job.metadata.resource_version, *(pod.metadata.resource_version for pod in pods)]
+        version = [job_of(run).metadata.resource_version, *(pod.metadata.resource_version for pod in pods)]
         if version != self._version:
             self._version, self._known = version, replicas(self.store, run)
         return self._known
 
     def _follow_new_pods(self) -> None:
-        for pod in self.store.children(Pod, self.run.job.metadata.uid):
+        for pod in self.store.children(Pod, self.run.uid):
             if pod.metadata.uid in self._followed:
                 continue
             self._followed.add(pod.metadata.uid)
@@ -111,13 +115,14 @@ class AttachedRun:
 async def drive_all(home: Home, started: Sequence[Started], screen: Screen, *, quiet: bool) -> None:
     """Drives runs until all are at rest; Ctrl-C stops them, a second one kills."""
     drivers = []
+    kinds = machine_kinds(durations_from(os.environ))
     runs = []
     for one in started:
         # A connection each: what one driver has seen of the store must not hide it from another.
         store = open_store(home.database)
-        display = Display(one.run.job, screen, several=len(started) > 1)
+        display = Display(job_of(one.run), screen, several=len(started) > 1)
         drivers.append(
-            Driver(home, store, one.run, attached=True, lock=one.lock, on_news=None if quiet else display.news)
+            Driver(home, store, one.run, kinds, attached=True, lock=one.lock, on_news=None if quiet else display.news)
         )
         runs.append(AttachedRun(store, one.run, display))
     level([run.display for run in runs])

@@ -13,7 +13,7 @@ from tfjob.cli.output import print_document, print_list
 if TYPE_CHECKING:
     from tfjob.launch.cluster import ClusterJobs
     from tfjob.launch.local import LocalJobs
-    from tfjob.local.run.submission import Submission
+    from tfjob.local.jobs.submission import Submission
 
 
 def print_processes(prepared: LocalJobs, output: str) -> None:

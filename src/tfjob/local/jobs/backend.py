@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import islice
 from typing import Any
 
@@ -16,22 +15,16 @@ from msgspec.structs import replace
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
+from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
 from tfjob.jobs.sync_backend import Inline, SyncBackend
-from tfjob.local.jobs.runs import find_run, list_runs
-from tfjob.local.run.driver_lock import (
-    ensure_driven,
-    is_driven,
-    is_interrupted,
-    is_job_settled,
-    is_settled,
-    start_background,
-)
+from tfjob.local.jobs.runs import edit_job, ensure_driven, find_run, is_cut_off, job_of, list_runs
+from tfjob.local.run.driver_lock import is_driven, needs_driver, start_background
 from tfjob.local.state.home import Home, boot_id
-from tfjob.local.state.store import Run, Store, open_state
+from tfjob.local.state.store import Run, Store, marked_for_deletion, open_state
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired, task_of
-from tfjob.plan.policy.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed
+from tfjob.plan.policy.suspension import RESUMING, SUSPEND_REASON, resumed
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -78,9 +71,9 @@ class LocalBackend:
         """Start background drivers; where that fails, as on a full disk, jobs are still shown."""
         if not self.store.writable:
             return list(records)
-        with self.store.snapshot() if len(records) > 1 else nullcontext():
-            unsettled = {one.uid for one in records if not is_job_settled(self.store, one.job, current=one.current)}
-        for run in filter(None, map(self.store.run, unsettled)):
+        unsettled = {run.uid: run for run in self.store.unsettled()}
+        known = [unsettled[one.uid] for one in records if one.uid in unsettled]
+        for run in known:
             with suppress(OSError, sqlite3.Error):
                 ensure_driven(self.home, self.store, run)
         return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
@@ -116,7 +109,7 @@ class LocalBackend:
         from tfjob.records.log_reader import runs_of
 
         run = self._run(record_)
-        return list(runs_of(run.job, run.folder, replica))
+        return list(runs_of(job_of(run), run.folder, replica))
 
     def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         """What lies on disk, now or while it grows."""
@@ -126,7 +119,7 @@ class LocalBackend:
         from tfjob.records.log_reader import choose, read, runs_of
 
         run = self._run(record_)
-        runs = choose(runs_of(run.job, run.folder, query.replica), previous=query.previous)
+        runs = choose(runs_of(job_of(run), run.folder, query.replica), previous=query.previous)
         kept = read(runs, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
             yield batch
@@ -139,7 +132,7 @@ class LocalBackend:
 
     async def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""
-        self.store.update_job(record_.uid, change)
+        edit_job(self.store, record_.uid, change)
         (changed,) = await self.ensure_driven([await self.refresh(record_) or record_])
         return changed
 
@@ -153,17 +146,17 @@ class LocalBackend:
         while is_driven(run):  # what it was doing before must have come to rest
             await self._sleep(STEP_SECONDS)
         self.store.set_attached(record_.uid, attached=False, boot=boot_id())
-        self.store.update_job(record_.uid, resumed)
+        edit_job(self.store, record_.uid, resumed)
         start_background(self.home, run)
         return await self.refresh(record_) or record_
 
     async def delete(self, record_: Record) -> None:
         """Ends the run if it lives, then removes its record and its logs."""
-        from tfjob.local.run.submission import remove_run
+        from tfjob.local.run.lifetime import remove_run
 
         run = self._run(record_)
-        if run.current and not is_settled(self.store, record_.uid):
-            self.store.update_job(record_.uid, _doomed)
+        if run.current and needs_driver(run):
+            self.store.update(run.uid, marked_for_deletion)
             await self._drive_until_settled(record_.uid)
         while is_driven(run):
             await self._sleep(STEP_SECONDS)
@@ -202,7 +195,7 @@ class LocalBackend:
             machine = machine_of(self.home, self.store, run)
             # Two runs of one job are told apart by their ids.
             name = record_.name if names.count(record_.name) == 1 else record_.id
-            views[name] = tensorboard.view(deployment(run.job, Settings()), machine, run.folder / "tensorboard")
+            views[name] = tensorboard.view(deployment(job_of(run), Settings()), machine, run.folder / "tensorboard")
         tensorboard.show(views, port, ready)
 
     def _run(self, record_: Record) -> Run:
@@ -211,24 +204,23 @@ class LocalBackend:
         return run or find_run(self.store, record_.id, record_.job.metadata.namespace)
 
     async def _drive_until_settled(self, uid: str) -> None:
-        while not is_settled(self.store, uid):
-            present = self.store.run(uid)
-            if present is not None:
-                ensure_driven(self.home, self.store, present)
+        while (run := self.store.run(uid)) is not None and needs_driver(run):
+            ensure_driven(self.home, self.store, run)
             await self._sleep(STEP_SECONDS)
 
     async def _follow(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.records.log_reader import POLL, Follower, sources_of
 
         uid, run = record_.uid, self._run(record_)
-        sources = sources_of(run.job, run.folder, query.replica)
+        sources = sources_of(job_of(run), run.folder, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
-                over = is_settled(self.store, uid)
+                present = self.store.run(uid)
+                over = present is None or not needs_driver(present)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in sources_of(run.job, run.folder, query.replica):
+                    for source in sources_of(job_of(run), run.folder, query.replica):
                         follower.add(source)
                     yield []
                 if lines := follower.poll():
@@ -262,13 +254,13 @@ async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[L
 
 def record(run: Run) -> Record:
     """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
-    job = run.job
+    job = job_of(run)
     state, reason = job.status.state or "Pending", job.status.reason
-    if is_interrupted(run):
+    if is_cut_off(run):
         state, reason = SUSPENDED, INTERRUPTED
-    elif run.job.spec.run_policy.suspend and not is_finished(run.job.status):
-        state, reason = SUSPENDED, run.job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
-    elif state == SUSPENDED and not run.job.spec.run_policy.suspend:
+    elif job.spec.run_policy.suspend and not is_finished(job.status):
+        state, reason = SUSPENDED, job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
+    elif state == SUSPENDED and not job.spec.run_policy.suspend:
         state, reason = "Pending", RESUMING  # whoever waits for its end must not take the rest before for it
     if (state, reason) == (SUSPENDED, INTERRUPTED):
         # Its replicas ended with it, and nobody was left to write that down.
@@ -284,8 +276,3 @@ def record(run: Run) -> Record:
         folder=str(run.folder),
         options="" if run.key.namespace == DEFAULT_NAMESPACE else f" -n {run.key.namespace}",
     )
-
-
-def _doomed(job: TFJob) -> TFJob:
-    when = datetime.now(UTC).replace(microsecond=0)
-    return replace(job, metadata=replace(job.metadata, deletion_timestamp=when))

@@ -9,6 +9,7 @@ from tfjob.api.objects import Pod, PodStatus
 from tfjob.jobs.backend import Replica
 from tfjob.jobs.replicas import Trace
 from tfjob.jobs.replicas import replicas as replicas_of
+from tfjob.local.jobs.runs import job_of
 from tfjob.local.run.pod_folder import pod_folder
 from tfjob.local.sandbox.exec import main_process
 from tfjob.local.state.store import Run, Store
@@ -19,13 +20,14 @@ from tfjob.records.pods import PodRecord, history
 
 def replicas(store: Store, run: Run) -> list[Replica]:
     """Every replica that the job asks for, with its pod's state if it has one."""
-    pods = {task: pod for pod in store.children(Pod, run.job.metadata.uid) if (task := task_of(pod))}
+    job = job_of(run)
+    pods = {task: pod for pod in store.children(Pod, run.uid) if (task := task_of(pod))}
     past = history(run.folder)
     traces = {
-        task.name: _trace(run, pods.get(task), past.get(child_name(run.job, task.type, task.index), []))
-        for task in desired(run.job)
+        task.name: _trace(run, pods.get(task), past.get(child_name(job, task.type, task.index), []))
+        for task in desired(job)
     }
-    return replicas_of(run.job, pods.values(), traces)
+    return replicas_of(job, pods.values(), traces)
 
 
 def _trace(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> Trace:

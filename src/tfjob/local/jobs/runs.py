@@ -1,15 +1,67 @@
-"""Runs of this machine by name: which there are, and which one a name means."""
+"""The TFJobs among the runs of this machine: as their type, and by name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tfjob.api.types import KIND, TFJob
+from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs import find as finding
-from tfjob.local.run.driver_lock import is_expired
-from tfjob.local.state.store import Run, Store
+from tfjob.local.run.driver_lock import is_driven, is_interrupted, needs_driver, start_background, suspend
+from tfjob.local.state.home import Home
+from tfjob.local.state.store import Run, Store, edit
+from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.policy.limits import expiry
+
+
+def job_of(run: Run) -> TFJob:
+    return run.decode(TFJob)
+
+
+def edit_job(store: Store, uid: str, change: Callable[[TFJob], TFJob]) -> None:
+    """Apply `change` to the job of a run."""
+    store.update(uid, edit(TFJob, change))
+
+
+def is_expired(run: Run) -> bool:
+    """Return whether the time to live of a finished job is over; its record stays."""
+    job = job_of(run)
+    until = expiry(job, job.status)
+    return until is not None and until <= datetime.now(UTC)
+
+
+def is_cut_off(run: Run) -> bool:
+    """Return whether a job that should run lost the process, or the boot, that kept it alive."""
+    job = job_of(run)
+    return not is_finished(job.status) and not job.spec.run_policy.suspend and is_interrupted(run)
+
+
+def ensure_driven(home: Home, store: Store, run: Run) -> bool:
+    """Start a background driver if a run needs one and has none.
+
+    A run that was interrupted does not continue: its root is suspended, and the driver only ends what is left of it.
+    """
+    if not needs_driver(run) or is_driven(run):
+        return False
+    if is_interrupted(run):
+        _suspend_root(store, run)
+    return start_background(home, run)
+
+
+def _suspend_root(store: Store, run: Run) -> None:
+    # Imported here: the kinds load the whole plan, which no other command on this machine needs.
+    from tfjob.kinds import machine_kinds
+
+    root = store.run(run.root)
+    for kind in machine_kinds():
+        if root is not None and kind.resource.kind == root.key.kind:
+            suspend(store, run.root, kind, INTERRUPTED)
 
 
 def list_runs(store: Store, namespace: str | None = None, *, everything: bool = False) -> list[Run]:
-    """The runs that `ps` shows: those whose name means them, or all."""
-    runs = store.runs(namespace, current=None if everything else True)
+    """Return the runs that `ps` shows: those whose name means them, or all."""
+    runs = store.runs(namespace, kind=KIND, current=None if everything else True)
     return runs if everything else [run for run in runs if not is_expired(run)]
 
 
@@ -18,9 +70,10 @@ def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = F
 
     `latest_of_all` makes `@latest` the newest of every namespace: who has just started a job means that one.
     """
-    known = store.runs(None if latest_of_all and name == finding.LATEST else namespace)
+    known = store.runs(None if latest_of_all and name == finding.LATEST else namespace, kind=KIND)
     found = finding.find(known, name)
     if found is None:
-        elsewhere = {run.key.namespace for run in store.runs() if name in (finding.LATEST, run.name, run.id)}
+        everywhere = store.runs(kind=KIND)
+        elsewhere = {run.key.namespace for run in everywhere if name in (finding.LATEST, run.name, run.id)}
         raise finding.not_found(known, name, namespace, elsewhere)
     return found

@@ -61,10 +61,10 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
 
 def machine_of(home: Home, store: Store, run: Run) -> Machine:
     """The machine as one run sees it."""
-    kept = kept_references(home, store, run.job.metadata.namespace)
+    kept = kept_references(home, store, run.key.namespace)
 
     def config_map(name: str) -> Mapping[str, Any] | None:
-        own = (one for one in store.children(ConfigMap, run.job.metadata.uid) if one.metadata.name == name)
+        own = (one for one in store.children(ConfigMap, run.uid) if one.metadata.name == name)
         return next(({"data": one.data} for one in own), None) or kept.config_map(name)
 
     options = Options.load(run.folder)

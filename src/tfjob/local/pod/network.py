@@ -32,7 +32,7 @@ class Network:
 
     def __init__(self, store: Store, run: Run, level: Level) -> None:
         self._store = store
-        self._uid = run.job.metadata.uid
+        self._uid = run.uid
         self._level = level
         self._known: dict[str, Peer] = {}
         self.notes: list[str] = []
@@ -50,11 +50,11 @@ class Network:
         run = self._store.run(self._uid)
         if run is None:
             return []
-        wanted = {child_name(run.job, task.type, task.index): task for task in desired(run.job)}
+        wanted = {child_name(run.decode(TFJob), task.type, task.index): task for task in desired(run.decode(TFJob))}
         if missing := [name for name in wanted if name not in self._known]:
             with self._store.transaction() as cursor:
                 for name in missing:
-                    self._known[name] = self._lease(cursor, run.job, name, wanted[name])
+                    self._known[name] = self._lease(cursor, run.decode(TFJob), name, wanted[name])
         return [self._known[name] for name in wanted]
 
     def write_hosts(self, file: Path) -> None:

@@ -1,5 +1,5 @@
-"""One run, from its submission to its removal.
+"""One run, from its start to its removal, for any kind.
 
-In: a submission. Out: a run that a driver process drives until it ends. Start reading at `submission`, then `driver`
-and `kubelet`; `driver_lock` says from outside whether a run is driven.
+In: an object. Out: a run that a driver process drives until it ends. Start reading at `lifetime`, then `driver` and
+`kubelet`; `driver_lock` says from outside whether a run is driven.
 """

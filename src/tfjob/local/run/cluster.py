@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.objects import Object, Pod, PodGroup
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.actions import Event
 from tfjob.controller.cluster import Conflict, Rejected
-from tfjob.controller.kind import Child, Key, Owner, OwnerObject
+from tfjob.controller.kind import Child, Key, Owner, OwnerObject, Stored
 from tfjob.local.pod.assembly import grace_of
 from tfjob.local.pod.network import Network
 from tfjob.local.state.store import Store
@@ -48,7 +49,7 @@ class LocalCluster:
     async def owner(self, key: Key) -> Any:
         """Return the job, as long as its name means this run."""
         run = self.store.run(self.uid)
-        return run.job if run is not None and run.current and run.key == key else None
+        return run.decode(TFJob) if run is not None and run.current and run.key == key else None
 
     async def complete(self, key: Key, owner: OwnerObject) -> bool:
         """Return False: a manifest stays as it was given."""
@@ -76,7 +77,7 @@ class LocalCluster:
     async def delete(self, key: Key, uid: str) -> None:
         """Marks a pod or the job for deletion, so that processes can end first; anything else goes at once."""
         if key.kind == KIND:
-            self.store.update_job(uid, _marked)
+            self.store.update(uid, _marked)
             return
         if key.kind != "Pod":
             self.store.remove_child(uid)
@@ -88,8 +89,10 @@ class LocalCluster:
                 self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=gone_by)))
 
     async def update_status(self, key: Key, owner: Owner) -> Owner:
-        job: Any = owner
-        written: Any = self.store.update_status(job)
+        written: Any = replace(
+            cast("Any", owner),
+            metadata=self.store.update_status(owner.metadata, msgspec.json.encode(cast("Any", owner).status)),
+        )
         return cast("Owner", written)
 
     async def lost_nodes(self) -> frozenset[str]:
@@ -107,10 +110,10 @@ class LocalCluster:
             self._on_news(event)
 
 
-def _marked(job: TFJob) -> TFJob:
-    if job.metadata.deletion_timestamp is not None:
-        return job
-    return replace(job, metadata=replace(job.metadata, deletion_timestamp=_now()))
+def _marked(stored: Stored) -> Stored:
+    if stored.metadata.deletion_timestamp is not None:
+        return stored
+    return replace(stored, metadata=replace(stored.metadata, deletion_timestamp=_now()))
 
 
 def _now() -> datetime:

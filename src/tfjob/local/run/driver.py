@@ -8,27 +8,27 @@ command starts another one.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import fcntl
 import logging
+import math
 import os
-import signal
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from tfjob.api.objects import Deployment, Pod
+from tfjob.api.types import TFJob
 from tfjob.controller.actions import Event
 from tfjob.controller.controller import Controller
+from tfjob.controller.kind import STOPPED, Kind
 from tfjob.durations import durations_from
 from tfjob.local.pod.machine import machine_of
 from tfjob.local.pod.network import Network
 from tfjob.local.run.cluster import LocalCluster
-from tfjob.local.run.driver_lock import acquire_driver_lock, is_settled
+from tfjob.local.run.driver_lock import acquire_driver_lock, suspend
 from tfjob.local.run.kubelet import Kubelet
 from tfjob.local.run.pod_folder import pod_folder
 from tfjob.local.run.tensorboard import TensorBoardProcess
@@ -36,14 +36,10 @@ from tfjob.local.run.wakeups import Wakeups
 from tfjob.local.sandbox import supervisor
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.provenance import list_packages
-from tfjob.local.state.store import Run, Store, open_store
+from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
-from tfjob.local.volumes.job_storage import SETTINGS, discard_unused
+from tfjob.local.volumes.job_storage import discard_unused
 from tfjob.local.warm.start import WarmStart
-from tfjob.plan.build.pods import Settings
-from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.kind import TFJobKind
-from tfjob.plan.policy.suspension import STOPPED, suspended
 
 logger = logging.getLogger(__name__)
 
@@ -63,36 +59,40 @@ class Driver:
         home: Home,
         store: Store,
         run: Run,
+        kinds: Iterable[Kind[Any]],
         *,
         attached: bool,
         lock: int | None = None,
         on_news: Callable[[Event], None] | None = None,
-        settings: Settings = SETTINGS,
     ) -> None:
         self.home = home
         self.store = store
-        self.uid = run.job.metadata.uid
+        self.uid = run.uid
+        self.kind = run.key.kind
         self.folder = run.folder
         self.attached = attached
         self._lock = lock
         self._troubles: dict[str, str] = {}
         self._given_up = False
+        self._judged = -1
+        """The version of the store at which this driver last found that something is left to do."""
         self._wakeups: Wakeups | None = None
         machine = machine_of(home, store, run)
         network = Network(store, run, machine.level)
         cluster = LocalCluster(store, self.uid, network, on_news)
         self.cluster = cluster
         durations = durations_from(os.environ)
-        kinds = [TFJobKind(dataclasses.replace(settings, durations=durations))]
         self.controller = Controller(cluster, kinds, durations=durations)
-        self.board = TensorBoardProcess(machine, run.folder, lambda news: cluster.publish(run.key, run.job, news))
+        self.board = TensorBoardProcess(
+            machine, run.folder, lambda news: cluster.publish(run.key, run.decode(TFJob), news)
+        )
         self.kubelet = Kubelet(
             store,
             run,
             machine,
             network,
             lifeline=run.folder / "lifeline" if attached else None,
-            publish=lambda news: cluster.publish(run.key, run.job, news),
+            publish=lambda news: cluster.publish(run.key, run.decode(TFJob), news),
             warm=WarmStart(home, machine) if machine.warm is not False else None,
             durations=durations,
         )
@@ -107,7 +107,7 @@ class Driver:
                 wakeups.watch(folder)
             controller = asyncio.create_task(self.controller.run())
             try:
-                while not (self._given_up or is_settled(self.store, self.uid)):
+                while not (self._given_up or await self._is_over()):
                     self._look(tick)
                     self._watch_pods(wakeups)
                     if controller.done():
@@ -129,9 +129,9 @@ class Driver:
             tick()
 
     def stop(self, reason: str = STOPPED) -> None:
-        """Suspends the job, so that its replicas can end in order and `resume` can go on."""
+        """Suspend the run, so that its pods end gracefully and `resume` can continue it."""
         try:
-            self.store.update_job(self.uid, lambda job: job if is_finished(job.status) else suspended(job, reason))
+            suspend(self.store, self.uid, self.controller.kinds[self.kind], reason)
         except sqlite3.Error as error:
             self._complain("stop", error)
             self._given_up = True
@@ -141,6 +141,49 @@ class Driver:
         self.kubelet.hurry = True
         if self._wakeups:
             self._wakeups.wake()
+
+    async def _is_over(self) -> bool:
+        """Return whether the run needs no driver; it is then recorded until when."""
+        version = self.store.version()
+        if version == self._judged:
+            return False
+        self._judged = version
+        until = await self._settled_until()
+        if until is None:
+            return False
+        try:
+            return self.store.settle(self.uid, until, version)
+        except sqlite3.Error as error:  # a full disk: the next command starts a driver, which finds the same
+            self._complain("settle", error)
+            return True
+
+    async def _settled_until(self) -> float | None:
+        """Return the time at which the tree needs a driver again; None if something is left to do now."""
+        owners = self.store.tree(self.uid)
+        if any(self._is_at_work(run) for run in owners):
+            return None
+        until = math.inf
+        for run in owners:
+            owner, plan = await self.controller.decide(run.key)
+            if owner is None or plan.actions or plan.status != owner.status:
+                return None
+            if plan.again_at is not None:
+                # Of a finished owner, this is the end of its TTL; the first command after it starts a driver.
+                if not self._is_finished(run):
+                    return None
+                until = min(until, plan.again_at.timestamp())
+        return until
+
+    def _is_at_work(self, run: Run) -> bool:
+        """Return whether a run is being deleted, or has pods that run or end; asks for no plan, which takes longer."""
+        pods = self.store.children(Pod, run.uid)
+        terminating = any(pod.metadata.deletion_timestamp for pod in pods)
+        deleted = run.stored.metadata.deletion_timestamp is not None
+        return deleted or terminating or (bool(pods) and not self._is_finished(run))
+
+    def _is_finished(self, run: Run) -> bool:
+        kind = self.controller.kinds[run.key.kind]
+        return kind.is_finished(run.decode(kind.owner_type))
 
     def _look(self, tick: Callable[[], None]) -> None:
         for part in (self.kubelet.sync, self._keep_board, self._collect):
@@ -174,12 +217,12 @@ class Driver:
     def _collect(self) -> None:
         """Ends the pods of a job that is being deleted, then frees its name."""
         run = self.store.run(self.uid)
-        if run is None or run.job.metadata.deletion_timestamp is None:
+        if run is None or run.decode(TFJob).metadata.deletion_timestamp is None:
             return
         pods = self.store.children(Pod, self.uid)
         for pod in pods:
             if pod.metadata.deletion_timestamp is None:
-                when = run.job.metadata.deletion_timestamp
+                when = run.decode(TFJob).metadata.deletion_timestamp
                 self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=when)))
         if not pods:
             self.store.retire(self.uid)
@@ -188,7 +231,7 @@ class Driver:
         run = self.store.run(self.uid)
         if run is not None:
             with suppress(OSError, sqlite3.Error):
-                discard_unused(run.job, self.store, Claims(self.home.claims))
+                discard_unused(run.decode(TFJob), self.store, Claims(self.home.claims))
 
     async def _stop_what_is_left(self, tick: Callable[[], None]) -> None:
         """`cleanPodPolicy: None` keeps pods, but nothing outlives an attached run."""
@@ -227,18 +270,3 @@ class Driver:
             yield
         finally:
             os.close(descriptor)
-
-
-def main(arguments: list[str]) -> None:
-    """The background process: `HOME UID LOCK`, where LOCK is the descriptor that it was born with."""
-    home, uid, lock = Home(Path(arguments[0])), arguments[1], int(arguments[2])
-    os.set_inheritable(lock, False)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    store = open_store(home.database)
-    run = store.run(uid)
-    if run is not None:
-        asyncio.run(Driver(home, store, run, attached=False, lock=lock).drive())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -23,6 +23,7 @@ from tfjob.api.objects import (
     Pod,
     PodStatus,
 )
+from tfjob.api.types import TFJob
 from tfjob.controller.actions import Event
 from tfjob.durations import USUAL, Durations
 from tfjob.local.inputs import gpus
@@ -111,7 +112,7 @@ class Kubelet:
         """One look at every pod: start, report, stop, remove; of many that are to start, some wait for the next."""
         until = 0.0
         begun: list[_Begun] = []
-        for pod in self.store.children(Pod, self.run.job.metadata.uid):
+        for pod in self.store.children(Pod, self.run.uid):
             watched = self._watched.setdefault(pod.metadata.uid, _Watched())
             folder = pod_folder(self.run.folder, pod)
             if pod.metadata.deletion_timestamp is not None:
@@ -138,7 +139,7 @@ class Kubelet:
             available = gpus.found(self.machine.environ)
             pod = gpus.hold(self.store, pod, available, self._is_live)
             if gpus.HELD not in pod.metadata.annotations:
-                peers = self.store.children(Pod, self.run.job.metadata.uid)
+                peers = self.store.children(Pod, self.run.uid)
                 self._store_status(pod, gpus.waiting(pod, peers, available), Report())
                 return None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -199,7 +200,7 @@ class Kubelet:
     def _shares_gpus(self) -> bool:
         """Whether GPUs are set apart for the replicas of this run."""
         counted = not self.machine.cpu and not self.machine.config.gpu
-        return counted and gpus.asked_by_job(self.run.job) > 0
+        return counted and gpus.asked_by_job(self.run.decode(TFJob)) > 0
 
     def _is_live(self, pod: Pod) -> bool:
         """Whether a pod, of whatever run, has processes or is about to."""
@@ -248,10 +249,14 @@ class Kubelet:
         """How long a pod may take to stop; None leaves it at what the manifest says."""
         if self.hurry:
             return 0.0
-        run = self.store.run(self.run.job.metadata.uid)
+        run = self.store.run(self.run.uid)
         unset = pod.spec.get("terminationGracePeriodSeconds") is None
         # Collectives ignore SIGTERM, and would take all of the default though nothing waits for them.
-        return self.durations.end_grace.total_seconds() if unset and run and is_finished(run.job.status) else None
+        return (
+            self.durations.end_grace.total_seconds()
+            if unset and run and is_finished(run.decode(TFJob).status)
+            else None
+        )
 
     def _store_status(self, pod: Pod, status: PodStatus, report: Report) -> None:
         status = replace(status, pod_ip=pod.status.pod_ip)

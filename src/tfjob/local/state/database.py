@@ -8,39 +8,80 @@ from pathlib import Path
 
 from tfjob.local.state import addresses
 
-SCHEMA = 1
+SCHEMA = 2
 BUSY_SECONDS = 10.0
 LEAST_BYTES = 64 * 1024
 """What the journal and its shared memory need to begin with."""
 
-TABLES = """
-create table counter (version integer not null);
-insert into counter values (0);
-create table jobs (
-    uid text primary key, namespace text not null, name text not null, number integer not null,
-    current integer not null, attached integer not null, boot text not null, folder text not null,
-    created real not null, version integer not null, data blob not null,
-    unique (namespace, name, number)
-);
-create unique index one_current on jobs (namespace, name) where current;
-create table children (
-    kind text not null, namespace text not null, name text not null, uid text not null, owner text not null,
-    version integer not null, data blob not null,
-    primary key (kind, namespace, name)
-);
-create index children_of on children (owner, kind);
+OBJECTS = """
 create table objects (
-    kind text not null, namespace text not null, name text not null, owner text not null, data blob not null,
-    primary key (kind, namespace, name)
+    uid text primary key, kind text not null, namespace text not null, name text not null, owner text not null,
+    current integer not null, version integer not null, data blob not null
 );
+create unique index one_current on objects (kind, namespace, name) where current;
+create index owned_by on objects (owner, kind);
+create table runs (
+    uid text primary key, number integer not null, attached integer not null, boot text not null,
+    folder text not null, created real not null, root text not null, settled_until real
+);
+create index runs_of_root on runs (root);
 create table events (
-    id integer primary key, job text not null, time real not null, last real not null, count integer not null,
+    id integer primary key, about text not null, time real not null, last real not null, count integer not null,
     warning integer not null, reason text not null, message text not null
 );
-create index events_of on events (job);
+create index events_about on events (about);
+"""
+"""`owner` is the uid of the object that owns a child, or empty.
+
+A run is what only this machine knows of an object: `root` is the uid of the run whose driver drives it. Only a root's
+`attached`, `boot` and `settled_until` count. Until `settled_until` a run needs no driver; null means that it needs one.
 """
 
-MIGRATIONS: dict[int, str] = {}
+COUNTER = """
+create table counter (version integer not null);
+insert into counter values (0);
+"""
+TABLES = (COUNTER, OBJECTS, addresses.SCHEMA)
+
+SET_ASIDE_1 = """
+alter table objects rename to old_objects;
+alter table events rename to old_events;
+drop index one_current;
+drop index events_of;
+"""
+MOVE_1 = """
+insert into objects select uid, 'TFJob', namespace, name, '', current, version, data from jobs order by created;
+insert into objects select uid, kind, namespace, name, owner, 1, version, data from children order by rowid;
+insert or ignore into objects
+    select lower(hex(randomblob(16))), kind, namespace, name, owner, 1, 0, data from old_objects;
+insert into runs select uid, number, attached, boot, folder, created, uid, null from jobs;
+insert into events select id, job, time, last, count, warning, reason, message from old_events;
+update runs set settled_until = 9e999 where uid in (
+    select uid from (select uid, current, cast(data as text) as job from jobs)
+    where not exists (
+        select 1 from (select owner, kind, cast(data as text) as pod from children)
+        where owner = uid and kind = 'Pod' and (
+            json_extract(pod, '$.metadata.deletionTimestamp') is not null
+            or coalesce(json_extract(pod, '$.status.phase'), '') not in ('Succeeded', 'Failed')
+            or json_extract(job, '$.status.state') = 'Suspended'
+        )
+    ) and (
+        not current
+        or json_extract(job, '$.metadata.deletionTimestamp') is null and (
+            json_extract(job, '$.spec.runPolicy.ttlSecondsAfterFinished') is null and exists (
+                select 1 from json_each(job, '$.status.conditions') where json_extract(value, '$.status') = 'True'
+                and json_extract(value, '$.type') in ('Succeeded', 'Failed')
+            )
+            or json_extract(job, '$.spec.runPolicy.suspend') and json_extract(job, '$.status.state') = 'Suspended'
+        )
+    )
+);
+drop table jobs;
+drop table children;
+drop table old_objects;
+drop table old_events;
+"""
+MIGRATIONS: dict[int, tuple[str, ...]] = {1: (SET_ASIDE_1, OBJECTS, MOVE_1)}
 """From a schema number to the statements that lead to the next one."""
 
 
@@ -85,7 +126,7 @@ def _reason(path: Path, error: Exception) -> str:
 def _open_empty() -> sqlite3.Connection:
     """A state in which nothing ever happened: looking at it must leave nothing on the disk."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    _execute_all(connection, TABLES + addresses.SCHEMA)
+    _execute_all(connection, *TABLES)
     return connection
 
 
@@ -97,14 +138,24 @@ def _open_readable(path: Path) -> sqlite3.Connection:
         try:
             if _check_schema(connection, path) == 0:
                 connection.close()
-                return _open_empty()  # whoever made it found no room for the tables
-            connection.execute("select 1 from jobs limit 1")
+                return _open_empty()  # the disk had no room for the tables
+            connection.execute("select 1 from counter limit 1")
+            return _migrated_copy(connection, path)
         except sqlite3.Error as error:
             connection.close()
             reason = error
-            continue
-        return connection
     raise StoreError(f"{path}: {reason}; TFJOB_HOME can name another folder")
+
+
+def _migrated_copy(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    """Return the connection or, for a file of an older schema that cannot be changed, a migrated copy in memory."""
+    if _check_schema(connection, path) == SCHEMA:
+        return connection
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    connection.backup(copy)
+    connection.close()
+    _migrate(copy, path)
+    return copy
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -114,9 +165,9 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     try:
         present = _check_schema(connection, path)
         if present == 0:
-            _execute_all(connection, TABLES + addresses.SCHEMA)
-        for step in range(max(present, 1), SCHEMA):
-            _execute_all(connection, MIGRATIONS[step])
+            _execute_all(connection, *TABLES)
+        for step in range(present, SCHEMA) if present else ():
+            _execute_all(connection, *MIGRATIONS[step])
         connection.execute(f"pragma user_version = {SCHEMA}")
     except BaseException:
         connection.execute("rollback")
@@ -124,9 +175,9 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("commit")
 
 
-def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
+def _execute_all(connection: sqlite3.Connection, *scripts: str) -> None:
     # executescript would commit the transaction that makes a migration all or nothing.
-    for statement in statements.split(";"):
+    for statement in ";".join(scripts).split(";"):
         if statement.strip():
             connection.execute(statement)
 

@@ -11,7 +11,7 @@ def job_names(path: Path, namespace: str) -> list[str]:
     """The names that mean a run now; `path` is the database, which need not exist."""
     connection, _ = database.connect(path, write=False)
     try:
-        query = "select name from jobs where current and namespace = ?"
+        query = "select name from objects join runs using (uid) where current and root = uid and namespace = ?"
         return [name for (name,) in connection.execute(query, (namespace,))]
     finally:
         connection.close()

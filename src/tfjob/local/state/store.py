@@ -1,60 +1,95 @@
 """The objects of this machine's cluster, in one sqlite file that several processes share; any of them may be killed.
 
-A job row is the live object and, later, the record of the run: `current` marks the one that its name means now.
+An object that a driver works on has a run. The row of such an object is first the live object and later the record of
+the run: `current` marks the one that its name means now.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import Object, Pod
-from tfjob.api.types import KIND, TFJob
+from tfjob.api.objects import Model, Object, ObjectMeta, Pod
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.cluster import AlreadyExists, Conflict
-from tfjob.controller.kind import Child, Key
+from tfjob.controller.kind import Child, Key, OwnerObject, Stored
 from tfjob.local.state import addresses, database
 from tfjob.local.state.database import StoreError
 from tfjob.local.state.home import Home
 
-SELECT_RUN = "select data, number, current, attached, boot, folder, created from jobs"
+SELECT_RUN = """
+select objects.uid, kind, namespace, name, current, data, runs.number, runs.folder, runs.created,
+    roots.uid, roots.folder, roots.attached, roots.boot, roots.settled_until
+from runs join objects using (uid) join runs as roots on roots.uid = runs.root
+"""
+
+OwnerType = TypeVar("OwnerType", bound=OwnerObject)
+
+
+class _Envelope(Model, frozen=True, omit_defaults=False):
+    """An object whose spec and status stay encoded."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A job with what only this machine knows of it."""
+    """An object that a driver works on, with what only this machine knows of it.
 
-    job: TFJob
-    number: int
+    The driver is that of its root run, so `root_folder`, `attached`, `boot` and `settled_until` are the root's.
+    """
+
+    uid: str
+    key: Key
     current: bool
-    attached: bool
-    boot: str
+    data: bytes
+    number: int
     folder: Path
     created: datetime
+    root: str
+    root_folder: Path
+    attached: bool
+    boot: str
+    settled_until: float | None
 
     @property
     def name(self) -> str:
-        """The job's name."""
-        return self.job.metadata.name
+        return self.key.name
 
     @property
     def id(self) -> str:
-        """The name that stays with this run when the job's name is used again: `mnist.1`."""
+        """The name that stays with this run when the name is used again: `mnist.1`."""
         return f"{self.name}.{self.number}"
 
-    @property
-    def key(self) -> Key:
-        """The job's key."""
-        return Key(self.job.metadata.namespace, self.job.metadata.name, KIND)
+    @cached_property
+    def stored(self) -> Stored:
+        """The object with its spec and status still encoded."""
+        return decode_stored(self.data)
+
+    def decode(self, owner: type[OwnerType]) -> OwnerType:
+        """Return the object as that type."""
+        if owner not in self._decoded:
+            self._decoded[owner] = msgspec.json.decode(self.data, type=owner)
+        return cast("OwnerType", self._decoded[owner])
+
+    @cached_property
+    def _decoded(self) -> dict[type, Any]:
+        return {}
 
 
 class Store:
@@ -65,82 +100,78 @@ class Store:
         self.writable = writable
         self._own_writes = 0
         self._seen: tuple[int, int] = (-1, -1)
-        self._cached: dict[tuple[type, str], Any] = {}
+        self._cached: dict[tuple[Any, str], Any] = {}
         self._cached_at: tuple[int, int] = (-1, -1)
         self._unread: dict[tuple[str, str], list[bytes]] | None = None
 
-    # --- jobs ---------------------------------------------------------------------------------------------------
+    # --- runs ---------------------------------------------------------------------------------------------------
 
-    def add_run(self, job: TFJob, *, attached: bool, boot: str, folder: Callable[[int], Path], above: int = 0) -> Run:
-        """Makes `job` the one that its name means, with the next number for that name, higher than `above`."""
-        key = (job.metadata.namespace, job.metadata.name)
-        now = datetime.now(UTC)
+    def add_run(
+        self,
+        owner: Object,
+        *,
+        attached: bool,
+        boot: str,
+        folder: Callable[[int], Path],
+        above: int = 0,
+    ) -> Run:
+        """Store a root run: its object is the one that its name means, with the next number above `above`."""
         with self.transaction() as cursor:
-            cursor.execute("update jobs set current = 0 where namespace = ? and name = ?", key)
-            (last,) = cursor.execute(
-                "select coalesce(max(number), 0) from jobs where namespace = ? and name = ?", key
-            ).fetchone()
-            number = max(last, above) + 1
-            version = self._next_version(cursor)
-            metadata = replace(
-                job.metadata,
-                uid=str(uuid.uuid4()),
-                generation=1,
-                resource_version=str(version),
-                creation_timestamp=now.replace(microsecond=0),
-            )
-            job = replace(job, metadata=metadata)
-            run = Run(job, number, True, attached, boot, folder(number), now)
-            cursor.execute(
-                "insert into jobs values (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)",
-                (
-                    metadata.uid,
-                    *key,
-                    run.number,
-                    attached,
-                    boot,
-                    str(run.folder),
-                    now.timestamp(),
-                    version,
-                    encode(job),
-                ),
-            )
-        return run
+            key = (owner.kind, owner.metadata.namespace, owner.metadata.name)
+            cursor.execute("update objects set current = 0 where kind = ? and namespace = ? and name = ?", key)
+            made = self._insert(cursor, owner, "")
+            self._insert_run(cursor, made.metadata, "", attached, boot, folder, above)
+        found = self.run(made.metadata.uid)
+        assert found is not None
+        return found
 
     def run(self, uid: str) -> Run | None:
-        """The run with that uid."""
+        """Return the run with that uid."""
         cache = self._cache()
         if (Run, uid) not in cache:
-            row = self.connection.execute(f"{SELECT_RUN} where uid = ?", (uid,)).fetchone()
+            row = self.connection.execute(f"{SELECT_RUN} where objects.uid = ?", (uid,)).fetchone()
             cache[Run, uid] = _run(row) if row else None
         return cast("Run | None", cache[Run, uid])
 
-    def runs(self, namespace: str | None = None, *, current: bool | None = None) -> list[Run]:
-        """Runs, oldest first; `current` leaves out, or keeps only, those whose name is used again or removed."""
-        query, values = f"{SELECT_RUN} where 1", []
-        if namespace is not None:
-            query, values = f"{query} and namespace = ?", [namespace]
-        if current is not None:
-            query = f"{query} and current = {int(current)}"
-        found = [_run(row) for row in self.connection.execute(f"{query} order by created", values)]
+    def runs(self, namespace: str | None = None, *, kind: str | None = None, current: bool | None = None) -> list[Run]:
+        """Return runs, oldest first; `current` leaves out, or keeps only, those whose name is used again or removed."""
+        wanted = {"namespace": namespace, "kind": kind, "current": current}
+        given = {column: value for column, value in wanted.items() if value is not None}
+        condition = " and ".join(f"{column} = :{column}" for column in given) or "1"
+        query = f"{SELECT_RUN} where {condition} order by runs.created"
+        found = [_run(row) for row in self.connection.execute(query, given)]
         if self._unread is not None:
-            self._cached.update(((Run, run.job.metadata.uid), run) for run in found)
+            self._cached.update(((Run, run.uid), run) for run in found)
         return found
 
+    def tree(self, root: str, *, everything: bool = False) -> list[Run]:
+        """Return the runs of a root that their names mean now, or all, the root first."""
+        cache, key = self._cache(), (("tree", everything), root)
+        if key not in cache:
+            query = f"{SELECT_RUN} where runs.root = ? and (current or ?) order by runs.created"
+            cache[key] = [_run(row) for row in self.connection.execute(query, (root, everything))]
+        return list(cache[key])
+
+    def unsettled(self) -> list[Run]:
+        """Return the runs that need a driver."""
+        query = f"{SELECT_RUN} where coalesce(roots.settled_until, 0) <= ? order by runs.created"
+        return [_run(row) for row in self.connection.execute(query, (time.time(),))]
+
     def current(self, key: Key) -> Run | None:
-        """The run that a name means now."""
+        """Return the run that a name means now."""
         row = self.connection.execute(
-            f"{SELECT_RUN} where current and namespace = ? and name = ?", (key.namespace, key.name)
+            f"{SELECT_RUN} where current and kind = ? and namespace = ? and name = ?",
+            (key.kind, key.namespace, key.name),
         ).fetchone()
         return _run(row) if row else None
 
-    def update_job(self, uid: str, change: Callable[[TFJob], TFJob]) -> TFJob | None:
-        """Applies `change` to the stored job; an edit of the spec counts as a new generation."""
+    def update(self, uid: str, change: Callable[[Stored], Stored]) -> Stored | None:
+        """Apply `change` to the object of a run; an edit of the spec counts as a new generation."""
         with self.transaction() as cursor:
-            row = cursor.execute("select data from jobs where uid = ?", (uid,)).fetchone()
+            row = cursor.execute("select data from objects where uid = ?", (uid,)).fetchone()
             if row is None:
                 return None
-            old = decode_job(row[0])
+            old = decode_stored(row[0])
             new = change(old)
             if new == old:
                 return old
@@ -148,41 +179,57 @@ class Store:
             version = self._next_version(cursor)
             metadata = replace(new.metadata, generation=generation, resource_version=str(version))
             new = replace(new, metadata=metadata)
-            cursor.execute("update jobs set version = ?, data = ? where uid = ?", (version, encode(new), uid))
+            self._write(cursor, uid, version, _encode_stored(new))
+            cursor.execute(
+                "update runs set settled_until = null where uid = (select root from runs where uid = ?)", (uid,)
+            )
             return new
 
-    def update_status(self, job: TFJob) -> TFJob:
-        """Writes the status of a job as it was read; Conflict when it changed since."""
+    def update_status(self, read: ObjectMeta, status: bytes) -> ObjectMeta:
+        """Write the encoded status of an object as it was read, and return its metadata; Conflict if it changed."""
 
-        def change(stored: TFJob) -> TFJob:
-            if stored.metadata.resource_version != job.metadata.resource_version:
-                raise Conflict(job.metadata.name)
-            return replace(stored, status=job.status)
+        def change(stored: Stored) -> Stored:
+            if stored.metadata.resource_version != read.resource_version:
+                raise Conflict(read.name)
+            return replace(stored, status=status)
 
-        updated = self.update_job(job.metadata.uid, change)
+        updated = self.update(read.uid, change)
         if updated is None:
-            raise Conflict(job.metadata.name)
-        return updated
+            raise Conflict(read.name)
+        return updated.metadata
+
+    def settle(self, uid: str, until: float, version: int) -> bool:
+        """Record until when a root needs no driver; False if any object has changed since that version."""
+        with self.transaction() as cursor:
+            if self.version() != version:
+                return False
+            cursor.execute("update runs set settled_until = ? where uid = ?", (until, uid))
+            return True
 
     def set_attached(self, uid: str, *, attached: bool, boot: str) -> None:
-        """Records who keeps a job alive: the process that shows it, or a background one, and since which boot."""
+        """Record what keeps a run alive: the process that shows it, or a background one; and since which boot."""
         with self.transaction() as cursor:
-            cursor.execute("update jobs set attached = ?, boot = ? where uid = ?", (attached, boot, uid))
+            cursor.execute("update runs set attached = ?, boot = ? where uid = ?", (attached, boot, uid))
 
     def retire(self, uid: str) -> None:
-        """Makes a job a record: its name is free, what it left stays."""
+        """Make the object of a run a record: its name is free, what it left stays."""
         with self.transaction() as cursor:
-            cursor.execute("update jobs set current = 0 where uid = ?", (uid,))
-            cursor.execute("delete from children where owner = ?", (uid,))
+            self._next_version(cursor)
+            cursor.execute("update objects set current = 0 where uid = ?", (uid,))
+            cursor.execute("update runs set settled_until = 9e999 where uid = ?", (uid,))
+            cursor.execute("delete from objects where owner = ? and uid not in (select uid from runs)", (uid,))
             addresses.release_owner(cursor, uid)
 
     def remove(self, uid: str) -> None:
-        """Forgets a run altogether."""
+        """Forget a run altogether."""
         self.retire(uid)
         with self.transaction() as cursor:
-            cursor.execute("delete from events where job = ?", (uid,))
-            cursor.execute("delete from objects where owner = ?", (uid,))
-            cursor.execute("delete from jobs where uid = ?", (uid,))
+            for statement in (
+                "delete from events where about = ?",
+                "delete from runs where uid = ?",
+                "delete from objects where uid = ?",
+            ):
+                cursor.execute(statement, (uid,))
 
     # --- children -----------------------------------------------------------------------------------------------
 
@@ -193,7 +240,7 @@ class Store:
             if self._unread is not None:
                 found = self._unread.get((kind.__name__, owner), [])
             else:
-                query = "select data from children where owner = ? and kind = ? order by rowid"
+                query = "select data from objects where owner = ? and kind = ? order by rowid"
                 found = [row[0] for row in self.connection.execute(query, (owner, kind.__name__))]
             cache[kind, owner] = [msgspec.json.decode(data, type=kind) for data in found]
         return list(cache[kind, owner])
@@ -201,34 +248,14 @@ class Store:
     def pods(self, mention: str = "") -> list[Pod]:
         """The pods of all jobs in whose stored form a text occurs: much cheaper than to decode them all."""
         rows = self.connection.execute(
-            "select data from children where kind = 'Pod' and instr(data, cast(? as blob)) order by rowid", (mention,)
+            "select data from objects where kind = 'Pod' and instr(data, cast(? as blob)) order by rowid", (mention,)
         )
         return [msgspec.json.decode(row[0], type=Pod) for row in rows]
 
     def create_child(self, child: Child) -> Child:
-        """Stores a new child; AlreadyExists when its name is taken."""
-        owner = child.metadata.owner_references[0].uid
+        """Store a new child; AlreadyExists if its name is taken."""
         with self.transaction() as cursor:
-            row = cursor.execute(
-                "select owner from children where kind = ? and namespace = ? and name = ?",
-                (child.kind, child.metadata.namespace, child.metadata.name),
-            ).fetchone()
-            if row is not None:
-                raise AlreadyExists(child.metadata.name, ours=row[0] == owner)
-            version = self._next_version(cursor)
-            metadata = replace(
-                child.metadata,
-                uid=str(uuid.uuid4()),
-                resource_version=str(version),
-                creation_timestamp=datetime.now(UTC).replace(microsecond=0),
-            )
-            made: Any = child
-            stored: Child = replace(made, metadata=metadata)
-            cursor.execute(
-                "insert into children values (?, ?, ?, ?, ?, ?, ?)",
-                (child.kind, metadata.namespace, metadata.name, metadata.uid, owner, version, encode(stored)),
-            )
-        return stored
+            return self._insert(cursor, child, child.metadata.owner_references[0].uid)
 
     def update_child(self, child: Pod) -> None:
         """Stores a pod's new status or deletion mark, if it is still the same pod."""
@@ -238,7 +265,7 @@ class Store:
     def change_pods(self, change: Callable[[list[Pod]], list[Pod]]) -> list[Pod]:
         """Writes those that `change` makes of all pods of all jobs; nobody else changes any of them meanwhile."""
         with self.transaction() as cursor:
-            rows = cursor.execute("select data from children where kind = 'Pod' order by rowid").fetchall()
+            rows = cursor.execute("select data from objects where kind = 'Pod' order by rowid").fetchall()
             changed = change([msgspec.json.decode(row[0], type=Pod) for row in rows])
             for pod in changed:
                 self._write_child(cursor, pod)
@@ -247,47 +274,51 @@ class Store:
     def remove_child(self, uid: str) -> None:
         """Removes a child that has ended."""
         with self.transaction() as cursor:
-            cursor.execute("delete from children where uid = ?", (uid,))
+            self._next_version(cursor)
+            cursor.execute("delete from objects where uid = ?", (uid,))
 
     # --- objects beside jobs ----------------------------------------------------------------------------------------
 
-    def put_object(self, key: Key, data: dict[str, object], owner: str = "") -> None:
-        """Stores a ConfigMap or a claim as the manifest has it."""
+    def put_object(self, key: Key, data: dict[str, object]) -> None:
+        """Store a ConfigMap as the manifest has it, unless a job owns one of that name."""
+        identity = (key.kind, key.namespace, key.name)
         with self.transaction() as cursor:
+            version = self._next_version(cursor)
+            cursor.execute("delete from objects where owner = '' and kind = ? and namespace = ? and name = ?", identity)
             cursor.execute(
-                "insert or replace into objects values (?, ?, ?, ?, ?)",
-                (key.kind, key.namespace, key.name, owner, msgspec.json.encode(data)),
+                "insert or ignore into objects values (?, ?, ?, ?, '', 1, ?, ?)",
+                (str(uuid.uuid4()), *identity, version, msgspec.json.encode(data)),
             )
 
     def object(self, key: Key) -> dict[str, object] | None:
-        """A stored ConfigMap or claim."""
+        """Return the object that a name means now, as it is stored."""
         row = self.connection.execute(
-            "select data from objects where kind = ? and namespace = ? and name = ?",
+            "select data from objects where current and kind = ? and namespace = ? and name = ?",
             (key.kind, key.namespace, key.name),
         ).fetchone()
         return msgspec.json.decode(row[0], type=dict[str, object]) if row else None
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def add_event(self, job: str, reason: str, message: str, *, warning: bool, now: datetime) -> None:
+    def add_event(self, about: str, reason: str, message: str, *, warning: bool, now: datetime) -> None:
         """Appends news; the same news again only raise a count."""
         with self.transaction() as cursor:
             row = cursor.execute(
-                "select id, reason, message from events where job = ? order by id desc limit 1", (job,)
+                "select id, reason, message from events where about = ? order by id desc limit 1", (about,)
             ).fetchone()
             if row and row[1:] == (reason, message):
                 cursor.execute("update events set count = count + 1, last = ? where id = ?", (now.timestamp(), row[0]))
                 return
             cursor.execute(
-                "insert into events (job, time, last, count, warning, reason, message) values (?, ?, ?, 1, ?, ?, ?)",
-                (job, now.timestamp(), now.timestamp(), warning, reason, message),
+                "insert into events (about, time, last, count, warning, reason, message) values (?, ?, ?, 1, ?, ?, ?)",
+                (about, now.timestamp(), now.timestamp(), warning, reason, message),
             )
 
-    def events(self, job: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
-        """The events of a run with their ids, in order."""
+    def events(self, about: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
+        """The events of an object with their ids, in order."""
         rows = self.connection.execute(
-            "select id, time, last, count, warning, reason, message from events where job = ? and id > ? order by id",
-            (job, after),
+            "select id, time, last, count, warning, reason, message from events where about = ? and id > ? order by id",
+            (about, after),
         )
         return [
             (row[0], RecordedEvent(_time(row[1]), _time(row[2]), row[3], bool(row[4]), row[5], row[6])) for row in rows
@@ -302,12 +333,19 @@ class Store:
         self._seen = now
         return changed
 
+    def version(self) -> int:
+        """Return a number that grows with every change of an object, by this process or another."""
+        (version,) = self.connection.execute("select version from counter").fetchone()
+        return int(version)
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads of many runs as they are now, with few queries."""
         self._cache().clear()
         self._unread = {}
-        for kind, owner, data in self.connection.execute("select kind, owner, data from children order by rowid"):
+        for kind, owner, data in self.connection.execute(
+            "select kind, owner, data from objects where owner != '' order by rowid"
+        ):
             self._unread.setdefault((kind, owner), []).append(data)
         try:
             yield
@@ -324,7 +362,7 @@ class Store:
         (others,) = self.connection.execute("pragma data_version").fetchone()
         return others, self._own_writes
 
-    def _cache(self) -> dict[tuple[type, str], Any]:
+    def _cache(self) -> dict[tuple[Any, str], Any]:
         """What was read since the last write: a driver looks many times a second, and mostly nothing changed."""
         if self._unread is not None:
             return self._cached
@@ -350,13 +388,67 @@ class Store:
         cursor.execute("commit")
         self._own_writes += 1
 
+    def _insert(self, cursor: sqlite3.Cursor, child: Child, owner: str) -> Child:
+        kind, namespace, name = child.kind, child.metadata.namespace, child.metadata.name
+        row = cursor.execute(
+            "select owner from objects where current and kind = ? and namespace = ? and name = ?",
+            (kind, namespace, name),
+        ).fetchone()
+        if row is not None:
+            raise AlreadyExists(name, ours=row[0] == owner)
+        version = self._next_version(cursor)
+        metadata = replace(
+            child.metadata,
+            uid=str(uuid.uuid4()),
+            generation=1,
+            resource_version=str(version),
+            creation_timestamp=datetime.now(UTC).replace(microsecond=0),
+        )
+        made: Any = child
+        stored: Child = replace(made, metadata=metadata)
+        cursor.execute(
+            "insert into objects values (?, ?, ?, ?, ?, 1, ?, ?)",
+            (metadata.uid, kind, namespace, name, owner, version, encode(stored)),
+        )
+        return stored
+
+    def _insert_run(
+        self,
+        cursor: sqlite3.Cursor,
+        metadata: ObjectMeta,
+        root: str,
+        attached: bool,
+        boot: str,
+        folder: Callable[[int], Path],
+        above: int,
+    ) -> None:
+        # Numbers are counted by name alone, so that two kinds of one name never share a folder.
+        (last,) = cursor.execute(
+            "select coalesce(max(number), 0) from objects join runs using (uid) where namespace = ? and name = ?",
+            (metadata.namespace, metadata.name),
+        ).fetchone()
+        number = max(last, above) + 1
+        cursor.execute(
+            "insert into runs values (?, ?, ?, ?, ?, ?, ?, null)",
+            (
+                metadata.uid,
+                number,
+                attached,
+                boot,
+                str(folder(number)),
+                datetime.now(UTC).timestamp(),
+                root or metadata.uid,
+            ),
+        )
+
     def _write_child(self, cursor: sqlite3.Cursor, child: Pod) -> None:
         version = self._next_version(cursor)
         metadata = replace(child.metadata, resource_version=str(version))
-        cursor.execute(
-            "update children set version = ?, data = ? where uid = ?",
-            (version, encode(replace(child, metadata=metadata)), child.metadata.uid),
-        )
+        self._write(cursor, metadata.uid, version, encode(replace(child, metadata=metadata)))
+
+    @staticmethod
+    def _write(cursor: sqlite3.Cursor, uid: str, version: int, data: bytes) -> None:
+        cursor.execute("update objects set version = ?, data = ? where uid = ?", (version, data, uid))
 
     @staticmethod
     def _next_version(cursor: sqlite3.Cursor) -> int:
@@ -392,14 +484,50 @@ def encode(value: Object) -> bytes:
     return msgspec.json.encode(value)
 
 
-def decode_job(data: bytes) -> TFJob:
-    """A job from its stored form."""
-    return msgspec.json.decode(data, type=TFJob)
+def decode_stored(data: bytes) -> Stored:
+    """Return an object with its spec and status still encoded."""
+    found = msgspec.json.decode(data, type=_Envelope)
+    return Stored(found.kind, found.metadata, bytes(found.spec), bytes(found.status), found.api_version)
 
 
-def _run(row: tuple[bytes, int, int, int, str, str, float]) -> Run:
-    data, number, current, attached, boot, folder, created = row
-    return Run(decode_job(data), number, bool(current), bool(attached), boot, Path(folder), _time(created))
+def _encode_stored(stored: Stored) -> bytes:
+    spec, status = msgspec.Raw(stored.spec), msgspec.Raw(stored.status)
+    return msgspec.json.encode(
+        _Envelope(api_version=stored.api_version, kind=stored.kind, metadata=stored.metadata, spec=spec, status=status)
+    )
+
+
+def edit(owner: type[OwnerType], change: Callable[[OwnerType], OwnerType]) -> Callable[[Stored], Stored]:
+    """Return the change of a typed object as one of its stored form; what it does not change stays byte for byte."""
+
+    def changed(stored: Stored) -> Stored:
+        old: Any = msgspec.json.decode(_encode_stored(stored), type=owner)
+        new: Any = change(old)
+        return replace(
+            stored,
+            metadata=new.metadata,
+            spec=stored.spec if new.spec == old.spec else msgspec.json.encode(new.spec),
+            status=stored.status if new.status == old.status else msgspec.json.encode(new.status),
+        )
+
+    return changed
+
+
+def marked_for_deletion(stored: Stored) -> Stored:
+    """Return the object with the time at which its deletion was requested."""
+    if stored.metadata.deletion_timestamp is not None:
+        return stored
+    now = datetime.now(UTC).replace(microsecond=0)
+    return replace(stored, metadata=replace(stored.metadata, deletion_timestamp=now))
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    uid, kind, namespace, name, current, data, number, folder, created, root, root_folder, attached, boot, until = row
+    key = Key(namespace, name, kind)
+    places = Path(folder), Path(root_folder)
+    return Run(
+        uid, key, bool(current), data, number, places[0], _time(created), root, places[1], bool(attached), boot, until
+    )
 
 
 def _time(seconds: float) -> datetime:

@@ -8,7 +8,7 @@ from tfjob.api.types import TFJob
 
 SUSPEND_REASON = "tfjob/suspend-reason"
 """Annotation: why a job was suspended, where a command did it: Stopped or Interrupted."""
-STOPPED, INTERRUPTED, RESUMING = "Stopped", "Interrupted", "Resuming"
+RESUMING = "Resuming"
 
 
 def suspended(job: TFJob, reason: str) -> TFJob:

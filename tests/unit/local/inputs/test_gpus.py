@@ -105,7 +105,7 @@ def pods(store: Store, job: str, count: int, *containers: dict[str, Any]) -> lis
     run = store.add_run(
         TFJob(metadata=ObjectMeta(name=job, namespace="default")), attached=False, boot="b", folder=lambda _: Path("/")
     )
-    owner = OwnerReference(uid=run.job.metadata.uid)
+    owner = OwnerReference(uid=run.uid)
     return [
         store.create_child(
             Pod(

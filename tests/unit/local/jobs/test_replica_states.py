@@ -27,7 +27,7 @@ def test_a_pod_that_waits_and_has_no_process_yet_has_no_pid(tmp_path: Path) -> N
     run = store.add_run(job, attached=False, boot="b", folder=lambda number: tmp_path / f"mnist.{number}")
     waiting = ContainerState(waiting=ContainerWaiting(reason="ForkServerStarting"))
     status = PodStatus(phase="Pending", container_statuses=[ContainerStatus(name="tensorflow", state=waiting)])
-    owner = OwnerReference(uid=run.job.metadata.uid)
+    owner = OwnerReference(uid=run.uid)
     labels = {REPLICA_TYPE_LABEL: "worker", REPLICA_INDEX_LABEL: "0"}
     metadata = ObjectMeta(name="mnist-worker-0", namespace="default", owner_references=[owner], labels=labels)
     store.create_child(Pod(metadata=metadata, status=status))
