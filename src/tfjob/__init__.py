@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "tfjob.client": ("Client", "Job"),
-    "tfjob.aio": ("JobFailed", "Options", "Status"),
+    "tfjob.aio": ("JobFailed", "LogOptions", "Options", "Status"),
     "tfjob.api.problems": ("InvalidManifest", "Problem"),
     "tfjob.api.types": ("Verdict",),
     "tfjob.controller.actions": ("RecordedEvent",),

@@ -1,5 +1,6 @@
 from tfjob import aio as aio
 from tfjob.aio import JobFailed as JobFailed
+from tfjob.aio import LogOptions as LogOptions
 from tfjob.aio import Options as Options
 from tfjob.aio import Status as Status
 from tfjob.api.problems import InvalidManifest as InvalidManifest

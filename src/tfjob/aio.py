@@ -1,12 +1,7 @@
-"""Jobs from asynchronous Python: submit, follow and change them, on this machine or on a cluster.
+"""The Python client for asynchronous code: the members of `tfjob.Client` and `tfjob.Job` as coroutines.
 
-    async with aio.Client() as client:
-        job = await client.submit("mnist.yaml")
-        async for line in job.logs(follow=True):
-            print(line.replica, line.text)
-        await job.wait()
-
-`tfjob.Client` offers the same methods to synchronous code.
+async with aio.Client() as client:
+    await (await client.submit("mnist.yaml")).wait()
 """
 
 from __future__ import annotations
@@ -14,18 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
-from tfjob.api.problems import InvalidManifest, Problem
+from tfjob.api.problems import Problem
 from tfjob.api.types import Verdict
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import STOPPED
 from tfjob.jobs.backend import Backend, Line, LogQuery, NotFound, Record, Replica
+from tfjob.launch import start
 from tfjob.launch.errors import InvalidRequest
-from tfjob.launch.request import Request, ScriptRequest
+from tfjob.launch.request import Request, request_of
 from tfjob.launch.target import connect, parse_target
 from tfjob.plan.policy.suspension import suspended
 
@@ -54,6 +50,14 @@ class Options(TypedDict, total=False):
     warm: bool
 
 
+class LogOptions(TypedDict, total=False):
+    """Which lines of a log: the last ones, those since a time, and those to come."""
+
+    tail: int
+    since: timedelta | datetime
+    follow: bool
+
+
 @dataclass(frozen=True)
 class Status:
     """How a job is doing; `failure` says why it failed, and `ready` counts replicas (`2/3`)."""
@@ -78,7 +82,7 @@ class JobFailed(Exception):
 
 
 class Client:
-    """The jobs of one namespace of this machine (`local`) or of a cluster (`k8s`, `k8s:CONTEXT`)."""
+    """The methods of `tfjob.Client` as coroutines, within `async with`."""
 
     def __init__(self, on: str = "local", namespace: str = "") -> None:
         self._target = parse_target(on)
@@ -108,10 +112,6 @@ class Client:
         timeout: float | None = None,
         **options: Unpack[Options],
     ) -> Job:
-        """Submit a job and wait for its end; `on_line` gets each line of output. Raises JobFailed, TimeoutError.
-
-        If this is cancelled or the time is over, the job is stopped.
-        """
         job = await self.submit(file, **options)
         try:
             async with asyncio.timeout(timeout):
@@ -125,38 +125,26 @@ class Client:
         return job
 
     async def submit(self, file: str | Path, **options: Unpack[Options]) -> Job:
-        """Start the job of a manifest or script in the background. Raises InvalidManifest, InvalidRequest."""
-        jobs = await self.submit_all(file, **options)
-        return jobs[0]
+        return (await self.submit_all(file, **options))[0]
 
     async def submit_all(self, file: str | Path, **options: Unpack[Options]) -> list[Job]:
-        """Start every job of a manifest in the background."""
-        records = await asyncio.to_thread(_submit, self._request(file, options))
-        return [Job(self, record) for record in records]
+        return [Job(self, one) for one in await asyncio.to_thread(start.submit, self._request(file, options))]
 
     async def check(self, file: str | Path, **options: Unpack[Options]) -> list[Problem]:
-        """Return what is wrong with a manifest, or odd about it; nothing is created."""
-        return await asyncio.to_thread(_check, self._request(file, options))
+        return await asyncio.to_thread(start.problems, self._request(file, options))
 
     async def jobs(self) -> list[Job]:
-        """Return the jobs of the namespace, the newest last."""
         return [Job(self, record) for record in await self.backend.jobs()]
 
     async def job(self, name: str) -> Job:
-        """Return the job of that name, unique prefix, id (`mnist.2`) or `@latest`. Raises NotFound."""
         return Job(self, await self.backend.find(name))
 
     def _request(self, file: str | Path, options: Options) -> Request:
-        given: dict[str, Any] = dict(options)
-        known = {field.name for field in fields(ScriptRequest)}
-        script = ScriptRequest(**{name: given.pop(name) for name in list(given) if name in known})
-        for name in ("parameters", "volumes"):
-            given[name] = [f"{key}={value}" for key, value in (given.get(name) or {}).items()]
-        return Request(str(file), namespace=self._namespace, script=script, target=self._target, **given)
+        return request_of(str(file), self._namespace, self._target, options)
 
 
 class Job:
-    """One job; its methods ask for the state at the time of the call."""
+    """The members of `tfjob.Job`, those that ask for something as coroutines."""
 
     def __init__(self, client: Client, record: Record) -> None:
         self._client = client
@@ -175,14 +163,12 @@ class Job:
 
     @property
     def id(self) -> str:
-        """The name of this very run, which stays when the job's name is used again: `mnist.2`."""
         return self._record.id
 
     async def status(self) -> Status:
         return _status(await self._refresh())
 
     async def failure(self) -> Verdict | None:
-        """Return why the job failed; None if it did not."""
         return (await self.status()).failure
 
     async def replicas(self) -> list[Replica]:
@@ -191,17 +177,10 @@ class Job:
     async def events(self) -> list[RecordedEvent]:
         return await self._client.backend.events(self._record)
 
-    async def logs(
-        self,
-        replica: str | None = None,
-        *,
-        follow: bool = False,
-        tail: int | None = None,
-        since: timedelta | datetime | None = None,
-    ) -> AsyncGenerator[Line, None]:
-        """Yield lines of all replicas, of one (`worker-0`) or of one container (`worker-0/sidecar`), by time."""
+    async def logs(self, replica: str | None = None, **wanted: Unpack[LogOptions]) -> AsyncGenerator[Line, None]:
+        since = wanted.get("since")
         moment = datetime.now().astimezone() - since if isinstance(since, timedelta) else since
-        query = LogQuery(replica, tail, moment, follow=follow)
+        query = LogQuery(replica, wanted.get("tail"), moment, follow=wanted.get("follow", False))
         await self._client.backend.ensure_driven([self._record])
         batches = self._client.backend.logs(self._record, query)
         try:
@@ -212,7 +191,6 @@ class Job:
             await batches.aclose()
 
     async def wait(self, timeout: float | None = None) -> Status:
-        """Wait until the job has succeeded or is suspended. Raises JobFailed, TimeoutError."""
         backend = self._client.backend
         async with asyncio.timeout(timeout):
             while True:
@@ -226,11 +204,9 @@ class Job:
         return status
 
     async def stop(self) -> None:
-        """Stop the job and wait for its replicas to end; `resume` continues it."""
         await self.suspend(STOPPED)
 
     async def suspend(self, reason: str = "Suspended") -> None:
-        """End all replicas and keep the record; `resume` continues the job."""
         await self._change(lambda job: suspended(job, reason))
         await self._client.backend.wait_until_stopped(self._record)
 
@@ -238,14 +214,12 @@ class Job:
         self._record = await self._client.backend.resume(await self._refresh())
 
     async def scale(self, **replicas: int) -> None:
-        """Change numbers of replicas: `job.scale(worker=4)`. Raises InvalidScale."""
         from tfjob.jobs.scale import scaled  # here, because loading validation is slow
 
         scaled(self._record.job, replicas)  # before anything is sent
         await self._change(lambda job: scaled(job, replicas))
 
     async def delete(self) -> None:
-        """End the job if it runs, and remove its record and logs."""
         await self._client.backend.delete(await self._refresh())
 
     async def _change(self, change: Callable[[Any], Any]) -> None:
@@ -255,8 +229,7 @@ class Job:
         self._record = await self._client.backend.change(record, change)
 
     async def _refresh(self) -> Record:
-        found = await self._client.backend.refresh(self._record)
-        if found is None:
+        if (found := await self._client.backend.refresh(self._record)) is None:
             raise NotFound(f"{self.id} was deleted")
         self._record = found
         return found
@@ -264,41 +237,5 @@ class Job:
 
 def _status(record: Record) -> Status:
     status = record.job.status
-    return Status(
-        record.state,
-        record.reason,
-        status.message,
-        status.ready,
-        status.restarts,
-        status.start_time,
-        status.completion_time,
-        status.failure,
-    )
-
-
-def _submit(request: Request) -> list[Record]:
-    if request.target.cluster:
-        from tfjob.launch import cluster
-        from tfjob.launch.target import open_cluster
-
-        with open_cluster(request.target, request.namespace) as backend:
-            return cluster.submit(backend, cluster.prepare(request)).records
-    from tfjob.launch import local
-
-    return [one.record for one in local.start(local.prepare(request))]
-
-
-def _check(request: Request) -> list[Problem]:
-    from tfjob.launch import cluster, local
-    from tfjob.launch.request import read_request
-    from tfjob.launch.target import open_cluster
-
-    try:
-        prepared = cluster.prepare(request) if request.target.cluster else local.prepare(request)
-    except InvalidManifest as error:
-        return [*error.problems, *error.warnings]
-    found = list(prepared.warnings)
-    if request.target.cluster:
-        with open_cluster(request.target, request.namespace) as backend:
-            found += cluster.problems(backend, read_request(request)[1], request.namespace)
-    return found
+    times = status.start_time, status.completion_time
+    return Status(record.state, record.reason, status.message, status.ready, status.restarts, *times, status.failure)

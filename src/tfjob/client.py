@@ -6,20 +6,18 @@
         print(line.replica, line.text)
     job.wait()
 
-Every method waits for its result. The work runs in one thread with an event loop, so the client also works in a
-notebook. `tfjob.aio` has the same methods for asynchronous code.
+The work runs in a thread with its own event loop, so it also works in a notebook. `tfjob.aio` is for asynchronous code.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
 from tfjob import aio
-from tfjob.aio import Options, Status
+from tfjob.aio import LogOptions, Options, Status
 from tfjob.api.problems import Problem
 from tfjob.api.types import Verdict
 from tfjob.controller.actions import RecordedEvent
@@ -61,10 +59,7 @@ class Client:
         timeout: float | None = None,
         **options: Unpack[Options],
     ) -> Job:
-        """Submit a job and wait for its end; `on_line` gets each line of output. Raises JobFailed, TimeoutError.
-
-        Ctrl-C, or the end of the time, stops the job.
-        """
+        """Submit a job and wait for its end; Ctrl-C or a timeout stops it. Raises JobFailed, TimeoutError."""
         return Job(self, self._call(self._client.run(file, on_line=on_line, timeout=timeout, **options)))
 
     def submit(self, file: str | Path, **options: Unpack[Options]) -> Job:
@@ -134,17 +129,11 @@ class Job:
     def events(self) -> list[RecordedEvent]:
         return self._call(self._job.events())
 
-    def logs(
-        self,
-        replica: str | None = None,
-        *,
-        follow: bool = False,
-        tail: int | None = None,
-        since: timedelta | datetime | None = None,
-    ) -> Iterator[Line]:
-        """Yield lines of all replicas, of one (`worker-0`) or of one container (`worker-0/sidecar`), by time."""
-        lines = self._job.logs(replica, follow=follow, tail=tail, since=since)
-        return self._client._portal.iterate(lines)
+    def logs(self, replica: str | None = None, **wanted: Unpack[LogOptions]) -> Iterator[Line]:
+        """Yield lines of all replicas, of one (`worker-0`) or of one container (`worker-0/sidecar`), by time.
+        `tail` is how many lines, `since` a time or a duration, and `follow` keeps going until the job ends.
+        """
+        return self._client._portal.iterate(self._job.logs(replica, **wanted))
 
     def wait(self, timeout: float | None = None) -> Status:
         """Wait until the job has succeeded or is suspended. Raises JobFailed, TimeoutError."""
