@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.kind import TFJobKind, TfJobKind
 
 

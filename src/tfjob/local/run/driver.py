@@ -40,7 +40,7 @@ from tfjob.local.state.store import Run, Store, open_store
 from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import SETTINGS, discard_unused
 from tfjob.local.warm.start import WarmStart
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.kind import TFJobKind
 from tfjob.plan.policy.suspension import STOPPED, suspended

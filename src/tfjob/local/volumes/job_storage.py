@@ -12,7 +12,7 @@ from tfjob.local.state.store import Store
 from tfjob.local.volumes.claims import Claim, Claims, claim_users
 from tfjob.local.volumes.volumes import Mount, VolumeError
 from tfjob.plan.build.job_storage import VARIABLES, VOLUME, claim_name, storage_of
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 
 SETTINGS = Settings(storage_for_all=True)
 """How jobs are planned here: each has storage, whether its manifest names the volume or not."""

@@ -18,7 +18,7 @@ from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, 
 from tfjob.kube.access.errors import ApiError, KubeError, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.operator.install.rollout import until
-from tfjob.plan.policy.verdict import shortened
+from tfjob.plan.events import shortened
 
 Object = dict[str, Any]
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.selftest.rendezvous"]
