@@ -30,7 +30,7 @@ from tfjob.launch.errors import InvalidRequest
 from tfjob.launch.prepare import Prepared, check, first_children, with_namespace
 from tfjob.launch.request import Request, manifest_text, read_request, without_contents
 from tfjob.launch.target import open_cluster
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 
 ONLY_LOCAL = {
     "python": "--python",

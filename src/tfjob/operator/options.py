@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from tfjob.api.crd.tfjob import OWNER_LABEL
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.build.pods import TENSORBOARD_IMAGE, Settings
+from tfjob.plan.build.settings import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
 CONFIG_MAP = "tf-job-operator-config"

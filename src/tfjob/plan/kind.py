@@ -15,7 +15,7 @@ from tfjob.api.objects import ConfigMap, Deployment, Pod, PodGroup, Service
 from tfjob.api.problems import Problem
 from tfjob.api.types import TFJOBS, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.kind import Invalid, Observation, Stored
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import Observed, members
 from tfjob.plan.plan import JobPlan, plan, reject

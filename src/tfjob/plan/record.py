@@ -12,6 +12,7 @@ from tfjob.api.names import runtime_id
 from tfjob.api.objects import Pod
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
+from tfjob.plan import events
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import (
@@ -51,10 +52,8 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
     listed = status.conditions
     resumed = conditions.is_true(listed, conditions.SUSPENDED)
     if resumed:
-        text = f"TFJob {job.metadata.name} is resumed."
-        listed = conditions.with_condition(
-            listed, conditions.SUSPENDED, now, text, status="False", reason=conditions.RESUMED
-        )
+        text, reason = events.about(job, events.IS_RESUMED), events.TFJOB_RESUMED
+        listed = conditions.with_condition(listed, conditions.SUSPENDED, now, text, status="False", reason=reason)
     if origin(job).has_runtime_id and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
     if status.attempt == 0 or resumed:
@@ -64,9 +63,8 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
 
 def created(job: TFJob, now: datetime) -> TFJobStatus:
     """Return the status of a job that was seen, whether or not it may start."""
-    listed = job.status.conditions or conditions.with_condition(
-        [], conditions.CREATED, now, f"TFJob {job.metadata.name} is created."
-    )
+    text = events.about(job, events.IS_CREATED)
+    listed = job.status.conditions or conditions.with_condition([], conditions.CREATED, now, text)
     return replace(job.status, observed_generation=job.metadata.generation, conditions=listed)
 
 
@@ -131,7 +129,7 @@ def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, duratio
 
 def resized(job: TFJob, status: TFJobStatus, now: datetime) -> TFJobStatus:
     """Restart the gang because its TF_CONFIG is for another number of replicas; this is not a failure."""
-    cause = Verdict(reason="Resized", message="the number of replicas changed", time=now)
+    cause = Verdict(reason=events.RESIZED, message=events.SIZE_CHANGED, time=now)
     last = status.last_restart or Restart()
     return replace(_new_gang(job, status), last_restart=replace(last, cause=cause, scope=GANG, counted=False, time=now))
 

@@ -11,7 +11,8 @@ from tfjob.api.types import PARALLELISM, PS, TFJob, TFJobStatus
 from tfjob.controller.actions import Action, Create, Delete
 from tfjob.plan.build.parameter_server import config_map, lacks_program
 from tfjob.plan.build.pod_groups import Step
-from tfjob.plan.build.pods import SIZE, Settings, cluster_size, pods, service
+from tfjob.plan.build.pods import SIZE, cluster_size, pods, service
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.task_state import TaskState
 from tfjob.plan.facts.tasks import Observed, Task, attempts_due, desired, gang_types, is_stale, members, task_of
 from tfjob.plan.policy.backoff import held_back

@@ -27,6 +27,7 @@ LENIENT = frozenset({"PodTemplateSpec", "Volume", "VolumeMount"})
 """Below these an unknown field is kept and only warned about: a newer Kubernetes may know it."""
 _MISSING: Any = object()
 _PLACEHOLDERS = {"ReplicaSpec": "<type>"}
+UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
 MOST_SUGGESTIONS = 20
 """A suggestion takes milliseconds per field, and a value with more unknown fields has another schema anyway."""
 
@@ -128,7 +129,7 @@ class _Check:
         cleaned: dict[str, Any] = {}
         for key, item in value.items():
             if item is None and inner in self.schema.definitions:
-                self.report((*path, key), "is empty")
+                self.report((*path, key), EMPTY)
                 cleaned[key] = {}
             elif item is not None:
                 cleaned[key] = self.value(item, inner, (*path, key), place)
@@ -173,7 +174,7 @@ class _Check:
             hint = self.suggestion(key, kind, path, place)
         if place.lenient:
             hint = hint or "it is kept as it is"
-        self.report((*path, key), "unknown field", hint, place.lenient)
+        self.report((*path, key), UNKNOWN_FIELD, hint, place.lenient)
 
     def suggestion(self, key: str, kind: str, path: Path, place: _Place) -> str:
         """Return the nearest name here, else the place where a field of exactly this name belongs."""

@@ -28,7 +28,7 @@ from tfjob.kube.access.errors import ApiError, Conflict, Forbidden, KubeError, N
 from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.patches import difference, merged
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.suspension import RESUMING

@@ -185,7 +185,7 @@ class LocalBackend:
         """Starts one of its own for all, also beside the one that a run's driver has: a driver's ends with the run."""
         from tfjob.local.pod.machine import machine_of
         from tfjob.local.run import tensorboard
-        from tfjob.plan.build.pods import Settings
+        from tfjob.plan.build.settings import Settings
         from tfjob.plan.build.tensorboard import deployment
 
         names = [record_.name for record_ in records]

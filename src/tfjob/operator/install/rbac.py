@@ -12,7 +12,7 @@ from tfjob.kube.cache.decode import CHILD_TYPES
 from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.options import LEASE_NAME, NAME, labels
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.kind import TFJobKind, TfJobKind
 
 Rule = dict[str, list[str]]

@@ -73,7 +73,7 @@ async def _why_not(client: Client, namespace: str, deployment: Object) -> str:
     """Return what the pods of a Deployment wait for, and what its own conditions say."""
     selector = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
     pods = (await client.list(PODS, namespace, label_selector=selector)).items
-    reasons = [reason for pod in pods for reason in _waits_for(pod)]
+    reasons = [reason for pod in pods for reason in waits_for(pod)]
     reasons += [
         condition.get("message", "")
         for kind, condition in _conditions(deployment).items()
@@ -82,7 +82,8 @@ async def _why_not(client: Client, namespace: str, deployment: Object) -> str:
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
 
-def _waits_for(pod: Object) -> Iterable[str]:
+def waits_for(pod: Object) -> Iterable[str]:
+    """Yield why a pod does not run: it cannot be scheduled, or a container waits."""
     scheduled = _conditions(pod).get("PodScheduled", {})
     if scheduled.get("status") == "False":
         yield scheduled.get("message", "")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfjob.controller.actions import Event
+from tfjob.plan import events
 from tfjob.plan.build.job_storage import similar_names
 from tfjob.plan.facts.tf_config import main_template_container
 
@@ -56,7 +57,7 @@ def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Obj
 def news(kind: str, template: Object, accelerators: Mapping[str, Accelerator]) -> Iterator[Event]:
     """Warn before the pods of a replica type are created."""
     for sentence in equipped(template.get("spec") or {}, accelerators)[1]:
-        yield Event("AcceleratorOverridden", f"{kind}: {sentence}", warning=True)
+        yield events.accelerator_overridden(kind, sentence)
 
 
 def _asked_for(container: Object) -> list[str]:

@@ -17,6 +17,7 @@ from tfjob.api.names import owner_reference
 from tfjob.api.objects import ObjectMeta, PodGroup
 from tfjob.api.types import SchedulingPolicy, TFJob
 from tfjob.controller.actions import Action, Create, Event, Update
+from tfjob.plan import events
 from tfjob.plan.facts.tasks import Observed, desired
 
 VOLCANO = "volcano"
@@ -46,12 +47,12 @@ def step(job: TFJob, observed: Observed, scheduler: str) -> Step:
     if present is None:
         return Step([Create(pod_group(job, scheduler))], hold=True)
     if present.metadata.deletion_timestamp is not None:
-        return Step(hold=True, wait=f"the old PodGroup {name} is being deleted")
+        return Step(hold=True, wait=events.GROUP_LEAVING.format(name=name))
     wanted = pod_group(job, scheduler)
     spec = _changed(present.spec, wanted.spec)
     actions = [] if spec is None else [Update(replace(present, api_version=wanted.api_version, spec=spec))]
     if is_volcano(scheduler) and present.status.phase in ("", "Pending"):
-        return Step(actions, hold=True, wait=f"{VOLCANO} has not admitted PodGroup {name} yet")
+        return Step(actions, hold=True, wait=events.GROUP_NOT_ADMITTED.format(scheduler=VOLCANO, name=name))
     return Step(actions)
 
 
@@ -101,8 +102,7 @@ def scheduler_news(job: TFJob, scheduler: str) -> Iterator[Event]:
     templates = (replica.template or {} for replica in job.spec.tf_replica_specs.values())
     named = {(template.get("spec") or {}).get("schedulerName") for template in templates}
     if scheduler and named - {None, "", scheduler_name(scheduler)}:
-        text = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
-        yield Event("SetPodTemplateSchedulerName", text, warning=True)
+        yield events.OTHER_SCHEDULER
 
 
 def _changed(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfjob import __version__
 from tfjob.api.defaults import serves_by_default
 from tfjob.api.dialect import origin
 from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
 from tfjob.api.objects import ObjectMeta, Pod, Service
 from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
-from tfjob.durations import USUAL, Durations
 from tfjob.plan.build import parameter_server
-from tfjob.plan.build.accelerators import Accelerator, equipped
+from tfjob.plan.build.accelerators import equipped
 from tfjob.plan.build.job_storage import with_storage
 from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.build.pod_groups import pod_annotations, pod_labels, scheduler_name
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import ATTEMPT, Task, policy_of, replicas_of
 from tfjob.plan.facts.tf_config import main_template_container, port, tf_configs
 
 SIZE = "tfjob/cluster-size"
 """Annotation of a pod: the size of the cluster that its TF_CONFIG describes."""
 FALLBACK = "FallbackToLogsOnError"
-
-TENSORBOARD_IMAGE = f"localhost/tf-job-tensorboard:{__version__}"
-"""As tools/image.py makes it; an installation names the one in its registry."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the operator, and not the job, decides.
-
-    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case means Volcano,
-    any other name one with the coscheduling plugin of scheduler-plugins, no name that there is none.
-    `accelerators` holds, by resource name, what pods that request it need. Default parameter servers run in
-    `tf_image` if a job names none, and run `server_program` instead of ours if there is one. With `storage_for_all`
-    a job has storage even if it does not name the volume. `durations` are not for users: a test shortens them.
-    """
-
-    cluster_domain: str = ""
-    pending_grace: timedelta = timedelta(minutes=5)
-    last_lines: bool = True
-    gang_scheduler: str = ""
-    accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
-    tf_image: str = ""
-    server_program: str = ""
-    tensorboard_image: str = TENSORBOARD_IMAGE
-    storage_for_all: bool = False
-    durations: Durations = USUAL
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:

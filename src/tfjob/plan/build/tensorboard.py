@@ -18,7 +18,8 @@ from tfjob.api.names import RUNTIME_ID_LABEL, has_master_role, job_labels, owner
 from tfjob.api.objects import Deployment, ObjectMeta, Service
 from tfjob.api.types import REPLICA_TYPES, TensorBoard, TFJob
 from tfjob.controller.actions import Action, Create, Delete
-from tfjob.plan.build.pods import Settings, template_of
+from tfjob.plan.build.pods import template_of
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Observed, desired
 from tfjob.plan.facts.tf_config import main_template_container
 

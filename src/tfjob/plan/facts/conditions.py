@@ -8,19 +8,19 @@ from datetime import datetime
 import msgspec
 
 from tfjob.api.types import Condition, TFJobStatus
+from tfjob.plan import events
 
 CREATED, RUNNING, RESTARTING = "Created", "Running", "Restarting"
 SUSPENDED, SUCCEEDED, FAILED = "Suspended", "Succeeded", "Failed"
 
 REASONS = {
-    CREATED: "TFJobCreated",
-    RUNNING: "TFJobRunning",
-    RESTARTING: "TFJobRestarting",
-    SUSPENDED: "TFJobSuspended",
-    SUCCEEDED: "TFJobSucceeded",
-    FAILED: "TFJobFailed",
+    CREATED: events.TFJOB_CREATED,
+    RUNNING: events.TFJOB_RUNNING,
+    RESTARTING: events.TFJOB_RESTARTING,
+    SUSPENDED: events.TFJOB_SUSPENDED,
+    SUCCEEDED: events.TFJOB_SUCCEEDED,
+    FAILED: events.TFJOB_FAILED,
 }
-RESUMED = "TFJobResumed"
 
 
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:

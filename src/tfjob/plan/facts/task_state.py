@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob, TFJobStatus
+from tfjob.plan import events
 from tfjob.plan.facts.tasks import (
     Observed,
     Task,
@@ -18,8 +19,6 @@ from tfjob.plan.facts.tasks import (
     policy_of,
     task_of,
 )
-
-POD_LOST, POD_DELETED, NODE_NOT_READY = "PodLost", "PodDeleted", "NodeNotReady"
 
 INFRASTRUCTURE_REASONS = frozenset(
     {
@@ -105,7 +104,7 @@ def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -
             if end is not None and end.succeeded and policy_of(job, task) == "Always":
                 end = replace(end, premature=True)
         elif task in started:
-            end = End(now, reason=POD_LOST, message="its pod is gone", infrastructure=True)
+            end = End(now, reason=events.POD_LOST, message=events.POD_GONE, infrastructure=True)
         views.append(TaskState(task, due, pod, end))
     return views
 
@@ -138,7 +137,7 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
     terminated = _terminated(pod)
     if pod.metadata.deletion_timestamp is not None:
         # Even an exit 0: a program that is asked to stop may well say that it did so without trouble.
-        reason, message = _disruption(pod) or (POD_DELETED, "its pod is being deleted")
+        reason, message = _disruption(pod) or (events.POD_DELETED, events.POD_LEAVING)
         return End(now, reason=reason, message=message, infrastructure=True)
     failed = pod.status.phase == "Failed"
     # A kubelet says of the container that it ended before it says of the pod that it failed.
@@ -155,9 +154,10 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
         # A pod can fail without its container ever having run, for example when the node turns it away.
         # Its time must not move with each pass, or it would never settle.
         time = pod.status.start_time or pod.metadata.creation_timestamp or now
-        return End(time, reason=pod.status.reason or "PodFailed", message=pod.status.message)
-    if pod.spec.get("nodeName") in lost_nodes:
-        return End(now, reason=NODE_NOT_READY, message=f"node {pod.spec['nodeName']} is not ready", infrastructure=True)
+        return End(time, reason=pod.status.reason or events.POD_FAILED, message=pod.status.message)
+    if (node := pod.spec.get("nodeName")) in lost_nodes:
+        text = events.NODE_LOST.format(node=node)
+        return End(now, reason=events.NODE_NOT_READY, message=text, infrastructure=True)
     return None
 
 

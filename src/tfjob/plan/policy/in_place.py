@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from tfjob.api.objects import ContainerStatus, Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.actions import Event
+from tfjob.plan import events
 from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import Task, main_container
-from tfjob.plan.policy.verdict import sentence, shortened
+from tfjob.plan.policy.verdict import sentence
 
-CRASH_LOOP = "CrashLoopBackOff"
 QUIET_PER_REPLICA = timedelta(seconds=1)
 """The pause between reports, per replica that is restarted: a thousand reports would fill the screen."""
 PAUSE = re.compile(r"back-off (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)? ")
@@ -44,8 +44,7 @@ class Restarting:
     @property
     def next_start(self) -> str:
         """When it starts again, in words that stay the same while it waits."""
-        at = self.end.time + self.pause if self.pause else None
-        return f"next start at {at:%H:%M:%S} UTC" if at else "it starts again after a pause"
+        return events.NEXT_START.format(at=self.end.time + self.pause) if self.pause else events.AFTER_A_PAUSE
 
 
 def restarting(task: Task, container: ContainerStatus | None) -> Restarting | None:
@@ -54,7 +53,7 @@ def restarting(task: Task, container: ContainerStatus | None) -> Restarting | No
     if container is None or ended is None or ended.finished_at is None or container.state.terminated:
         return None
     waiting = container.state.waiting
-    waits = waiting is not None and waiting.reason == CRASH_LOOP
+    waits = waiting is not None and waiting.reason == events.CRASH_LOOP
     pause = _pause(waiting.message) if waiting and waits else None
     return Restarting(task, end_of(ended, ended.finished_at), container.restart_count + waits, waits, pause)
 
@@ -85,20 +84,10 @@ def telling(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> tupl
         return status, []
     remembered = replace(status, told_restart=last.end.time)
     # What happened before we took a job over from v1.9 is no news.
-    news = [Event("TFJobRestarting", _words(job, last), warning=True)] if job.status.state else []
-    return remembered, news
-
-
-def _words(job: TFJob, last: Restarting) -> str:
-    limit = job.spec.run_policy.backoff_limit
-    bound = "no backoffLimit" if limit is None else f"backoffLimit {limit}"
-    if not last.waits:
-        again = "it was started again"
-    elif last.pause:
-        again = f"it starts again in {last.pause.total_seconds():.0f} s"
-    else:
-        again = "it starts again after a pause"
-    return f"{shortened(sentence(last.task, last.end))}; {again} (restart {last.restarts}, {bound})"
+    if not job.status.state:
+        return remembered, []
+    end = sentence(last.task, last.end)
+    return remembered, [events.restart_in_place(job, end, last.restarts, last.pause, waits=last.waits)]
 
 
 def _pause(message: str) -> timedelta | None:

@@ -9,7 +9,6 @@ from tfjob.plan.facts.conditions import FAILED, SUCCEEDED
 
 LONGEST_SECONDS = 10**9
 """Thirty years: more would run past the calendar."""
-BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
 
 
 def deadline(job: TFJob, status: TFJobStatus) -> datetime | None:
@@ -41,8 +40,3 @@ def _ended(status: TFJobStatus) -> datetime | None:
         return status.completion_time
     ends = [one for one in status.conditions if one.type in (SUCCEEDED, FAILED) and one.status == "True"]
     return min((one.last_transition_time for one in ends if one.last_transition_time), default=None)
-
-
-def backoff_words(job: TFJob) -> str:
-    """Explain why a failure that could be retried was not."""
-    return f"no restarts are left (backoffLimit {job.spec.run_policy.backoff_limit})"

@@ -15,15 +15,12 @@ from datetime import datetime, timedelta
 from tfjob.api.dialect import BATCH, origin
 from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.facts.task_state import NODE_NOT_READY, End, TaskState, end_of
+from tfjob.plan import events
+from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import GANG, Task, gang, main_container, policy_of
 from tfjob.plan.policy.backoff import absences
-from tfjob.plan.policy.limits import BACKOFF_LIMIT_EXCEEDED
 from tfjob.plan.policy.verdict import START_ERROR, verdict
 
-SETTLING = "Settling"
-"""The reason of a job that waits for the cause of a failure; `lastReconcileTime` is then the start of the wait."""
-OOM_KILLED, HELD_BACK = "OOMKilled", "HeldBack"
 NO_PROGRAM = ("executable file not found", "no such file or directory", "permission denied", "exec format error")
 """System errors for a missing program; runtimes repeat them with different exit codes."""
 
@@ -156,7 +153,7 @@ def decide(
     earlier = _aftershock(job, status, first, durations)
     if earlier is not None:
         return _rerun(job, earlier, failures, incident=False)
-    return Fail(OOM_KILLED if _is_oom(first.end) else "ReplicaFailed", _verdict(first))
+    return Fail(events.OOM_KILLED if _is_oom(first.end) else events.REPLICA_FAILED, _verdict(first))
 
 
 def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: Durations) -> bool:
@@ -190,7 +187,7 @@ def settling_time(job: TFJob, durations: Durations) -> timedelta:
 
 def settling_since(status: TFJobStatus, now: datetime) -> datetime:
     """Return when the failure that we wait on was first seen: now, unless an earlier pass recorded it."""
-    since = status.last_reconcile_time if status.reason == SETTLING else None
+    since = status.last_reconcile_time if status.reason == events.SETTLING else None
     return min(since, now) if since else now
 
 
@@ -203,7 +200,7 @@ def _failures(views: Sequence[TaskState]) -> list[Failure]:
     found = [Failure(view, view.end) for view in views if view.end and not view.end.succeeded]
     explained = any(not failure.end.infrastructure for failure in found)
     return sorted(
-        (failure for failure in found if explained or failure.end.reason != NODE_NOT_READY),
+        (failure for failure in found if explained or failure.end.reason != events.NODE_NOT_READY),
         key=lambda failure: failure.end.time,
     )
 
@@ -215,7 +212,7 @@ def _again(job: TFJob, status: TFJobStatus, root: Failure, failures: Sequence[Fa
         counted = sum(not failure.end.infrastructure for failure in failures)
     limit = job.spec.run_policy.backoff_limit
     if counted and limit is not None and status.retries + counted > limit:
-        return Fail(BACKOFF_LIMIT_EXCEEDED, _verdict(root))
+        return Fail(events.BACKOFF_LIMIT_EXCEEDED, _verdict(root))
     return _rerun(job, _verdict(root), failures, counted=counted)
 
 
@@ -307,7 +304,8 @@ def _absent_peer(
     if not away:
         return None
     _, task, since = max(away)
-    return Verdict(replica=task.name, reason=HELD_BACK, message=f"{task.name} was not back yet", time=since)
+    text = events.NOT_BACK.format(task=task.name)
+    return Verdict(replica=task.name, reason=events.HELD_BACK, message=text, time=since)
 
 
 def _aftershock(job: TFJob, status: TFJobStatus, first: Failure, durations: Durations) -> Verdict | None:
@@ -367,7 +365,7 @@ def _has_no_program(end: End) -> bool:
 
 
 def _is_oom(end: End) -> bool:
-    return end.reason == OOM_KILLED
+    return end.reason == events.OOM_KILLED
 
 
 def _soon_after_start(end: End, durations: Durations) -> bool:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, Verdict
+from tfjob.plan.events import OOM_KILLED, shortened
 from tfjob.plan.facts.task_state import End
 from tfjob.plan.facts.tasks import Task, task_of
 from tfjob.plan.facts.tf_config import main_template_container
 
 LINES, BYTES = 20, 4096
 FEW_BYTES = 1024
-SENTENCE = 512
-"""How long, in bytes, a message may be that repeats what a cluster or a program said."""
+
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 START_ERROR = "StartError"
@@ -92,16 +91,10 @@ def _last_of(lines: Sequence[str], limit: int) -> list[str]:
     return kept[::-1]
 
 
-def shortened(text: str, limit: int = SENTENCE) -> str:
-    """Return a text of at most `limit` bytes; an ellipsis marks the cut."""
-    encoded = _utf8(text)
-    return text if len(encoded) <= limit else encoded[: limit - 3].decode(errors="ignore") + "…"
-
-
 def _plain(line: str) -> str:
     """Return what a terminal would show of a line: a progress bar overwrites itself, control characters vanish."""
     shown = line.rstrip("\r").rsplit("\r", 1)[-1]
-    return CONTROL.sub("", _utf8(shown).decode())
+    return CONTROL.sub("", shown.encode(errors="replace").decode())
 
 
 def _fitting(line: str, limit: int) -> str:
@@ -115,19 +108,11 @@ def _size(line: str) -> int:
     return len(msgspec.json.encode(line)) + 1
 
 
-def _utf8(text: str) -> bytes:
-    return text.encode(errors="replace")
-
-
-def limit_verdict(reason: str, message: str, now: datetime) -> Verdict:
-    return Verdict(reason=reason, message=message, time=now)
-
-
 def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict, *, repeated: bool) -> Verdict:
     """Add to an OOM verdict the figures that help to choose a higher limit; return others unchanged."""
     pod = next((pod for pod in pods if (task := task_of(pod)) and task.name == cause.replica), None)
     task = task_of(pod) if pod else None
-    if cause.reason != "OOMKilled" or pod is None or task is None:
+    if cause.reason != OOM_KILLED or pod is None or task is None:
         return cause
     template = job.spec.tf_replica_specs[task.type].template or {}
     limits = (main_template_container(template).get("resources") or {}).get("limits") or {}
