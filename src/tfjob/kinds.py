@@ -7,7 +7,7 @@ from typing import Any
 
 from tfjob.controller.kind import Kind
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.kind import MachineTFJobKind, TFJobKind, TfJobKind
 
 MACHINE_SETTINGS = Settings(storage_for_all=True)

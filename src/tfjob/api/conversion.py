@@ -49,7 +49,7 @@ class Conversion:
     renamed: Mapping[Path, str] = field(default_factory=dict)
 
     def user_path(self, hub_path: Path) -> Path:
-        """The path in the user's manifest of what stands at `hub_path` in the job."""
+        """Return the path in the user's manifest of the field at `hub_path` of the job."""
         path = hub_path
         fitting = [pair for pair in self.moved if hub_path[: len(pair[0])] == pair[0]]
         if fitting:
@@ -59,7 +59,7 @@ class Conversion:
 
 
 def own_metadata(value: Mapping[str, Any], **annotations: str) -> dict[str, Any]:
-    """What the user says about the object, without what an API server added; `annotations` are ours to add."""
+    """Return what the user wrote about the object, without what an API server added, and with our `annotations`."""
     given: Mapping[str, Any] = value.get("metadata", {})
     kept = {key: given[key] for key in ("name", "namespace", "labels") if key in given}
     noted = {key: text for key, text in given.get("annotations", {}).items() if key != LAST_APPLIED}
@@ -67,14 +67,13 @@ def own_metadata(value: Mapping[str, Any], **annotations: str) -> dict[str, Any]
 
 
 def recorded_origin(api_version: str) -> dict[str, str]:
-    """The annotation that keeps the version that a job was written for."""
     return {ORIGIN: api_version}
 
 
 def written_metadata(job: TFJob, *said: str) -> dict[str, Any]:
-    """A job's metadata for a version other than v1, whose manifests need no notes of ours; `said` are more of them.
+    """Return a job's metadata for a version other than v1, without our annotations and those of `said`.
 
-    What a cluster noted for other versions was applied when the job was read, and would not fit what is written now.
+    The notes that a cluster keeps for other versions were applied when the job was read, and no longer fit.
     """
     metadata = own_metadata({"metadata": msgspec.to_builtins(job.metadata)})
     dropped = (ORIGIN, RUNTIME_ID, PARALLELISM, UNSAID, *said)
@@ -83,11 +82,11 @@ def written_metadata(job: TFJob, *said: str) -> dict[str, Any]:
 
 
 def canonical_type(name: str) -> str:
-    """`worker`, `WORKER` or `Worker` as `Worker`; an unknown name as it is."""
+    """Return `worker`, `WORKER` or `Worker` as `Worker`; an unknown name unchanged."""
     return next((known for known in REPLICA_TYPES if known.lower() == name.lower()), name)
 
 
 def respelt_types(names: Mapping[str, Any]) -> tuple[tuple[Path, Path], ...]:
-    """Where replica types that the user spells otherwise are found in a job with canonical names."""
+    """Return (canonical path, user's path) of each replica type that the user spells differently."""
     base: Path = ("spec", "tfReplicaSpecs")
     return tuple(((*base, canonical_type(name)), (*base, name)) for name in names if canonical_type(name) != name)

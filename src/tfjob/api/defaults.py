@@ -1,6 +1,6 @@
 """Fill in everything that a user may leave out of a job.
 
-A parameter server without a program of its own gets ours: `serves_by_default` says which ones do.
+A parameter server without a program gets ours; `serves_by_default` decides which ones do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PS_VOLUME, PS_FOLDER = "ps-config-volume", "/ps-server"
 
 
 def with_defaults(job: TFJob) -> TFJob:
-    """The job with its defaults; the given one stays as it is."""
+    """Return the job with its defaults; the given one is not changed."""
     replicas: dict[str, ReplicaSpec] = {}
     for name, spec in job.spec.tf_replica_specs.items():
         is_ours = serves_by_default(job, name, spec)
@@ -60,15 +60,14 @@ def _template(template: dict[str, Any], needs_port: bool) -> dict[str, Any]:
 
 
 def training_container(containers: list[dict[str, Any]]) -> dict[str, Any]:
-    """The container that trains: the one called `tensorflow`, else the first."""
     return next((one for one in containers if one.get("name") == CONTAINER_NAME), containers[0])
 
 
 def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bool:
-    """Whether a replica is a parameter server whose program is ours.
+    """Return whether a replica is a parameter server that runs our program.
 
-    It has no template, or one without a server of its own. In v1alpha1, where the training container must be called
-    so, every container of another name is beside the server; elsewhere a single container may have any name.
+    It has no template, or one without its own server. In v1alpha1 the training container must be called `tensorflow`,
+    so a container of any other name is a sidecar; elsewhere a single container may have any name.
     """
     if canonical_type(replica_type) != PS:
         return False
@@ -78,7 +77,6 @@ def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bo
 
 
 def brings_server(template: Mapping[str, Any] | None) -> bool:
-    """Whether a template of v1alpha1 has a server of the user's own."""
     server = server_container(template)
     if template is None or server is None:
         return False
@@ -89,14 +87,14 @@ def brings_server(template: Mapping[str, Any] | None) -> bool:
 
 
 def server_container(template: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The container of a template of v1alpha1 that serves: the one called so, or the only one if it has no name."""
+    """Return the container called `tensorflow`, or the only one if it has no name; None if there is neither."""
     containers = _containers(template)
     only = CONTAINER_NAME if len(containers) == 1 else ""
     return next((one for one in containers if one.get("name", only) == CONTAINER_NAME), None)
 
 
 def server_port(job: TFJob) -> int:
-    """Where a server of ours listens, if its template has no container that says so."""
+    """Return the port of our server if its template has no container that names one."""
     given = job.metadata.annotations.get(PS_PORT, "")
     return int(given) if given.isdecimal() else DEFAULT_PORT
 

@@ -60,7 +60,6 @@ class Dialect:
 
     @property
     def owner(self) -> tuple[str, str]:
-        """The apiVersion and kind under which a cluster keeps such a job."""
         return self.resource.api_version, self.resource.kind
 
 

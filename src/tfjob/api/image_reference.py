@@ -14,7 +14,7 @@ _PLACEHOLDER = re.compile(r"<[^<>]*>|\$\{([^{}]*)\}|\{\{.*?\}\}|\$\([^()]*\)")
 
 
 def image_fault(image: str) -> tuple[str, str]:
-    """What is wrong with an image name, and what to do; two empty texts if nothing is."""
+    """Return what is wrong with an image name, and what to do; two empty strings if nothing is."""
     if placeholder := _PLACEHOLDER.search(image):
         name = placeholder[1]
         advice = f"pass -p {name}=..., or write the image's name" if name else "write the image's name"

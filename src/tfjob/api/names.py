@@ -19,7 +19,7 @@ RUNTIME_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def child_name(job: TFJob, replica_type: str, index: int) -> str:
-    """The name of the pod and of the service of one task."""
+    """Return the name of the pod and of the service of a task."""
     habits = origin(job)
     return habits.child_name.format(
         job=job.metadata.name,
@@ -30,7 +30,6 @@ def child_name(job: TFJob, replica_type: str, index: int) -> str:
 
 
 def tensorboard_name(job: TFJob) -> str:
-    """The name of the Deployment and of the Service of a job's TensorBoard."""
     habits = origin(job)
     return habits.tensorboard_name.format(
         job=job.metadata.name, runtime=runtime_id(job) if habits.has_runtime_id else ""
@@ -38,7 +37,6 @@ def tensorboard_name(job: TFJob) -> str:
 
 
 def server_program_name(job: TFJob) -> str:
-    """Return the name of the ConfigMap with the program of default parameter servers."""
     habits = origin(job)
     return habits.server_program_name.format(
         job=job.metadata.name, runtime=runtime_id(job) if habits.has_runtime_id else ""
@@ -46,14 +44,14 @@ def server_program_name(job: TFJob) -> str:
 
 
 def task_name(replica_type: str, index: int) -> str:
-    """How people and the status call a task: `worker-0`."""
+    """Return the name of a task for users and in the status: `worker-0`."""
     return f"{replica_type.lower()}-{index}"
 
 
 def runtime_id(job: TFJob) -> str:
-    """The four characters of a TfJob: those that its children have, else those that its spec asks for.
+    """Return the four characters of a TfJob: those of its children, else those that its spec asks for.
 
-    Without any they are derived from the uid, so that every reader finds the same.
+    Without either they are derived from the uid, so that every reader gets the same.
     """
     recorded = job.status.runtime_id or job.metadata.annotations.get(RUNTIME_ID)
     if recorded:
@@ -63,7 +61,6 @@ def runtime_id(job: TFJob) -> str:
 
 
 def job_labels(job: TFJob) -> dict[str, str]:
-    """What selects every child of a job."""
     labels = {OPERATOR_NAME_LABEL: OPERATOR_NAME, name_label(job): job.metadata.name}
     if origin(job).has_runtime_id:
         labels |= {FIRST_LABEL: "", RUNTIME_ID_LABEL: runtime_id(job)}
@@ -71,12 +68,10 @@ def job_labels(job: TFJob) -> dict[str, str]:
 
 
 def name_label(job: TFJob) -> str:
-    """Return the label that holds a job's name."""
     return origin(job).name_label
 
 
 def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
-    """What selects the children of one task."""
     labels = {
         **job_labels(job),
         REPLICA_TYPE_LABEL: replica_type.lower(),
@@ -88,14 +83,13 @@ def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
 
 
 def has_master_role(job: TFJob, replica_type: str, index: int) -> bool:
-    """Whether a task is the one whose logs speak for the job: the chief or master, else worker 0."""
+    """Return whether a task's logs represent the job: the chief or master, else worker 0."""
     if {CHIEF, MASTER} & job.spec.tf_replica_specs.keys():
         return replica_type in (CHIEF, MASTER)
     return replica_type == WORKER and index == 0
 
 
 def owner_reference(job: TFJob) -> OwnerReference:
-    """The reference that makes a child go with its job."""
     api_version, kind = origin(job).owner
     return OwnerReference(
         api_version=api_version,

@@ -22,7 +22,7 @@ CONFIG_MAP, SECRET, CLAIM = "ConfigMap", "Secret", "PersistentVolumeClaim"
 
 
 def pod_problems(pod: Mapping[str, Any], path: Path, brought: Iterable[str] = ()) -> Iterator[Problem]:
-    """What is wrong with the pod spec that stands at `path`; `brought` are volumes that the operator adds to it."""
+    """Yield the problems of the pod spec at `path`; `brought` are volumes that the operator adds to it."""
     volumes = pod.get("volumes", [])
     yield from _nul_problems(pod, path)
     yield from one_of_problem(pod.get("restartPolicy"), POD_RESTART_POLICIES, (*path, "restartPolicy"))
@@ -40,7 +40,7 @@ def pod_problems(pod: Mapping[str, Any], path: Path, brought: Iterable[str] = ()
 
 
 def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path) -> Iterator[Problem]:
-    """What is wrong with the mounts at `path`, given the volumes that exist."""
+    """Yield the problems of the mounts at `path`, given the volumes that exist."""
     known = [volume.get("name", "") for volume in volumes]
     targets: dict[str, str] = {}
     for index, mount in enumerate(mounts):
@@ -57,7 +57,7 @@ def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path
 
 
 def _nul_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
-    """Every text that the system would take for a shorter one: to it the character NUL is the end."""
+    """Yield every string with a NUL character: the system would cut it off there."""
     left: list[tuple[Path, Any]] = [(path, pod)]
     while left:
         where, value = left.pop()
@@ -71,13 +71,11 @@ def _nul_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
 
 
 def image_problem(image: str | None, path: Path) -> Iterator[Problem]:
-    """A problem if an image is given whose name is none."""
     if image and any(fault := image_fault(image)):
         yield _problem(path, *fault)
 
 
 def one_of_problem(value: Any, known: tuple[str, ...], path: Path) -> Iterator[Problem]:
-    """A problem if a value is given that is not among the known ones."""
     if value is not None and value not in known:
         words = [word for word in known if word]
         left_out = ", or left out" if "" in known else ""
@@ -86,7 +84,6 @@ def one_of_problem(value: Any, known: tuple[str, ...], path: Path) -> Iterator[P
 
 
 def at_least(values: Mapping[str, Any], name: str, least: int, path: Path) -> Iterator[Problem]:
-    """A problem if a number is given that is too small."""
     if values.get(name) is not None and values[name] < least:
         yield _problem((*path, name), f"must be {least} or more, is {values[name]}")
 
@@ -191,7 +188,7 @@ class Reference(NamedTuple):
 
 
 def references(pod: Mapping[str, Any]) -> Iterator[Reference]:
-    """The ConfigMaps, Secrets and claims that a pod spec cannot do without; paths begin in the spec."""
+    """Yield the ConfigMaps, Secrets and claims that a pod spec requires; paths begin in the spec."""
     for index, volume in enumerate(pod.get("volumes") or ()):
         yield from _of_volume(volume, ("volumes", index))
     for group in ("initContainers", "containers"):

@@ -49,17 +49,17 @@ class InvalidManifest(Exception):
 
 
 def errors(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems that forbid the use of the manifest."""
+    """Return the problems that make the manifest unusable."""
     return [problem for problem in problems if not problem.warning]
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Without repetition, in the order in which a reader meets them in the file."""
+    """Return the problems without repetition, in the order of the file."""
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
 
 
 def _bounded(text: str) -> str:
-    """The beginning and the end of a long text: what is wrong with a value is said after it."""
+    """Return the beginning and the end of a long string: what is wrong with a value comes after it."""
     half = MOST_CHARACTERS // 2
     return text if len(text) <= MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
@@ -69,7 +69,7 @@ _PART = re.compile(r'\.?([^.\[]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]')
 
 
 def path_text(path: Sequence[str | int]) -> str:
-    """`("spec", "containers", 0, "image")` as `spec.containers[0].image`; unusual keys as `limits["a.b/c"]`."""
+    """Return `("spec", "containers", 0, "image")` as `spec.containers[0].image`; unusual keys as `limits["a.b/c"]`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -82,7 +82,7 @@ def path_text(path: Sequence[str | int]) -> str:
 
 
 def path_parts(text: str) -> Path:
-    """The reverse of `path_text`."""
+    """Reverse `path_text`."""
     parts: list[str | int] = []
     for match in _PART.finditer(text):
         name, index, quoted = match.groups()

@@ -14,7 +14,7 @@ _DECIMAL = {**{letter: Fraction(1, 1000**power) for power, letter in enumerate("
 
 
 def parse(value: str | float) -> Fraction:
-    """The exact amount; ValueError says what is wrong."""
+    """Return the exact amount. Raises ValueError with what is wrong."""
     match = None if isinstance(value, bool) else _QUANTITY.fullmatch(str(value).strip())
     if not match:
         raise ValueError(f"{value!r} is no quantity, write it like 500m, 1.5, 2Gi or 100M{_likely(str(value))}")
@@ -30,7 +30,7 @@ def parse(value: str | float) -> Fraction:
 
 
 def total(values: Sequence[str | float]) -> str:
-    """The sum as Kubernetes writes it: the largest suffix that leaves a whole number, binary if the first one is."""
+    """Return the sum as Kubernetes writes it: the largest suffix with a whole number, binary if the first one is."""
     amount = sum(map(parse, values), Fraction())
     if amount.denominator > 1:
         letter = next((letter for letter in "mu" if (amount / _DECIMAL[letter]).denominator == 1), "n")
@@ -41,12 +41,12 @@ def total(values: Sequence[str | float]) -> str:
 
 
 def whole(value: str | float) -> int:
-    """The amount rounded up to a whole number, as Kubernetes rounds bytes."""
+    """Return the amount rounded up to a whole number, as Kubernetes rounds bytes."""
     return math.ceil(parse(value))
 
 
 def _likely(text: str) -> str:
-    """The common slips: `2GB`, `2gb`, `2gi`, `512MiB`, `1 Gi`."""
+    """Return the quantity that was probably meant by `2GB`, `2gb`, `2gi`, `512MiB` or `1 Gi`; empty if unclear."""
     match = re.fullmatch(r"([0-9.]+)\s*([kmgtpe])(i?)b?", text.strip(), re.IGNORECASE)
     if not match:
         return ""

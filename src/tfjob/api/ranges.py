@@ -10,7 +10,7 @@ _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 
 
 def parse(text: str) -> set[int]:
-    """The indexes that `text` names; text that is none of ours, which a status may have from anybody, names none."""
+    """Return the indexes that `text` names; none for text of another form, which a foreign status may have."""
     indexes: set[int] = set()
     for part in text.split(","):
         if found := _RANGE.fullmatch(part):
@@ -20,7 +20,7 @@ def parse(text: str) -> set[int]:
 
 
 def render(indexes: Iterable[int]) -> str:
-    """The shortest text that names `indexes`."""
+    """Return the shortest text that names `indexes`."""
     ranges: list[list[int]] = []
     for index in sorted(set(indexes)):
         if ranges and ranges[-1][1] == index - 1:

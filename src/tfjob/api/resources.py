@@ -23,11 +23,10 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """As `apiVersion` of a manifest has it."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Where one object is, or without a name all of them; without a namespace those of every namespace."""
+        """Return the path of one object; without a name that of all, without a namespace that of every namespace."""
         path = f"{self.root}/namespaces/{_segment(namespace)}" if self.namespaced and namespace else self.root
         path = f"{path}/{self.plural}"
         if name:
@@ -35,7 +34,7 @@ class Resource:
         return f"{path}/{subresource}" if subresource else path
 
     def object_path(self, namespace: str, name: str, subresource: str = "") -> str:
-        """Where one object is; a name left out by mistake must never mean all objects."""
+        """Return the path of one object. Raises ValueError without a name, which would mean all objects."""
         if not name or (self.namespaced and not namespace):
             raise ValueError(f"one {self.kind} needs a name{' and a namespace' if self.namespaced else ''}")
         return self.path(namespace, name, subresource)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The most similar of the known words, or nothing if none is close; case and `_` do not count."""
+    """Return the most similar known word, empty if none is close; case and `_` do not count."""
     import difflib  # only a misspelt word needs it
 
     by_shape: dict[str, str] = {}
@@ -17,13 +17,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The hint for a misspelt word; nothing if no known word is close."""
+    """Return the hint for a misspelt word; empty if no known word is close."""
     name = nearest(word, known)
     return f"did you mean {name}?" if name else ""
 
 
 def one_of(words: Iterable[str]) -> str:
-    """`A, B or C`."""
+    """Join words as `A, B or C`."""
     return " or ".join(", ".join(words).rsplit(", ", 1))
 
 

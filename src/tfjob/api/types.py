@@ -51,7 +51,7 @@ class ReplicaSpec(Model, frozen=True):
 
 
 class SchedulingPolicy(Model, frozen=True):
-    """What a gang scheduler is told."""
+    """Instructions for a gang scheduler."""
 
     min_available: int | None = None
     queue: str = ""
@@ -73,7 +73,7 @@ class RunPolicy(Model, frozen=True):
 
 
 class TensorBoard(Model, frozen=True):
-    """A TensorBoard beside the job."""
+    """A TensorBoard that runs alongside the job."""
 
     log_dir: str = ""
     image: str = ""
@@ -141,7 +141,7 @@ class Verdict(Model, frozen=True):
 
 
 class Restart(Model, frozen=True):
-    """The restart that was recorded last: what ended, who runs again, and from when."""
+    """The restart that was recorded last: what ended, which tasks run again, and from when."""
 
     cause: Verdict = Verdict()
     scope: str = ""
@@ -163,7 +163,7 @@ class TFJobStatus(Model, frozen=True):
     """What happened: v1.9's conditions and counts, and a flat summary that a person or a workflow can wait on.
 
     `started` and `completed_indexes` hold the indexes per type, as ranges, whose pod was seen and whose task exited 0
-    in the present attempt; they are what lets a lost pod be told from one that was never made. `runtime_id` is the
+    in the present attempt; with them, a lost pod differs from one that was never created. `runtime_id` is the
     random part of the names of a TfJob's children, and `cleaning` says that some of them still have to go: only jobs
     of v1alpha1 have them.
     """

@@ -62,7 +62,7 @@ _NAMED_BY_DOCUMENTS = (MASTER, WORKER)
 
 
 def validate(job: TFJob) -> list[Problem]:
-    """What is wrong with the job, each with its path in the hub type; it needs no defaults."""
+    """Return the problems of a job, with paths of the hub type; the job needs no defaults."""
     return [
         *_metadata_problems(job),
         *_replica_set_problems(job),
@@ -121,14 +121,14 @@ def _name_problems(job: TFJob) -> Iterator[Problem]:
 
 
 def possible_name(name: str) -> str:
-    """The job name that is nearest to a text; empty if nothing of it can be in one."""
+    """Return the job name nearest to a text; empty if none of its characters may be in one."""
     letters = "".join(part for part in unicodedata.normalize("NFKD", name) if not unicodedata.combining(part))
     plain = re.sub(r"[^a-z0-9]+", "-", letters.lower()).strip("-")
     return plain if _DNS_1035.fullmatch(plain) else f"job-{plain}" if plain else ""
 
 
 def _child_name_problems(job: TFJob) -> Iterator[Problem]:
-    """The longest name that a child would get: it is a host name too, which ends the matter at 63 characters."""
+    """Check the longest name that a child would get: it is also a host name, which has at most 63 characters."""
     names = [
         child_name(job, canonical_type(replica_type), _count(spec) - 1)
         for replica_type, spec in job.spec.tf_replica_specs.items()
@@ -228,7 +228,7 @@ def _storage_problems(pod: dict[str, Any], path: Path) -> Iterator[Problem]:
 
 
 def _server_image_problem(job: TFJob, spec: ReplicaSpec) -> Iterator[Problem]:
-    """Once it is written back, a default parameter server's template has an image too, which may then be edited."""
+    """Warn if the image of a default parameter server was edited after it was written back into the template."""
     image = (server_container(spec.template) or {}).get("image")
     if image and job.spec.tf_image not in ("", image):
         message = f"is not used: the template of the parameter server names {image}, which goes before it"

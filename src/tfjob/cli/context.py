@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfjob.cli.examples import epilog
+from tfjob.launch.errors import InvalidRequest
 from tfjob.launch.target import On as On
-from tfjob.launch.target import open_cluster
+from tfjob.launch.target import open_cluster, parse_target
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
@@ -62,12 +63,10 @@ def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On |
     """The callback of an option that says where; None stays None."""
     if value is None:
         return None
-    where, separator, context = value.partition(":")
-    if where == "k8s" and bool(context) == bool(separator):
-        return On(True, context)
-    if value != "local":
-        raise click.BadParameter(f"{value!r} is nowhere: write local, k8s or k8s:CONTEXT", ctx, param)
-    return On()
+    try:
+        return parse_target(value)
+    except InvalidRequest as error:
+        raise click.BadParameter(error.message, ctx, param) from None
 
 
 def namespace_option(command: Command) -> Command:

@@ -64,7 +64,6 @@ class Controller:
         """The status before, and the plan, of status writes whose answer was lost: they may have been carried out."""
 
     async def run(self, workers: int = 1) -> None:
-        """Work until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
@@ -124,7 +123,7 @@ class Controller:
             raise
 
     async def clean_up(self, key: Key) -> None:
-        """Remove what a finished owner need not keep."""
+        """Remove the children that a finished owner need not keep."""
         owner, plan = await self.decide(key)
         if owner is not None and self.kinds[key.kind].is_finished(owner):
             at_once = CLEANING_AT_ONCE if self.queue.working_seconds() else AT_ONCE
@@ -317,13 +316,11 @@ _current: ContextVar[Pass | None] = ContextVar("pass", default=None)
 
 
 def current_pass() -> Pass | None:
-    """Return the pass that this task works on, if any."""
     return _current.get()
 
 
 @contextmanager
 def a_pass(key: Key) -> Iterator[None]:
-    """Mark the duration of one pass."""
     token = _current.set(Pass(key, next(_numbers)))
     try:
         yield

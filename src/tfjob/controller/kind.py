@@ -116,7 +116,6 @@ class Observation:
     lost_nodes: frozenset[str] = frozenset()
 
     def of(self, child: type[Child]) -> list[Child]:
-        """Return the children of one type."""
         return list(self.children.get(child, ()))
 
 

@@ -30,7 +30,6 @@ class WorkQueue:
         self._paused = False
 
     def add(self, key: Key) -> None:
-        """Asks for a pass over `key` as soon as possible."""
         if key in self._waiting:
             return
         self._waiting[key] = monotonic()
@@ -40,7 +39,7 @@ class WorkQueue:
             self._wake.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Asks for a pass at a later time; the earliest such request counts."""
+        """Add a key at a later time; the earliest such request counts."""
         loop = asyncio.get_running_loop()
         due = loop.time() + max(seconds, 0)
         timer = self._timers.get(key)
@@ -51,7 +50,7 @@ class WorkQueue:
         self._timers[key] = loop.call_at(due, self._ring, key)
 
     def retry(self, key: Key) -> float:
-        """Asks for another pass after a failure, later each time; returns the delay."""
+        """Add a key again after a failure, later each time; return the delay in seconds."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
         self._hooks.retried()
@@ -60,11 +59,10 @@ class WorkQueue:
         return delay
 
     def forget(self, key: Key) -> None:
-        """Resets the back-off of a key that went well."""
         self._failures.pop(key, None)
 
     async def get(self) -> Key:
-        """The next key; it is nobody else's until `done`."""
+        """Return the next key; no other worker gets it until `done`."""
         while self._paused or not self._ready:
             self._wake.clear()
             await self._wake.wait()
@@ -76,14 +74,12 @@ class WorkQueue:
         return key
 
     def done(self, key: Key) -> None:
-        """Ends the work on a key."""
         self._hooks.finished(monotonic() - self._working.pop(key))
         if key in self._waiting:
             self._ready.append(key)
             self._wake.set()
 
     def working_seconds(self) -> list[float]:
-        """How long each key that is worked on now has been."""
         now = monotonic()
         return [now - since for since in self._working.values()]
 
@@ -92,11 +88,9 @@ class WorkQueue:
         self.add(key)
 
     def pause(self) -> None:
-        """Hands out no further key."""
         self._paused = True
 
     def close(self) -> None:
-        """Cancels what was asked for later."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -21,7 +21,6 @@ class Rejections:
         self._of: dict[Key, dict[Name, Rejection]] = {}
 
     def of(self, key: Key, owner: OwnerObject) -> Mapping[Name, Rejection]:
-        """Return the rejected children of an owner."""
         return dict(self._of.get(key, {})) if self._uids.get(key) == owner.metadata.uid else {}
 
     def add(self, key: Key, owner: OwnerObject, child: Object, reason: str, message: str, now: datetime) -> bool:
@@ -39,7 +38,6 @@ class Rejections:
         return rejection.reason if rejection else ""
 
     def drop(self, key: Key, child: Object) -> None:
-        """Forget a rejection, because the child exists now."""
         self._of.get(key, {}).pop((child.kind, child.metadata.name), None)
 
     def keep(self, key: Key, actions: Sequence[Action]) -> None:
@@ -53,6 +51,5 @@ class Rejections:
             self.forget(key)
 
     def forget(self, key: Key) -> None:
-        """Forget an owner."""
         self._uids.pop(key, None)
         self._of.pop(key, None)

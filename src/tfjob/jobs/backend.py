@@ -166,7 +166,7 @@ class Backend(Protocol):
         """
 
     async def documents(self, record: Record) -> dict[str, Any]:
-        """What else there is of a job, for a bug report: by file name, plain objects or text, as they are."""
+        """The job and its pods as they are stored, for a bug report: plain objects by file name."""
 
     async def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the job; the edit is made again if somebody else was faster."""

@@ -25,12 +25,12 @@ from tfjob.kube.jobs.backend import SyncKubeBackend
 from tfjob.kube.jobs.jobs import read_job
 from tfjob.kube.submit import submission
 from tfjob.kube.submit.preflight import Preflight, object_problems
-from tfjob.kube.submit.submission import Submission, as_kept, as_kept_with_tf_jobs
+from tfjob.kube.submit.submission import Submission, as_kept, as_kept_in_own_kind
 from tfjob.launch.errors import InvalidRequest
 from tfjob.launch.prepare import Prepared, check, first_children, with_namespace
 from tfjob.launch.request import Request, manifest_text, read_request, without_contents
 from tfjob.launch.target import open_cluster
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 
 ONLY_LOCAL = {
     "python": "--python",
@@ -86,7 +86,7 @@ def _kept(request: Request, jobs: Sequence[TFJob]) -> tuple[list[dict[str, Any]]
         with open_cluster(request.target, request.namespace) as backend:
             return [backend.run(as_kept(backend.client, manifest)) for manifest in manifests], None
     except KubeError as error:
-        return [as_kept_with_tf_jobs(manifest) for manifest in manifests], error
+        return [as_kept_in_own_kind(manifest) for manifest in manifests], error
 
 
 def _canonical(job: TFJob) -> TFJob:

@@ -16,7 +16,7 @@ from tfjob.api.objects import ConfigMap, Deployment, Object, Pod, Service
 from tfjob.api.problems import InvalidManifest, Problem, errors, in_order
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import Create
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Observed, desired, task_of
 from tfjob.plan.plan import plan
 from tfjob.plan.policy.suspension import resumed

@@ -6,8 +6,8 @@ Importing this module is cheap, because the completion of a command line loads i
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,6 +177,16 @@ def pairs(arguments: Sequence[str], option: str, form: str = "KEY=VALUE") -> dic
 
 
 # --- scripts ----------------------------------------------------------------------------------------------------------
+
+
+def request_of(file: str, namespace: str, target: On, options: Mapping[str, Any]) -> Request:
+    """Return a request with options named like its fields and those of a script; mappings become `KEY=VALUE`."""
+    given = dict(options)
+    known = {field.name for field in fields(ScriptRequest)}
+    script = ScriptRequest(**{name: given.pop(name) for name in options if name in known})
+    for name in ("parameters", "volumes"):
+        given[name] = [f"{key}={value}" for key, value in given.get(name, {}).items()]
+    return Request(file, namespace=namespace, target=target, script=script, **given)
 
 
 def is_script(file: str) -> bool:

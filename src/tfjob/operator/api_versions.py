@@ -25,7 +25,7 @@ class ApiVersions:
 
     @classmethod
     def read(cls, text: str) -> ApiVersions:
-        """From a list with commas. Raises ValueError with what is wrong."""
+        """Read a list with commas. Raises ValueError with what is wrong."""
         given = [word.strip() for word in text.split(",")]
         for name in given:
             if name not in KNOWN:
@@ -38,15 +38,13 @@ class ApiVersions:
 
     @property
     def older(self) -> tuple[str, ...]:
-        """Those beside v1, which need somebody who converts."""
         return tuple(name for name in self.kubeflow if name != V1)
 
     @property
     def groups(self) -> list[str]:
-        """The groups, as rules of a role name them."""
         return [*(["kubeflow.org"] if self.kubeflow else []), *([TENSORFLOW.split("/")[0]] if self.tensorflow else [])]
 
     @property
     def stored(self) -> ApiVersions:
-        """The same groups without what needs to be converted."""
+        """The same groups without the versions that need conversion."""
         return ApiVersions(self.kubeflow[:1], self.tensorflow)

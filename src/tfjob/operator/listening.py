@@ -15,7 +15,7 @@ from tfjob.operator.options import Address
 
 @asynccontextmanager
 async def serving(app: web.Application, address: Address, secure: ssl.SSLContext | None = None) -> AsyncIterator[None]:
-    """Serves an application for the time of a block; not at all on port 0. Raises ConfigError for a bad address."""
+    """Serve an application during a block; not at all on port 0. Raises ConfigError for a bad address."""
     if not address.port:
         yield
         return

@@ -10,17 +10,17 @@ from datetime import timedelta
 
 from tfjob.api.crd.tfjob import OWNER_LABEL
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.build.pods import TENSORBOARD_IMAGE, Settings
+from tfjob.plan.build.settings import TENSORBOARD_IMAGE, Settings
 
 LEASE_NAME = "tf-operator"
 CONFIG_MAP = "tf-job-operator-config"
 """The operator's configuration, in its own namespace."""
 CONFIG_KEY = "controller_config_file.yaml"
-"""Of that ConfigMap, as the documents have it."""
+"""The key in that ConfigMap, as documented."""
 NAME = "tf-job-operator"
 """Deployment, Service, ServiceAccount, roles and webhook configuration."""
 NAMESPACE = "tf-job-operator"
-"""Where it is installed unless somebody says otherwise."""
+"""The default namespace of the operator."""
 WEBHOOK = "validate.tfjobs.kubeflow.org"
 """The one entry of the webhook configuration."""
 WEBHOOK_PATH, CONVERSION_PATH = "/validate", "/convert"
@@ -38,7 +38,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """`:8080`, `127.0.0.1:8080`, `[::1]:8080`, or `0` for off. Raises ValueError."""
+        """Read `:8080`, `127.0.0.1:8080`, `[::1]:8080`, or `0` for off. Raises ValueError."""
         if text == "0":
             return cls("", 0)
         host, separator, port = text.rpartition(":")
@@ -48,7 +48,7 @@ class Address:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """What a caller on this machine may call it; nothing where it listens at every address."""
+        """The names by which local callers reach it; none if it listens at every address."""
         return () if self.host in ("", "0.0.0.0", "::") else (self.host,)  # noqa: S104 (what a user may write)
 
     def __str__(self) -> str:
@@ -82,7 +82,6 @@ class Options:
 
     @property
     def settings(self) -> Settings:
-        """What the plan needs to know of them."""
         return Settings(
             cluster_domain=self.cluster_domain,
             pending_grace=self.pending_grace,
@@ -95,11 +94,10 @@ class Options:
 
 
 def labels() -> dict[str, str]:
-    """On everything that belongs to the operator."""
     key, value = OWNER_LABEL
     return {"app.kubernetes.io/name": NAME, key: value}
 
 
 def host_names(namespace: str) -> list[str]:
-    """What the API server calls the webhook's Service."""
+    """Return the names by which the API server calls the webhook's Service."""
     return [f"{NAME}.{namespace}.svc", f"{NAME}.{namespace}.svc.cluster.local", f"{NAME}.{namespace}"]

@@ -2,5 +2,6 @@
 
 In: a job, its observed children, the time, the operator's settings. Out: a `Plan`: the next status, actions, events,
 and when to look again. Start reading at `plan.plan`, which calls the policies in their order. `facts` describes what is
-there, `policy` decides, `build` makes children, and `record` is what the status remembers between passes.
+there, `policy` decides, `build` makes children, `record` is what the status remembers between passes, and `events` has
+every reason and message.
 """

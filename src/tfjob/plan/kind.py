@@ -11,11 +11,11 @@ import msgspec
 from tfjob.api.defaults import with_defaults
 from tfjob.api.dialect import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
 from tfjob.api.names import child_name
-from tfjob.api.objects import ConfigMap, Deployment, ObjectMeta, Pod, PodGroup, Service
+from tfjob.api.objects import ConfigMap, Deployment, Pod, PodGroup, Service
 from tfjob.api.problems import Problem
 from tfjob.api.types import TFJOBS, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.kind import Invalid, Observation, Stored
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import Observed, members
 from tfjob.plan.plan import JobPlan, plan, reject
@@ -38,7 +38,7 @@ class TFJobKind:
         return (Pod, Service, ConfigMap, Deployment, *groups)
 
     def decode(self, stored: Stored) -> TFJob:
-        job, problems = self._read(stored.metadata, stored.spec, stored.status)
+        job, problems = self.read(stored)
         if problems:
             raise Invalid(job, problems)
         return job
@@ -64,21 +64,22 @@ class TFJobKind:
     def suspended(self, owner: TFJob, reason: str) -> TFJob:
         return owner if owner.spec.run_policy.suspend else suspended(owner, reason)
 
-    def _read(self, metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob, list[Problem]]:
+    def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
+        """Return the job, or as much of it as can be read, and what is wrong with it."""
         # Imported here: commands on this machine store the hub type, and reading other versions is slow to load.
         from tfjob.api.versions.stored import read_tfjob
 
-        return read_tfjob(metadata, spec, status)
+        return read_tfjob(stored.metadata, stored.spec, stored.status)
 
 
 class MachineTFJobKind(TFJobKind):
     """TFJobs of this machine, which stores every version as the hub type."""
 
-    def _read(self, metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob, list[Problem]]:
+    def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
         job = TFJob(
-            metadata=metadata,
-            spec=msgspec.json.decode(spec, type=TFJobSpec),
-            status=msgspec.json.decode(status, type=TFJobStatus),
+            metadata=stored.metadata,
+            spec=msgspec.json.decode(stored.spec, type=TFJobSpec),
+            status=msgspec.json.decode(stored.status, type=TFJobStatus),
         )
         return with_defaults(job), []
 
@@ -95,10 +96,10 @@ class TfJobKind(TFJobKind):
 
         return {**v1alpha1_status(owner), DETAILS: owner.status}
 
-    def _read(self, metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob, list[Problem]]:
+    def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
         from tfjob.api.versions.stored import read_tf_job
 
-        return read_tf_job(metadata, spec, status)
+        return read_tf_job(stored.metadata, stored.spec, stored.status)
 
 
 def _observed(given: Observation) -> Observed:

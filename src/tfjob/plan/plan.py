@@ -19,22 +19,22 @@ from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
 from tfjob.controller.actions import Action, DeleteOwner, Event
 from tfjob.controller.kind import Plan
-from tfjob.plan import record, summary
+from tfjob.plan import events, record, summary
 from tfjob.plan.build import accelerators, pod_groups, tensorboard
-from tfjob.plan.build.pods import Settings, template_of
+from tfjob.plan.build.pods import template_of
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import TaskState, end_of, survey
 from tfjob.plan.facts.tasks import Observed, desired, main_container, members, split_tensorboard
 from tfjob.plan.policy import in_place, limits, success
 from tfjob.plan.policy.backoff import next_starts
 from tfjob.plan.policy.cleanup import cleanup, everything, overdue
-from tfjob.plan.policy.pending import POD_GROUP_PENDING, starting, waits
-from tfjob.plan.policy.restarts import SETTLING, Again, Fail, Settle, decide
+from tfjob.plan.policy.pending import starting, waits
+from tfjob.plan.policy.restarts import Again, Fail, Settle, decide
 from tfjob.plan.policy.suspension import SUSPEND_REASON
-from tfjob.plan.policy.verdict import fewer_lines, limit_verdict, memory_advice, shortened, verdict
+from tfjob.plan.policy.verdict import fewer_lines, memory_advice, verdict
 from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 
-EVENT_BYTES, MESSAGE_BYTES = 1000, 800
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
 JobPlan = Plan[TFJobStatus]
 
@@ -50,7 +50,7 @@ class Pass:
 
 
 def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | None = None) -> JobPlan:
-    """Decides what one pass over a job writes and does."""
+    """Decide what one pass over a job writes and does."""
     if not _is_ours(job):
         return JobPlan(job.status)
     try:
@@ -69,7 +69,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
 
 
 def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> JobPlan:
-    """The same for a job of the right shape."""
+    """Plan the replicas, then add the TensorBoard actions."""
     replicas, board = split_tensorboard(job, observed)
     decision = _plan(job, replicas, now, settings)
     beside = tensorboard.steps(replace(job, status=decision.status), board, settings)
@@ -77,7 +77,6 @@ def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings)
 
 
 def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> JobPlan:
-    """The same for its replicas."""
     if conditions.is_finished(job.status):
         return _after_the_end(Pass(job, observed, now, settings))
     job = record.adopted(job)
@@ -103,10 +102,10 @@ def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> 
 def reject(
     job: TFJob, observed: Observed, problems: Sequence[Problem], now: datetime, settings: Settings | None = None
 ) -> JobPlan:
-    """The end of a job that cannot be run as it is written: it has failed, and what it had before is cleaned up.
+    """Fail a job that cannot run as written, and clean up what it had before.
 
-    What v1.9 has begun goes on without us: its rules were others. So does a TfJob that was edited while it ran: its CRD
-    takes any edit, and none that cannot be understood may cost what is there.
+    A job that v1.9 has started keeps running without us, because it followed other rules. So does a TfJob that was
+    edited while it ran: its CRD accepts any edit, and one that we do not understand must not delete what exists.
     """
     if not _is_ours(job):
         return JobPlan(job.status)
@@ -117,33 +116,33 @@ def reject(
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
     if record.is_adopted(job.status) or (origin(job).accepts_any_edit and job.status.attempt):
         return _unheeded(job, text)
-    return _failed(this, record.created(job, now), limit_verdict("InvalidSpec", text, now))
+    cause = Verdict(reason=events.INVALID_SPEC, message=text, time=now)
+    return _failed(this, record.created(job, now), cause)
 
 
 def _unheeded(job: TFJob, text: str) -> JobPlan:
-    """Nothing is done and nothing removed until the spec is corrected; that is said once."""
-    status = replace(job.status, reason="InvalidSpec", message=shortened(text, MESSAGE_BYTES))
-    said = f"TFJob {job.metadata.name} is left as it is until its spec is corrected: {text}"
-    news = [Event("InvalidSpec", shortened(said, EVENT_BYTES), warning=True)] if status != job.status else []
-    return JobPlan(status, events=news)
+    """Do nothing and remove nothing until the spec is corrected; report that once."""
+    message = events.shortened(text, events.MESSAGE_BYTES)
+    status = replace(job.status, reason=events.INVALID_SPEC, message=message)
+    return JobPlan(status, events=[events.left_alone(job, text)] if status != job.status else [])
 
 
 def _is_ours(job: TFJob) -> bool:
-    """Whether there is anything to decide: nothing of what is being deleted, or what somebody else manages."""
+    """Return whether we decide about the job: it is not being deleted, and no other controller manages it."""
     return not job.metadata.deletion_timestamp and job.spec.run_policy.managed_by in MANAGED_BY_US
 
 
 def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPlan:
-    """A job that should run: limits, then restarts, then what is missing."""
+    """Plan a job that should run: limits, then restarts, then what is missing."""
     job, now, durations = this.job, this.now, this.settings.durations
     deadline = limits.deadline(job, status)
     if deadline and now >= deadline:
-        seconds = job.spec.run_policy.active_deadline_seconds
-        text = f"it was active longer than activeDeadlineSeconds ({seconds} s)"
-        return _failed(this, summary.counted(job, status, views), limit_verdict("DeadlineExceeded", text, now))
+        text = events.ACTIVE_TOO_LONG.format(seconds=job.spec.run_policy.active_deadline_seconds)
+        cause = Verdict(reason=events.DEADLINE_EXCEEDED, message=text, time=now)
+        return _failed(this, summary.counted(job, status, views), cause)
     if limits.over_backoff_limit(job, status):
-        cause = _last_in_place(views) or Verdict(message="a replica was restarted too often", time=now)
-        return _failed(this, summary.counted(job, status, views), cause, limits.BACKOFF_LIMIT_EXCEEDED)
+        cause = _last_in_place(views) or Verdict(message=events.RESTARTED_TOO_OFTEN, time=now)
+        return _failed(this, summary.counted(job, status, views), cause, events.BACKOFF_LIMIT_EXCEEDED)
 
     news: list[Event] = _first_news(this)
     before = status
@@ -157,11 +156,11 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
             return _failed(this, summary.counted(job, status, views), advised, reason)
         case Again():
             status = _restarting(this, record.record(job, status, decision, now, durations), decision.cause.message)
-            news += [_ended(decision.cause), _restart_news(this, decision)]
+            news += [events.ended(decision.cause), _restart_news(job, decision)]
     stale = stale_pods(job, status, this.observed)
     if is_resized(job, this.observed, stale):
-        status = _restarting(this, record.resized(job, status, now), "the number of replicas changed")
-        news.append(Event("Resized", "the number of replicas changed: the gang starts again with a new TF_CONFIG"))
+        status = _restarting(this, record.resized(job, status, now), events.SIZE_CHANGED)
+        news.append(events.RESIZE)
         stale = stale_pods(job, status, this.observed)
     if status != before:
         views = survey(job, status, this.observed, now)
@@ -175,7 +174,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
     status = summary.described(job, summary.counted(job, status, views), views, told, now, durations)
     status, restarts = in_place.telling(job, status, views)
     news += restarts
-    if status.reason == POD_GROUP_PENDING != job.status.reason:
+    if status.reason == events.POD_GROUP_PENDING != job.status.reason:
         # v1.9 writes it in every pass, and so wakes itself; once is enough to show since when.
         status = replace(status, last_reconcile_time=now)
     actions, again = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
@@ -184,27 +183,27 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
 
 
 def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> JobPlan:
-    """A failure that may be the consequence of another one: nothing is touched until that is known."""
+    """Change nothing until it is known whether a failure is the consequence of another one."""
     # No condition yet: whether it is a restart or the end is what has to be found out.
     status = replace(
         status,
         state=conditions.RESTARTING,
-        reason=SETTLING,
-        message=f"{settle.first.message}; waiting to see whether another replica failed first",
+        reason=events.SETTLING,
+        message=events.WAITING_FOR_CAUSE.format(failure=settle.first.message),
         last_reconcile_time=settle.since,
     )
     return JobPlan(status, again_at=_soonest([settle.until, limits.deadline(this.job, status)], this.now))
 
 
 def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
-    text = f"TFJob {this.job.metadata.name} is restarting because {why}."
+    text = events.about(this.job, events.IS_RESTARTING, why=why)
     return replace(
         status, conditions=conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
     )
 
 
 def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> JobPlan:
-    text = f"TFJob {_name(this.job)} successfully completed: {rule}."
+    text = events.about(this.job, events.HAS_SUCCEEDED, rule=rule)
     status = replace(
         status,
         conditions=conditions.with_condition(status.conditions, conditions.SUCCEEDED, this.now, text),
@@ -218,14 +217,15 @@ def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> JobPlan:
             for kind, count in status.replica_statuses.items()
         },
     )
-    return _ending(this, status, Event("TFJobSucceeded", text))
+    return _ending(this, status, Event(events.TFJOB_SUCCEEDED, text))
 
 
 def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -> JobPlan:
-    if reason == limits.BACKOFF_LIMIT_EXCEEDED:
-        cause = replace(cause, message=f"{cause.message}; {limits.backoff_words(this.job)}")
-    cause = replace(cause, message=shortened(cause.message, MESSAGE_BYTES))
-    text = f"TFJob {_name(this.job)} has failed because {cause.message}."
+    message = cause.message
+    if reason == events.BACKOFF_LIMIT_EXCEEDED:
+        message = events.NO_RESTARTS_LEFT.format(failure=message, limit=this.job.spec.run_policy.backoff_limit)
+    cause = replace(cause, message=events.shortened(message, events.MESSAGE_BYTES))
+    text = events.about(this.job, events.HAS_FAILED, why=cause.message)
     last_restart = status.last_restart
     if last_restart:
         last_restart = replace(last_restart, cause=fewer_lines(last_restart.cause))
@@ -239,8 +239,7 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
         last_restart=last_restart,
         failure=cause,
     )
-    last = f" Last line: {cause.last_lines[-1]}" if cause.last_lines else ""
-    return _ending(this, status, Event("TFJobFailed", shortened(text + last, EVENT_BYTES), warning=True))
+    return _ending(this, status, events.failure(text, cause))
 
 
 def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
@@ -253,7 +252,7 @@ def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
 
 
 def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
-    """Tells, for v1alpha1, whether something that should go is still there."""
+    """Record, for v1alpha1, whether something that should be removed still exists."""
     if not origin(this.job).is_v1alpha1:
         return status
     leaving = any(child.metadata.deletion_timestamp for child in this.observed.pods)
@@ -261,9 +260,9 @@ def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
 
 
 def _after_the_end(this: Pass) -> JobPlan:
-    """A finished job: clean up what still stands, and remove the job when its time to live is over.
+    """Clean up a finished job, and remove it when its time to live is over.
 
-    What v1.9 finished was cleaned up by its own rules.
+    A job that v1.9 finished was cleaned up by v1.9's rules.
     """
     status = _cleaning(this, this.job.status)
     if record.is_adopted(status):
@@ -278,17 +277,17 @@ def _after_the_end(this: Pass) -> JobPlan:
 
 
 def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
-    """Deletions to repeat in a job that is over or suspended: any pod that is being deleted may go."""
+    """Repeat overdue deletions of a job that is over or suspended: any pod that is being deleted may be removed."""
     return overdue(this.observed.pods, this.observed, this.now, this.settings.durations)
 
 
 def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
-    """No pods: all children go, the record of what happened stays."""
+    """Remove all children; the record of what happened stays."""
     job, now = this.job, this.now
-    text = f"TFJob {job.metadata.name} is suspended."
+    text = events.about(job, events.IS_SUSPENDED)
     listed = status.conditions
     if conditions.is_true(listed, conditions.RUNNING):
-        reason = conditions.REASONS[conditions.SUSPENDED]
+        reason = events.TFJOB_SUSPENDED
         listed = conditions.with_condition(listed, conditions.RUNNING, now, text, status="False", reason=reason)
     listed = [condition for condition in listed if condition.type != conditions.RESTARTING]
     fresh = not conditions.is_true(listed, conditions.SUSPENDED)
@@ -301,25 +300,24 @@ def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
         ready=f"0/{len(desired(job))}",
         replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
     )
-    news = [Event("TFJobSuspended", text), *_group_news(this)] if fresh else []
+    news = [Event(events.TFJOB_SUSPENDED, text), *_group_news(this)] if fresh else []
     repeated, later = _overdue(this)
     return JobPlan(status, [*everything(this.observed), *repeated], news, _soonest(later, now))
 
 
 def _group_news(this: Pass) -> list[Event]:
-    return [Event("JobTerminated", "Job has been terminated. Deleting PodGroup")] if this.observed.pod_groups else []
+    return [events.GROUP_DELETED] if this.observed.pod_groups else []
 
 
 def _first_news(this: Pass) -> list[Event]:
-    """What is said once, when a job starts or goes on."""
+    """Return the events that are published once, when a job starts or resumes."""
     job = this.job
     if conditions.is_true(job.status.conditions, conditions.SUSPENDED):
-        return [Event("TFJobResumed", f"TFJob {job.metadata.name} is resumed.")]
+        return [Event(events.TFJOB_RESUMED, events.about(job, events.IS_RESUMED))]
     if job.status.attempt:
         return []
-    overwritten = "Restart policy in pod template will be overwritten by restart policy in replica spec"
     overruled = (
-        Event("SetPodTemplateRestartPolicy", f"{kind}: {overwritten}", warning=True)
+        events.policy_overwritten(kind)
         for kind, replica in job.spec.tf_replica_specs.items()
         if (own := ((replica.template or {}).get("spec") or {}).get("restartPolicy"))
         and replica.restart_policy not in (None, "", own)
@@ -332,18 +330,13 @@ def _first_news(this: Pass) -> list[Event]:
     return [*overruled, *equipped, *pod_groups.scheduler_news(job, this.settings.gang_scheduler)]
 
 
-def _restart_news(this: Pass, again: Again) -> Event:
+def _restart_news(job: TFJob, again: Again) -> Event:
     who = "all replicas of the gang" if again.gang else ", ".join(sorted(task.name for task in again.tasks))
-    text = f"TFJob {this.job.metadata.name} is restarting because {again.cause.message}; starting again: {who}."
-    return Event("TFJobRestarting", shortened(text, EVENT_BYTES), warning=True)
-
-
-def _ended(cause: Verdict) -> Event:
-    return Event("ExitedWithCode" if cause.exit_code is not None else cause.reason, cause.message)
+    return events.restart(job, again.cause.message, who)
 
 
 def _last_in_place(views: Iterable[TaskState]) -> Verdict | None:
-    """The latest end that the kubelet answered with a restart in place."""
+    """Return the latest end that the kubelet answered with a restart in place."""
     found = []
     for view in views:
         status = main_container(view.pod) if view.pod else None
@@ -351,10 +344,6 @@ def _last_in_place(views: Iterable[TaskState]) -> Verdict | None:
         if ended and ended.finished_at:
             found.append((ended.finished_at, verdict(view.task, view.attempt, end_of(ended, ended.finished_at))))
     return max(found, key=lambda pair: pair[0])[1] if found else None
-
-
-def _name(job: TFJob) -> str:
-    return f"{job.metadata.namespace}/{job.metadata.name}"
 
 
 def _soonest(times: Iterable[datetime | None], now: datetime) -> datetime | None:

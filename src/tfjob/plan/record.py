@@ -12,6 +12,7 @@ from tfjob.api.names import runtime_id
 from tfjob.api.objects import Pod
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
+from tfjob.plan import events
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import (
@@ -36,25 +37,23 @@ OOM_NAMES = 64
 
 
 def is_adopted(status: TFJobStatus) -> bool:
-    """Whether training-operator v1.9 wrote a status, and we have not yet: it has conditions but no state."""
+    """Return whether training-operator v1.9 wrote a status and we have not: it has conditions but no state."""
     return bool(status.conditions) and not status.state and status.attempt == 0
 
 
 def adopted(job: TFJob) -> TFJob:
-    """A job that v1.9 began goes on as if we had: its pods, which carry no attempt, are those of the first."""
+    """Treat a job that v1.9 started as ours: its pods, which have no attempt, belong to the first."""
     return replace(job, status=replace(job.status, attempt=1)) if is_adopted(job.status) else job
 
 
 def begin(job: TFJob, now: datetime) -> TFJobStatus:
-    """The status with which a pass starts: created on the first, a new attempt after a suspension."""
+    """Return the status with which a pass starts: created on the first, a new attempt after a suspension."""
     status = created(job, now)
     listed = status.conditions
     resumed = conditions.is_true(listed, conditions.SUSPENDED)
     if resumed:
-        text = f"TFJob {job.metadata.name} is resumed."
-        listed = conditions.with_condition(
-            listed, conditions.SUSPENDED, now, text, status="False", reason=conditions.RESUMED
-        )
+        text, reason = events.about(job, events.IS_RESUMED), events.TFJOB_RESUMED
+        listed = conditions.with_condition(listed, conditions.SUSPENDED, now, text, status="False", reason=reason)
     if origin(job).has_runtime_id and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
     if status.attempt == 0 or resumed:
@@ -63,17 +62,16 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
 
 
 def created(job: TFJob, now: datetime) -> TFJobStatus:
-    """The status of a job that was seen, whether or not it may start."""
-    listed = job.status.conditions or conditions.with_condition(
-        [], conditions.CREATED, now, f"TFJob {job.metadata.name} is created."
-    )
+    """Return the status of a job that was seen, whether or not it may start."""
+    text = events.about(job, events.IS_CREATED)
+    listed = job.status.conditions or conditions.with_condition([], conditions.CREATED, now, text)
     return replace(job.status, observed_generation=job.metadata.generation, conditions=listed)
 
 
 def remember(
     job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations = USUAL
 ) -> TFJobStatus:
-    """Adds what this pass sees for the first time: pods that exist, tasks that are done, restarts in place."""
+    """Record what this pass sees for the first time: pods that exist, tasks that are done, restarts in place."""
     wanted = frozenset(desired(job))
     started, completed = members(status.started), members(status.completed_indexes)
     seen = {view.task for view in views if view.pod}
@@ -94,7 +92,7 @@ def remember(
 
 
 def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations = USUAL) -> TFJobStatus:
-    """Writes a restart down before anything is deleted: who runs again, why, and from when."""
+    """Record a restart before anything is deleted: which tasks run again, why, and from when."""
     units = [*([gang(job)] if again.gang else ()), *(frozenset({task}) for task in sorted(again.tasks))]
     blame = again.cause.replica
     waits = backoff.after(
@@ -130,14 +128,14 @@ def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, duratio
 
 
 def resized(job: TFJob, status: TFJobStatus, now: datetime) -> TFJobStatus:
-    """The gang starts again, because its TF_CONFIG is for another number of replicas; nobody failed."""
-    cause = Verdict(reason="Resized", message="the number of replicas changed", time=now)
+    """Restart the gang because its TF_CONFIG is for another number of replicas; this is not a failure."""
+    cause = Verdict(reason=events.RESIZED, message=events.SIZE_CHANGED, time=now)
     last = status.last_restart or Restart()
     return replace(_new_gang(job, status), last_restart=replace(last, cause=cause, scope=GANG, counted=False, time=now))
 
 
 def _started_anew(job: TFJob, status: TFJobStatus) -> TFJobStatus:
-    """Everything runs again; what completed in the old attempt does not count in the new one."""
+    """Restart everything; what completed in the old attempt does not count in the new one."""
     first = status.attempt == 0
     status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
     types = gang_types(job)
@@ -146,7 +144,7 @@ def _started_anew(job: TFJob, status: TFJobStatus) -> TFJobStatus:
 
 
 def _new_gang(job: TFJob, status: TFJobStatus) -> TFJobStatus:
-    """All members run again, those that were done too."""
+    """Restart all members, including those that were done."""
     types = gang_types(job)
     return replace(
         status,
@@ -171,7 +169,7 @@ def _runs_again(status: TFJobStatus, tasks: frozenset[Task]) -> TFJobStatus:
 def _restarted_in_place(
     job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations
 ) -> TFJobStatus:
-    """Counts what the kubelet restarted without asking us; ends close together are one incident."""
+    """Count what the kubelet restarted without us; ends close together are one incident."""
     news = []
     for view in views:
         if view.pod is None or view.completed:
@@ -212,14 +210,14 @@ def _last_end(pod: Pod, now: datetime) -> End:
 
 
 def _follows(end: End, cause: Verdict, settling: timedelta) -> bool:
-    """Whether an end may be the consequence of a recorded one: it came soon after, and ran when that happened."""
+    """Return whether an end may follow from a recorded one: it came soon after, and its task ran at that time."""
     if cause.time is None or (end.started and end.started > cause.time):
         return False
     return abs(end.time - cause.time) <= settling
 
 
 def _oom_killed(status: TFJobStatus, again: Again) -> list[str]:
-    """The replicas whose latest failure was an OOM kill: the next one in a row is final."""
+    """Return the replicas whose latest failure was an OOM kill: the next one in a row is final."""
     failed = again.oom | ({again.cause.replica} if again.counted else set())
     others = [name for name in status.oom_killed if name not in failed]
     return [*others, *sorted(again.oom)][-OOM_NAMES:]

@@ -11,14 +11,15 @@ from tfjob.api.types import PARALLELISM, PS, TFJob, TFJobStatus
 from tfjob.controller.actions import Action, Create, Delete
 from tfjob.plan.build.parameter_server import config_map, lacks_program
 from tfjob.plan.build.pod_groups import Step
-from tfjob.plan.build.pods import SIZE, Settings, cluster_size, pods, service
+from tfjob.plan.build.pods import SIZE, cluster_size, pods, service
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.task_state import TaskState
 from tfjob.plan.facts.tasks import Observed, Task, attempts_due, desired, gang_types, is_stale, members, task_of
 from tfjob.plan.policy.backoff import held_back
 from tfjob.plan.policy.cleanup import overdue
 
 PODS_A_PASS = 500
-"""Each holds the TF_CONFIG of all: more at once would cost more memory than an operator has; the next pass goes on."""
+"""Each holds the TF_CONFIG of all: more would exceed an operator's memory. The next pass creates the rest."""
 
 
 def reconcile(
@@ -31,13 +32,13 @@ def reconcile(
     settings: Settings,
     group: Step,
 ) -> tuple[list[Action], list[datetime]]:
-    """Removals of what is stale or surplus first, then what is missing, a pod group before its pods.
+    """Remove what is stale or surplus, then create what is missing, a pod group before its pods.
 
     Also returns when time alone asks for more.
 
-    Parameter servers of ours wait for the ConfigMap with their program, and so never start with somebody else's.
+    Our parameter servers wait for the ConfigMap with their program, so they never start with another program.
 
-    No pod of a gang is made while one of an older attempt exists: two generations would talk to each other.
+    No pod of a gang is created while one of an older attempt exists: two generations would talk to each other.
     """
     again, later = overdue(stale, observed, now, settings.durations)
     first: list[Action] = [
@@ -61,7 +62,7 @@ def reconcile(
 
 
 def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]:
-    """Pods that must go: of an older attempt, or of a task that is no longer desired."""
+    """Return the pods to remove: of an older attempt, or of a task that is no longer desired."""
     wanted, started = set(desired(job)), members(status.started)
     # What a finished task leaves behind stays, so that its logs can be read.
     kept, due = members(status.completed_indexes), attempts_due(job, status)
@@ -76,7 +77,7 @@ def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]
 
 
 def is_resized(job: TFJob, observed: Observed, stale: Sequence[Pod]) -> bool:
-    """Whether a gang runs with a TF_CONFIG for another size than the spec asks for now."""
+    """Return whether a gang runs with a TF_CONFIG for another size than the spec asks for now."""
     types = gang_types(job)
     if not types:
         return False
@@ -90,9 +91,9 @@ def is_resized(job: TFJob, observed: Observed, stale: Sequence[Pod]) -> bool:
 
 
 def _is_scaled(job: TFJob, types: Set[str]) -> bool:
-    """Whether an edit that no pass has seen yet changes the members of a gang.
+    """Return whether an edit that no pass has seen yet changes the members of a gang.
 
-    For pods of v1.9, which do not say for how many they were made.
+    This is for pods of v1.9, which do not record the size for which they were made.
     """
     before = job.status
     if before.observed_generation in (0, job.metadata.generation):
@@ -111,7 +112,7 @@ def _surplus_services(job: TFJob, observed: Observed) -> Iterator[Delete]:
 def _missing(
     job: TFJob, views: Sequence[TaskState], observed: Observed, stale: Sequence[Pod], waiting: Set[Task]
 ) -> Iterator[TaskState]:
-    """The tasks whose pod is to be made now."""
+    """Yield the tasks whose pod is to be created now."""
     taken = {task_of(child) for child in observed.pods}
     types = gang_types(job)
     blocked = types if any((task := task_of(child)) and task.type in types for child in stale) else frozenset()
@@ -134,7 +135,7 @@ def _missing_services(job: TFJob, views: Sequence[TaskState], observed: Observed
 
 
 def _room(job: TFJob, observed: Observed) -> int:
-    """How many more pods may run at once; only a converted batch/v1 Job is limited."""
+    """Return how many more pods may run at once; -1 is no limit: only a converted batch/v1 Job has one."""
     parallelism = job.metadata.annotations.get(PARALLELISM)
     if parallelism is None or not parallelism.isdecimal():
         return -1

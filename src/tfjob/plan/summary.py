@@ -9,16 +9,17 @@ from msgspec.structs import replace
 
 from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
 from tfjob.durations import USUAL, Durations
+from tfjob.plan import events
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import TaskState
 from tfjob.plan.policy.backoff import next_starts
-from tfjob.plan.policy.pending import STARTING, Wait
+from tfjob.plan.policy.pending import Wait
 from tfjob.plan.policy.restarts import runs_again
 from tfjob.plan.policy.success import deciding_types
 
 
 def counted(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
-    """Adds v1.9's counts per type and the `ready` text."""
+    """Set v1.9's counts per type and the `ready` text."""
     counts = {kind: [0, 0, 0] for kind in REPLICA_TYPES if kind in job.spec.tf_replica_specs}
     for view in views:
         ended = bool(view.end and not view.end.infrastructure) and not view.completed
@@ -44,29 +45,29 @@ def described(
     now: datetime,
     durations: Durations = USUAL,
 ) -> TFJobStatus:
-    """Adds the condition and the words for a job that has not ended: Running, Restarting or Pending."""
-    name = f"{job.metadata.namespace}/{job.metadata.name}"
+    """Set the condition and the texts of a job that has not ended: Running, Restarting or Pending."""
     restarting = conditions.is_true(status.conditions, conditions.RESTARTING)
     active = any(
         status.replica_statuses[kind].active for kind in deciding_types(job) if kind in status.replica_statuses
     )
     if active and (not restarting or _is_over(job, status, views)):
-        listed = conditions.with_condition(status.conditions, conditions.RUNNING, now, f"TFJob {name} is running.")
+        text = events.about(job, events.IS_RUNNING)
+        listed = conditions.with_condition(status.conditions, conditions.RUNNING, now, text)
         status = replace(status, conditions=listed, state=conditions.RUNNING, reason="", message="")
     elif restarting:
         status = replace(status, state=conditions.RESTARTING, **_restart_words(job, status, now, durations))
     elif conditions.is_true(status.conditions, conditions.RUNNING):
         status = replace(status, state=conditions.RUNNING, reason="", message="")
     else:
-        status = replace(status, state="Pending", reason=STARTING, message="")
-    known = waits and (waits[0].reason != STARTING or not status.reason)
+        status = replace(status, state="Pending", reason=events.STARTING, message="")
+    known = waits and (waits[0].reason != events.STARTING or not status.reason)
     if known and not all(view.up or view.completed for view in views):
         status = replace(status, reason=waits[0].reason, message=waits[0].text)
     return _between_tries(job, status, views)
 
 
 def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
-    """A job whose deciding replicas all wait to be started again in place does not run, whatever v1.9 calls it."""
+    """Correct the state of a job whose deciding replicas all wait for a restart in place: v1.9 calls it Running."""
     deciding = deciding_types(job)
     concerned = [view for view in views if view.task.type in deciding and not view.completed]
     if status.state != conditions.RUNNING or not concerned or any(view.up or not view.running for view in concerned):
@@ -75,7 +76,7 @@ def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) 
 
 
 def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> bool:
-    """Whether all that the last restart concerns is up again; an end that was let pass stays as it is."""
+    """Return whether all that the last restart concerns is up again; a tolerated end stays as it is."""
     concerned = runs_again(job, status)
     return all(view.running or view.completed or view.end for view in views if view.task.name in concerned)
 
@@ -86,5 +87,5 @@ def _restart_words(job: TFJob, status: TFJobStatus, now: datetime, durations: Du
         return {"reason": status.reason, "message": status.message}
     message = last.cause.message
     if starts := next_starts(job, status, now, durations):
-        message += f"; next start at {starts[0]:%H:%M:%S} UTC"
+        message += f"; {events.NEXT_START.format(at=starts[0])}"
     return {"reason": last.cause.reason, "message": message}

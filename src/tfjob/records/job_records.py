@@ -1,52 +1,27 @@
-"""What attached runs kept on this machine of jobs of a cluster: the job as it was last seen, and the lines it printed.
+"""Records of jobs of a cluster that were attached to: the job as it was last seen, and the output of its pods.
 
 records/NAMESPACE/NAME.UID8/job.json
-                           /lines.jsonl        the newest
-                           /lines.1.jsonl      those before them
+                           /pods/...               as in the folder of a run of this machine; see `pods`
 """
 
 from __future__ import annotations
 
 import shutil
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from heapq import merge
-from os import SEEK_END
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
+from tfjob.records.log_reader import NOTICE, OUTPUT, Follower, Runs, Source, runs_of
+from tfjob.records.pods import ContainerRun, write_spec
 
 SHORT_UID = 8
-MOST_BYTES = 64 * 1024 * 1024
-"""Of one file of lines; when it is full it becomes the older one."""
-AT_ONCE = 1024 * 1024
-MISSING = "[tfjob: output is missing here: nobody read it before it was thrown away]"
-
-
-class KeptLine(msgspec.Struct, frozen=True, array_like=True):
-    """A line, and which run of its container wrote it."""
-
-    time: datetime
-    replica: str
-    text: str
-    more: bool = False
-    notice: bool = False
-    run: str = ""
-
-    @property
-    def line(self) -> Line:
-        """As commands print it."""
-        return Line(self.time, self.replica, self.text, self.more, self.notice)
-
-
-_lines = msgspec.json.Decoder(KeptLine)
+MOST_BYTES, FILES = 10 * 1024 * 1024, 5
+"""Of the log of one run of a container: as much as a kubelet keeps."""
 
 
 @dataclass(frozen=True)
@@ -56,35 +31,12 @@ class JobRecord:
     folder: Path
     job: TFJob
 
-    def lines(self) -> Iterator[KeptLine]:
-        """Every line that was kept, in the order in which they came; a torn end is left out."""
-        for name in ("lines.1.jsonl", "lines.jsonl"):
-            try:
-                with (self.folder / name).open("rb") as file:
-                    yield from _decoded(file)
-            except FileNotFoundError:
-                continue
+    def runs(self, replica: str | None = None) -> Runs:
+        """The runs of containers that have logs; see `runs_of`."""
+        from tfjob.records.old_format import migrate
 
-    def labels(self) -> list[str]:
-        """Who wrote lines."""
-        return sorted({line.replica for line in self.lines()})
-
-    def runs(self) -> dict[str, list[str]]:
-        """By label, the runs of the container that lines were kept of, the last one last."""
-        found: dict[str, list[str]] = {}
-        for line in self.lines():
-            known = found.setdefault(line.replica, [])
-            if line.run not in known:
-                known.append(line.run)
-        return found
-
-    def lines_of(self, wanted: Mapping[str, str], *, tail: int | None, since: datetime | None) -> list[Line]:
-        """The lines of one run of each container, by label, merged by time."""
-        kept: dict[str, deque[Line]] = {label: deque(maxlen=tail) for label in wanted}
-        for line in self.lines():
-            if wanted.get(line.replica) == line.run and (since is None or line.time >= since):
-                kept[line.replica].append(line.line)
-        return list(merge(*kept.values(), key=lambda line: line.time))
+        migrate(self.folder, self.job)
+        return runs_of(self.job, self.folder, replica)
 
     def remove(self) -> None:
         """Forgets the job."""
@@ -114,7 +66,7 @@ class JobRecords:
         return sorted(found, key=lambda record: str(record.job.metadata.creation_timestamp))
 
     def begin(self, job: TFJob) -> RecordWriter:
-        """Starts, or goes on with, the record of a job."""
+        """Start, or continue, the record of a job."""
         folder = self._folder(job)
         with suppress(OSError):  # the writer will say so
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -125,117 +77,94 @@ class JobRecords:
 
 
 class RecordWriter:
-    """Writes the record of one job; a disk that is full costs the record, not the run."""
+    """Writes the record of one job; a disk that is full costs the record, not the run.
+
+    `late` reads what is added, for a display that cannot keep up.
+    """
 
     def __init__(self, folder: Path, job: TFJob) -> None:
         self.folder = folder
         self.trouble = ""
-        self.files = 0
-        """How many files are full by now."""
-        self._file: BinaryIO | None = None
-        self._encode = msgspec.json.Encoder().encode
+        self.late: Follower | None = None
+        self._sources: set[Source] = set()
+        self._torn: set[Path] = set()
         self.keep(job)
 
     def keep(self, job: TFJob) -> None:
         """The job as it is now."""
-        try:
+        with self._noting_trouble():
             partial = self.folder / "job.json.new"
             partial.touch(mode=0o600)
             partial.write_bytes(msgspec.json.encode(job))
             partial.replace(self.folder / "job.json")
+
+    def add(self, lines: Iterable[tuple[Line, ContainerRun]]) -> None:
+        """More lines, each with the run of the container that wrote it."""
+        groups: dict[tuple[str, str, int], tuple[ContainerRun, list[Line]]] = {}
+        for line, run in lines:
+            groups.setdefault((run.pod.metadata.uid, run.container, run.restart), (run, []))[1].append(line)
+        for run, group in groups.values():
+            with self._noting_trouble():
+                self._append(run, group)
+
+    def begin_late(self) -> None:
+        """Let `late` read what is added from now on."""
+        self.late = Follower(self._sources, tail=0)
+
+    def end_late(self) -> None:
+        """Read no more."""
+        if self.late is not None:
+            self.late.close()
+        self.late = None
+
+    def _append(self, run: ContainerRun, lines: list[Line]) -> None:
+        folder = run.folder(self.folder)
+        source = Source(lines[0].replica, folder.parent)
+        if source not in self._sources:
+            write_spec(self.folder, run.pod, source.replica.partition("/")[0])
+            self._sources.add(source)
+            if self.late is not None:
+                self.late.add(source)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        begun = b"\n" if folder in self._torn else b""
+        self._torn.add(folder)
+        with (folder / "log").open("ab") as file:
+            file.write(begun + b"".join(map(_record, lines)))
+            is_full = file.tell() > MOST_BYTES
+        self._torn.discard(folder)
+        if is_full:
+            _rotate(folder)
+
+    @contextmanager
+    def _noting_trouble(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             self.trouble = error.strerror or str(error)
 
-    def add(self, line: Line, run: str) -> None:
-        """One more line."""
-        try:
-            if self._file is None:
-                self._file = (self.folder / "lines.jsonl").open("ab")
-            kept = KeptLine(line.time, line.replica, line.text, line.more, line.notice, run)
-            self._file.write(self._encode(kept) + b"\n")
-            if self._file.tell() > MOST_BYTES:
-                self.close()
-                (self.folder / "lines.jsonl").replace(self.folder / "lines.1.jsonl")
-                self.files += 1
-        except OSError as error:
-            self.trouble = error.strerror or str(error)
 
-    def flush(self) -> None:
-        """Lets others read what was written."""
-        try:
-            if self._file is not None:
-                self._file.flush()
-        except OSError as error:
-            self.trouble = error.strerror or str(error)
-
-    def close(self) -> None:
-        """Ends the writing."""
-        file, self._file = self._file, None
-        try:
-            if file is not None:
-                file.close()
-        except OSError as error:
-            self.trouble = error.strerror or str(error)
+def _record(line: Line) -> bytes:
+    """A line as a CRI log has it."""
+    stream, tag = NOTICE if line.notice else OUTPUT, b"P" if line.more else b"F"
+    return b"%s %s %s %s\n" % (line.time.isoformat().encode(), stream, tag, line.text.encode())
 
 
-class RecordReader:
-    """Reads what a writer adds from now on, when there is time for it."""
-
-    def __init__(self, writer: RecordWriter) -> None:
-        writer.flush()
-        self._writer = writer
-        self._number = writer.files
-        self._file = self._opened()
-        if self._file is not None:
-            self._file.seek(0, SEEK_END)
-
-    def read(self) -> list[Line]:
-        """The next lines, a notice where some were thrown away before; none when all were read that are there."""
-        self._writer.flush()
-        lines: list[Line] = []
-        while not lines:
-            self._file = self._file or self._opened()
-            if self._file is not None:
-                lines += [kept.line for kept in _decoded(self._file.readlines(AT_ONCE))]
-            if not lines and not self._go_on(lines):
-                break
-        return lines
-
-    def close(self) -> None:
-        """Reads no more."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _opened(self) -> BinaryIO | None:
-        name = {0: "lines.jsonl", 1: "lines.1.jsonl"}.get(self._writer.files - self._number)
-        try:
-            return (self._writer.folder / name).open("rb") if name else None
-        except OSError:
-            return None  # nothing was written yet, or it cannot be
-
-    def _go_on(self, lines: list[Line]) -> bool:
-        """To the file after the present one, if there is one."""
-        if self._number == self._writer.files:
-            return False
-        self.close()
-        kept = max(self._number + 1, self._writer.files - 1)
-        if kept > self._number + 1:
-            lines.append(Line(datetime.now(UTC), "", MISSING, notice=True))
-        self._number = kept
-        return True
+def _rotate(folder: Path) -> None:
+    """Make room for a new file; the bytes of the oldest one are counted and thrown away."""
+    oldest, truncated = folder / f"log.{FILES - 1}", folder / "truncated"
+    with suppress(FileNotFoundError):
+        gone = oldest.stat().st_size
+        with suppress(FileNotFoundError):
+            gone += int(truncated.read_text())
+        truncated.write_text(str(gone))
+    for number in range(FILES - 2, -1, -1):
+        with suppress(FileNotFoundError):
+            (folder / (f"log.{number}" if number else "log")).replace(folder / f"log.{number + 1}")
 
 
 def short_id(job: TFJob) -> str:
     """What tells a job from others of its name that were before it: `mnist.1f2e3d4c`."""
     return f"{job.metadata.name}.{job.metadata.uid[:SHORT_UID]}"
-
-
-def _decoded(lines: Iterable[bytes]) -> Iterator[KeptLine]:
-    """Without those that a full disk has torn."""
-    for encoded in lines:
-        with suppress(msgspec.DecodeError):
-            yield _lines.decode(encoded)
 
 
 def _read(folder: Path) -> JobRecord | None:

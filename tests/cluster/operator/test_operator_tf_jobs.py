@@ -26,8 +26,8 @@ from tfjob.api.dialect import TENSORFLOW, TF_JOBS
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
 from tfjob.kube.cluster.tensorflow_org import draw, wrapper
-from tfjob.plan.build.pods import Settings
 from tfjob.plan.build.pods import pod as planned
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Task
 
 

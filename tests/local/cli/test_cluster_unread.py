@@ -1,4 +1,4 @@
-"""A `run --on k8s` whose output nobody reads: the record goes on, and one signal is enough to detach.
+"""Long logs of a cluster: an attached run whose output is not read, and `logs -f` that is interrupted or cut off.
 
 The API server has one job of one pod, whose log is longer than what may wait for a reader.
 """
@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGINT, SIGTERM
 from typing import Any
 
 import pytest
@@ -66,14 +66,13 @@ async def answer(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def attached(tool: Installed, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """An attached run that has kept all and printed what nobody reads."""
-    home = folder / "home"
+async def started(tool: Installed, folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A command with `--on k8s`, which gets the job as its input."""
     async with ApiServer(otherwise=answer) as server:
         process = await asyncio.create_subprocess_exec(
             *tool.command,
-            *("run", "--on", "k8s", "-n", "team", "-"),
-            env={**tool.environment(home), "KUBECONFIG": str(server.kubeconfig(folder))},
+            *(*words, "--on", "k8s", "-n", "team"),
+            env={**tool.environment(folder / "home"), "KUBECONFIG": str(server.kubeconfig(folder))},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -83,7 +82,6 @@ async def attached(tool: Installed, folder: Path) -> AsyncIterator[asyncio.subpr
         process.stdin.write(json.dumps(JOB).encode())
         process.stdin.close()
         try:
-            await until(lambda: kept(home) == LINES)
             yield process
         finally:
             if process.returncode is None:
@@ -91,9 +89,17 @@ async def attached(tool: Installed, folder: Path) -> AsyncIterator[asyncio.subpr
             await process.communicate()
 
 
+@asynccontextmanager
+async def attached(tool: Installed, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """An attached run that has kept all and printed what nobody reads."""
+    async with started(tool, folder, "run", "-") as process:
+        await until(lambda: kept(folder / "home") == LINES)
+        yield process
+
+
 def kept(home: Path) -> int:
     """How many lines are in the record."""
-    return sum(file.read_bytes().count(b"\n") for file in home.rglob("lines.jsonl"))
+    return sum(file.read_bytes().count(b"\n") for file in home.glob("clusters/*/*/*/pods/*/logs/*/*/log*"))
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -102,16 +108,21 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.1)
 
 
+async def all_lines(process: asyncio.subprocess.Process) -> bytes:
+    """What a command prints up to the last line of the log."""
+    assert process.stdout is not None
+    shown = b""
+    async with asyncio.timeout(180):
+        while not shown.endswith(b"\n") or b"line %d " % (LINES - 1) not in shown[-1000:]:
+            shown += await process.stdout.read(2**16)
+    return shown
+
+
 @pytest.mark.timeout(500)
 def test_what_nobody_reads_yet_is_kept_and_shown_when_somebody_does(tool: Installed, tmp_path: Path) -> None:
     async def main() -> list[bytes]:
         async with attached(tool, tmp_path) as process:
-            assert process.stdout is not None
-            shown = b""
-            async with asyncio.timeout(180):
-                while not shown.endswith(b"\n") or b"line %d " % (LINES - 1) not in shown[-1000:]:
-                    shown += await process.stdout.read(2**16)
-            return shown.splitlines()
+            return (await all_lines(process)).splitlines()
 
     shown = [line for line in asyncio.run(main()) if b" | line " in line]
     assert [int(line.split()[3]) for line in shown] == list(range(LINES))
@@ -126,3 +137,30 @@ def test_one_signal_detaches_from_a_job_whose_output_nobody_reads(tool: Installe
             return process.returncode
 
     assert asyncio.run(main()) == 130
+
+
+@pytest.mark.timeout(500)
+def test_ctrl_c_ends_a_follower_that_waits_for_more(tool: Installed, tmp_path: Path) -> None:
+    async def main() -> int | None:
+        async with started(tool, tmp_path, "logs", "unread", "-f") as process:
+            await all_lines(process)
+            process.send_signal(SIGINT)
+            await until(lambda: process.returncode is not None)
+            return process.returncode
+
+    assert asyncio.run(main()) == 130
+
+
+@pytest.mark.timeout(500)
+def test_a_follower_ends_when_its_reader_is_gone(tool: Installed, tmp_path: Path) -> None:
+    """As with `| head`."""
+
+    async def main() -> int | None:
+        async with started(tool, tmp_path, "logs", "unread", "-f") as process:
+            assert process.stdout is not None
+            await process.stdout.readline()
+            process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+            await until(lambda: process.returncode is not None)
+            return process.returncode
+
+    assert asyncio.run(main()) == 0

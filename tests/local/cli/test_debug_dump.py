@@ -18,6 +18,21 @@ def test_a_bundle_holds_the_job_its_pods_events_and_logs(finished: CommandLine, 
     assert "ValueError: no data" in parts["logs.txt"]
     assert "TFJobFailed" in parts["events.yaml"]
     assert "kind: TFJob" in parts["job.yaml"]
+    assert "level:" in parts["record/options.json"]
+    assert "kind: TFJob" in parts["record/manifest.yaml"]
+
+
+def test_a_broken_file_of_the_record_does_not_hide_the_others(finished: CommandLine, tmp_path: Path) -> None:
+    (folder,) = finished.home.glob("runs/*/fails.1")
+    broken, file = folder / "broken.json", tmp_path / "bundle.tar.gz"
+    broken.write_text("{")
+    try:
+        finished("debug-dump", "fails", "--file", str(file))
+    finally:
+        broken.unlink()
+    parts = contents(file)
+    assert "not to be had" in parts["record/broken.json"]
+    assert "kind: TFJob" in parts["record/manifest.yaml"]
 
 
 def test_a_bundle_shows_no_secret_of_its_job(cli: CommandLine, tmp_path: Path) -> None:

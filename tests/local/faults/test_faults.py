@@ -116,8 +116,12 @@ def test_a_supervisor_that_is_killed_takes_its_pod_with_it(tool: Installed, home
 
 
 def test_a_deaf_replica_is_killed_after_its_grace(tool: Installed, home: Path, tmp_path: Path) -> None:
-    """A program that swallows SIGTERM, as collectives do, ends by SIGKILL when its grace is over."""
-    file = write(tmp_path / "job", tfjob("deaf", {"Worker": replica("deaf", "say", "ready", "sleep", "600", grace=1)}))
+    """A program that swallows SIGTERM, as collectives do, ends by SIGKILL when its grace is over.
+
+    It would exit with another code before the default grace of 30 s is over.
+    """
+    deaf = replica("deaf", "say", "ready", "sleep", "25", "exit", "9", grace=1)
+    file = write(tmp_path / "job", tfjob("deaf", {"Worker": deaf}))
     with Running(tool, home, file) as run:
         run.wait_for("ready")
         begun = time.monotonic()

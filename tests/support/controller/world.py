@@ -15,7 +15,7 @@ from tfjob.api.objects import ContainerState, ContainerStatus, ContainerTerminat
 from tfjob.api.types import KIND, TFJob, TFJobStatus
 from tfjob.controller.controller import Controller
 from tfjob.controller.kind import Key
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.kind import TFJobKind
 
 KEY = Key("default", "mnist", KIND)

@@ -35,6 +35,7 @@ from tfjob.api.types import (
 from tfjob.controller.actions import Create, Delete, DeleteOwner
 from tfjob.controller.kind import Rejection, Repetition
 from tfjob.plan.build import pods as children
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import ATTEMPT, CANONICAL_TYPE, Observed, Task, attempt_due, desired
 from tfjob.plan.plan import JobPlan, plan
 
@@ -202,7 +203,7 @@ def pod(owner: TFJob, name: str, attempt: int | None = None) -> PodBuilder:
     """The pod of a task as the plan makes it, for the attempt that is due unless another one is given."""
     one = task(name)
     due = attempt or attempt_due(owner, owner.status, one)
-    return _builder(one, children.pod(owner, one, due, children.Settings()))
+    return _builder(one, children.pod(owner, one, due, Settings()))
 
 
 def running(owner: TFJob, *names: str) -> list[PodBuilder]:
@@ -213,7 +214,7 @@ def running(owner: TFJob, *names: str) -> list[PodBuilder]:
 
 def _made(owner: TFJob, tasks: list[Task]) -> Iterable[Pod]:
     due = [(one, attempt_due(owner, owner.status, one)) for one in tasks]
-    return children.pods(owner, due, children.Settings())
+    return children.pods(owner, due, Settings())
 
 
 def _builder(one: Task, made: Pod) -> PodBuilder:
@@ -265,7 +266,7 @@ def see(
     owner: TFJob,
     pods: Iterable[PodBuilder] = (),
     second: float = 0,
-    settings: children.Settings | None = None,
+    settings: Settings | None = None,
     **given: Any,
 ) -> JobPlan:
     """A pass over the job at a second."""

@@ -17,7 +17,7 @@ from support.plan.model_invariants import Judge, is_alive
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.types import CHIEF, MASTER, ChiefReference, TerminationPolicy, TFJob
 from tfjob.controller.actions import Action
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import JobPlan, plan
 

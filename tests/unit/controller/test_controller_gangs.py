@@ -12,7 +12,7 @@ from support.plan.builders import job
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import Rejected
 from tfjob.controller.kind import Key
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 
 
 def test_the_life_of_a_job_under_a_gang_scheduler(wording: Wording) -> None:

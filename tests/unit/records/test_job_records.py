@@ -1,7 +1,8 @@
-"""What attached runs keep on this machine of jobs of a cluster."""
+"""What attached runs keep on this machine of jobs of a cluster, and records of the earlier format."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,10 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from support.plan.builders import job as built
+from tfjob.api.objects import ObjectMeta, Pod
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
+from tfjob.jobs.logs import LONGEST
 from tfjob.records import job_records
-from tfjob.records.job_records import MISSING, JobRecords, RecordReader
+from tfjob.records.job_records import JobRecords
+from tfjob.records.log_reader import choose, read
+from tfjob.records.pods import ContainerRun, write_spec
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -23,8 +28,13 @@ def job(name: str = "mnist", uid: str = "12345678-1234", namespace: str = "team"
     return replace(made, metadata=metadata)
 
 
-def line(seconds: int, replica: str, text: str) -> Line:
+def line(seconds: int, text: str, replica: str = "worker-0") -> Line:
     return Line(START + timedelta(seconds=seconds), replica, text)
+
+
+def run(replica: str = "worker-0", uid: str = "aaaaaaaa-1", restart: int = 0, container: str = "main") -> ContainerRun:
+    spec = {"initContainers": [{"name": "init"}], "containers": [{"name": "main"}]}
+    return ContainerRun(Pod(metadata=ObjectMeta(name=f"mnist-{replica}", uid=uid), spec=spec), container, restart)
 
 
 @pytest.fixture
@@ -32,42 +42,68 @@ def records(tmp_path: Path) -> JobRecords:
     return JobRecords(tmp_path / "records")
 
 
-def test_a_record_keeps_the_job_and_the_lines_of_each_run_of_a_container(records: JobRecords) -> None:
-    writer = records.begin(job())
-    for at, run, text in ((0, "a/0", "first"), (1, "a/1", "second"), (2, "a/1", "third")):
-        writer.add(line(at, "worker-0", text), run)
-    writer.add(line(3, "worker-1", "other"), "b/0")
-    writer.close()
+def texts(lines: Iterable[Line]) -> list[str]:
+    return [one.text for one in lines]
+
+
+def test_a_record_keeps_the_job_and_the_lines_of_each_run(records: JobRecords) -> None:
+    records.begin(job()).add(
+        [
+            (line(0, "first"), run()),
+            (line(1, "prepared", "worker-0/init"), run(uid="bbbbbbbb-1", container="init")),
+            (line(2, "second"), run(uid="bbbbbbbb-1")),
+            (line(3, "third"), run(uid="bbbbbbbb-1", restart=1)),
+            (line(4, "other", "worker-1"), run("worker-1", uid="cccccccc-1")),
+            (line(5, "fourth"), run(uid="bbbbbbbb-1", restart=1)),
+        ]
+    )
     kept = records.of(job())
     assert kept is not None
     assert kept.job.metadata.name == "mnist"
-    assert kept.labels() == ["worker-0", "worker-1"]
-    assert kept.runs() == {"worker-0": ["a/0", "a/1"], "worker-1": ["b/0"]}
-    both = kept.lines_of({"worker-0": "a/1", "worker-1": "b/0"}, tail=None, since=None)
-    assert [one.text for one in both] == ["second", "third", "other"]
-    assert [one.text for one in kept.lines_of({"worker-0": "a/1"}, tail=1, since=None)] == ["third"]
-    since = START + timedelta(seconds=2)
-    assert [one.text for one in kept.lines_of({"worker-0": "a/1"}, tail=None, since=since)] == ["third"]
+    runs = kept.runs()
+    assert {label: len(known) for label, known in runs.items()} == {"worker-0": 3, "worker-0/init": 1, "worker-1": 1}
+    assert texts(read(choose(runs))) == ["prepared", "third", "other", "fourth"]
+    assert texts(read(choose(runs, previous=True))) == ["second"]
+    assert texts(read(choose(kept.runs("worker-0/init")))) == ["prepared"]
+    assert texts(read(choose(runs), tail=1)) == ["prepared", "other", "fourth"]
+    assert texts(read(choose(runs), since=START + timedelta(seconds=5))) == ["fourth"]
+
+
+def test_lines_are_read_as_they_were_kept(records: JobRecords) -> None:
+    lines = [
+        Line(START, "worker-0", "\x1b[31mred\x1b[0m ä", notice=False),
+        Line(START, "worker-0", "[tfjob: the log cannot be read]", notice=True),
+        Line(START + timedelta(microseconds=1), "worker-0", ""),
+        Line(START + timedelta(seconds=1), "worker-0", "x" * LONGEST, more=True),
+        Line(START + timedelta(seconds=1), "worker-0", "its end"),
+    ]
+    records.begin(job()).add((one, run()) for one in lines)
+    kept = records.of(job())
+    assert kept is not None
+    assert list(read(choose(kept.runs()))) == lines
+
+
+def test_a_container_that_has_not_begun_again_has_no_newest_run(records: JobRecords) -> None:
+    writer = records.begin(job())
+    writer.add([(line(0, "first"), run())])
+    write_spec(writer.folder, run(uid="bbbbbbbb-1").pod, "worker-0")
+    kept = records.of(job())
+    assert kept is not None
+    assert choose(kept.runs()) == {}
+    assert texts(read(choose(kept.runs(), previous=True))) == ["first"]
 
 
 def test_records_of_two_jobs_of_one_name_are_two(records: JobRecords) -> None:
-    records.begin(job(uid="11111111-x")).close()
-    records.begin(job(uid="22222222-x")).close()
+    records.begin(job(uid="11111111-x"))
+    records.begin(job(uid="22222222-x"))
     assert [kept.job.metadata.uid for kept in records.all("team")] == ["11111111-x", "22222222-x"]
     assert records.all("other") == []
     assert len(records.all()) == 2
     assert records.of(job(uid="33333333-x")) is None
 
 
-def test_a_torn_line_and_a_broken_record_are_left_out(records: JobRecords, tmp_path: Path) -> None:
+def test_a_broken_record_is_left_out(records: JobRecords) -> None:
     writer = records.begin(job())
-    writer.add(line(0, "worker-0", "whole"), "a/0")
-    writer.close()
-    with (writer.folder / "lines.jsonl").open("ab") as file:
-        file.write(b'["2026-01-02T03:04:05Z","worker-0","to')
-    kept = records.of(job())
-    assert kept is not None
-    assert [one.text for one in kept.lines()] == ["whole"]
     (writer.folder / "job.json").write_bytes(b"{")
     assert records.all() == []
 
@@ -75,65 +111,57 @@ def test_a_torn_line_and_a_broken_record_are_left_out(records: JobRecords, tmp_p
 def test_a_record_does_not_grow_without_end(records: JobRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
     writer = records.begin(job())
-    for number in range(100):
-        writer.add(line(number, "worker-0", f"line {number}"), "a/0")
-    writer.close()
+    for number in range(1000):
+        writer.add([(line(number, f"line {number}"), run())])
     kept = records.of(job())
     assert kept is not None
-    found = [one.text for one in kept.lines()]
-    assert found[-1] == "line 99"
-    assert 10 < len(found) < 60
-    assert sum(file.stat().st_size for file in writer.folder.glob("lines*")) < 2500
+    notice, *found = read(choose(kept.runs()))
+    assert notice.notice
+    assert texts(found) == [f"line {number}" for number in range(1000 - len(found), 1000)]
+    assert 50 < len(found) < 200
+    assert sum(file.stat().st_size for file in writer.folder.rglob("log*") if file.is_file()) < 6000
 
 
-def test_who_reads_late_reads_every_line_that_was_kept_since(
-    records: JobRecords, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also those of a file that has become the older one, or was thrown away while it was read."""
+def test_a_late_reader_gets_what_was_added_since(records: JobRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of containers that are new, through restarts, and from files that were renamed meanwhile."""
     monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
-    monkeypatch.setattr(job_records, "AT_ONCE", 100)
     writer = records.begin(job())
-    reader, read = RecordReader(writer), list[str]()
+    writer.add([(line(0, "before"), run())])
+    writer.begin_late()
+    late = writer.late
+    assert late is not None
+    found = list[str]()
     for number in range(100):
-        writer.add(line(number, "worker-0", f"line {number}"), "a/0")
-        while number % 10 == 9 and (lines := reader.read()):
-            read += [one.text for one in lines]
-    reader.close()
-    writer.close()
-    assert writer.files > 4
-    assert read == [f"line {number}" for number in range(100)]
-
-
-def test_who_reads_much_too_late_is_told_that_lines_are_missing(
-    records: JobRecords, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
-    writer = records.begin(job())
-    writer.add(line(0, "worker-0", "line 0"), "a/0")
-    reader = RecordReader(writer)
-    for number in range(1, 100):
-        writer.add(line(number, "worker-0", f"line {number}"), "a/0")
-    read = list[str]()
-    while lines := reader.read():
-        read += [one.text for one in lines]
-    assert read.count(MISSING) == 1
-    before, after = read.index(MISSING), len(read) - read.index(MISSING) - 1
-    assert read == [
-        *(f"line {n}" for n in range(1, before + 1)),
-        MISSING,
-        *(f"line {n}" for n in range(100 - after, 100)),
-    ]
-    reader.close()
-    writer.close()
+        replica, restart = f"worker-{number % 2}", number // 50
+        writer.add([(line(number, f"line {number}", replica), run(replica, restart=restart))])
+        while number % 10 == 9 and (lines := late.poll()):
+            found += texts(lines)
+    assert sorted(found) == sorted(f"line {number}" for number in range(100))
+    writer.end_late()
+    assert writer.late is None
 
 
 def test_a_full_disk_costs_the_record_and_is_told(records: JobRecords) -> None:
     writer = records.begin(job())
-    (writer.folder / "lines.jsonl").symlink_to("/dev/full")
-    writer.add(line(0, "worker-0", "x" * 100_000), "a/0")
-    writer.flush()
-    writer.close()
+    log = run().folder(writer.folder) / "log"
+    log.parent.mkdir(parents=True)
+    log.symlink_to("/dev/full")
+    writer.add([(line(0, "x" * 100_000), run())])
     assert writer.trouble == "No space left on device"
+
+
+def test_after_a_full_disk_the_next_line_is_whole(records: JobRecords) -> None:
+    writer = records.begin(job())
+    log = run().folder(writer.folder) / "log"
+    log.parent.mkdir(parents=True)
+    log.symlink_to("/dev/full")
+    writer.add([(line(0, "lost"), run())])
+    log.unlink()
+    log.write_bytes(b"2026-01-02T03:04:05Z std")
+    writer.add([(line(1, "whole"), run())])
+    kept = records.of(job())
+    assert kept is not None
+    assert texts(read(choose(kept.runs()))) == ["whole"]
 
 
 def test_the_record_is_private_and_goes_when_it_is_removed(records: JobRecords) -> None:
@@ -143,3 +171,42 @@ def test_the_record_is_private_and_goes_when_it_is_removed(records: JobRecords) 
     assert kept is not None
     kept.remove()
     assert not folder.exists()
+
+
+OLDER = """\
+["2026-01-02T03:04:05Z","worker-0","first",false,false,"aaaaaaaa/0"]
+["2026-01-02T03:04:06Z","worker-0/init","prepared",false,false,"bbbbbbbb/0"]
+["2026-01-02T03:04:07.000001Z","worker-0","sec",true,false,"bbbbbbbb/0"]
+"""
+NEWER = """\
+["2026-01-02T03:04:07.000001Z","worker-0","ond",false,false,"bbbbbbbb/0"]
+["2026-01-02T03:04:08Z","worker-0","[the log ends]",false,true,"bbbbbbbb/0"]
+["2026-01-02T03:04:09Z","worker-1/a","one of two",false,false,"cccccccc/1"]
+["2026-01-02T03:04:10Z","worker-1/b","to
+"""
+
+
+def test_a_record_of_the_earlier_format_is_migrated_when_read(records: JobRecords) -> None:
+    folder = records.begin(job()).folder
+    (folder / "lines.1.jsonl").write_text(OLDER)
+    (folder / "lines.jsonl").write_text(NEWER)
+    kept = records.of(job())
+    assert kept is not None
+    for _ in range(2):
+        runs = kept.runs()
+        assert texts(read(choose(runs))) == ["prepared", "second", "[the log ends]", "one of two"]
+        assert [one.notice for one in read(choose(runs))] == [False, False, True, False]
+        assert texts(read(choose(runs, previous=True))) == ["first"]
+        assert {path.name for path in folder.iterdir()} == {"job.json", "pods"}
+
+
+def test_a_migration_that_was_killed_is_done_again(records: JobRecords) -> None:
+    folder = records.begin(job()).folder
+    (folder / "lines.jsonl").write_text(OLDER)
+    (folder / "migrating" / "pods" / "half").mkdir(parents=True)
+    kept = records.of(job())
+    assert kept is not None
+    assert texts(read(choose(kept.runs()))) == ["prepared", "sec"]
+    (folder / "lines.jsonl").write_text(OLDER)  # killed before it could be removed
+    assert texts(read(choose(kept.runs()))) == ["prepared", "sec"]
+    assert not (folder / "lines.jsonl").exists()

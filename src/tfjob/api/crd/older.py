@@ -59,7 +59,7 @@ STATUS: dict[str, Any] = {
 
 
 def crd_with(older: Sequence[str], webhook: Mapping[str, Any]) -> dict[str, Any]:
-    """The CRD that serves these versions beside v1; `webhook` is how the API server reaches who converts."""
+    """Return the CRD that serves these versions and v1; `webhook` is how the API server reaches the converter."""
     made = crd()
     if not older:
         return made
@@ -91,7 +91,7 @@ def _beta_status(api_version: str) -> Node:
 
 
 def _alpha1_spec() -> Node:
-    """Its names may be spelt in several ways, so none is dropped; the webhook refuses one that it does not know."""
+    """Return a spec that drops no field, because names have several spellings; the webhook rejects unknown ones."""
     moved = {"spec.tensorboard": "spec.tensorBoard", "spec.replicaSpecs[]": "spec.tfReplicaSpecs.TYPE"}
     spec = SpecNodes({**_TEMPLATES, **v1alpha1.DEFINITIONS}, moved).node("TFJobSpec", "spec", lenient=True)
     board = spec["properties"]["tensorboard"]
@@ -107,7 +107,6 @@ def _alpha1_status() -> Node:
 
 
 def tf_job_crd() -> dict[str, Any]:
-    """The CRD as an object to apply."""
     group, name = TENSORFLOW.split("/")
     schema = job_schema(_ANYTHING, {"type": "object", "properties": STATUS})
     return definition(group, TF_JOB, TF_JOB_SHORT_NAME, version(name, schema, _TF_JOB_COLUMNS, stored=True))

@@ -81,12 +81,10 @@ _COLUMNS: tuple[Column, ...] = (
 
 
 def crd() -> dict[str, Any]:
-    """The CRD as an object to apply."""
     return definition(GROUP, KIND, "tfj", version("v1", v1_schema(), _COLUMNS, stored=True))
 
 
 def definition(group: str, kind: str, short_name: str, *versions: Node) -> dict[str, Any]:
-    """The CRD of one kind of job."""
     key, value = OWNER_LABEL
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -101,7 +99,7 @@ def definition(group: str, kind: str, short_name: str, *versions: Node) -> dict[
                 "plural": "tfjobs",
                 "singular": "tfjob",
                 "shortNames": [short_name],
-                # With it, `kubectl get all` shows the job beside the pods that belong to it.
+                # With it, `kubectl get all` lists the job together with its pods.
                 "categories": ["all"],
             },
             "versions": list(versions),
@@ -110,9 +108,9 @@ def definition(group: str, kind: str, short_name: str, *versions: Node) -> dict[
 
 
 def crd_problem(found: Mapping[str, Any]) -> str | None:
-    """What is wrong with the CRD that a cluster has, in one sentence; None if it is the one of this release.
+    """Return what is wrong with the CRD of a cluster, in one sentence; None if it is the one of this release.
 
-    Its label is not enough: whoever applies another operator's CRD over ours replaces the schema and keeps the label.
+    Its label is not enough: applying another operator's CRD over ours replaces the schema and keeps the label.
     """
     apply = "run `tfjob operator install`, or apply the output of `tfjob operator manifests --crd-only`"
     versions = {version.get("name"): version for version in found.get("spec", {}).get("versions", [])}
@@ -128,7 +126,7 @@ def crd_problem(found: Mapping[str, Any]) -> str | None:
 
 
 def _dropped(schema: Mapping[str, Any]) -> list[str]:
-    """Fields of ours that a schema does not have, a few of them."""
+    """Return the first few of our fields that a schema lacks."""
     given = schema.get("properties", {})
     wanted = {"status": status_node()["properties"], "spec": v1.DEFINITIONS["TFJobSpec"]}
     dropped = [
@@ -141,13 +139,11 @@ def _dropped(schema: Mapping[str, Any]) -> list[str]:
 
 
 def v1_schema() -> dict[str, Any]:
-    """The structural schema of `kubeflow.org/v1`."""
     spec = SpecNodes({**pod_definitions(), **v1.DEFINITIONS}).node("TFJobSpec", "spec")
     return job_schema({**spec, "required": ["tfReplicaSpecs"]}, status_node())
 
 
 def job_schema(spec: Node, status: Node) -> dict[str, Any]:
-    """The schema of a version with such a spec and such a status."""
     return {
         "type": "object",
         "description": "A TensorFlow training job: replicas of a few types that work together.",
@@ -162,12 +158,10 @@ def job_schema(spec: Node, status: Node) -> dict[str, Any]:
 
 
 def status_node() -> Node:
-    """The node of v1's status."""
     return _type_node(TFJobStatus, "status")
 
 
 def version(name: str, schema: Node, columns: Iterable[Column], *, stored: bool) -> dict[str, Any]:
-    """One version of a CRD, with the columns that a list has."""
     return {
         "name": name,
         "served": True,
@@ -189,7 +183,7 @@ class SpecNodes:
         self.moved = moved or {}
 
     def node(self, kind: str, path: str, *, lenient: bool = False) -> Node:
-        """The node of a type at a path of v1's TFJob; below a lenient one unknown fields are kept."""
+        """Return the node of a type at a path of v1's TFJob; below a lenient one, unknown fields are kept."""
         path = self.moved.get(path, path)
         return {**self._plain(kind, path, lenient), **_described(path), **_SPECIAL.get(path, {})}
 
@@ -217,7 +211,6 @@ class SpecNodes:
 
 
 def _type_node(hint: Any, path: str) -> Node:
-    """The node of a Python type: a struct, a list, a map or a scalar, or one of these or None."""
     arguments = [argument for argument in get_args(hint) if argument is not type(None)]
     if get_origin(hint) in (Union, types.UnionType):
         return _type_node(arguments[0], path)
@@ -245,6 +238,5 @@ def _struct_node(struct: type[msgspec.Struct], path: str) -> Node:
 
 
 def _described(path: str) -> Node:
-    """The sentence about a field of ours, for `kubectl explain`."""
     words = FIELDS.get(path, "").replace("`", "")
     return {"description": f"{words[0].upper()}{words[1:]}."} if words else {}

@@ -42,7 +42,7 @@ class Part:
     filled: frozenset[Path] = frozenset()
 
     def located(self, problem: Problem, path: Path) -> Problem:
-        """The problem at `path` of this object, as seen in the file."""
+        """Return a problem at `path` of this object with its path, line and column in the file."""
         whole = (*self.prefix, *path)
         line, column = self.document.position(whole)
         return replace(problem, path=path_text(whole), line=line, column=column, source=self.document.source)
@@ -58,12 +58,12 @@ class Entry:
     conversion: Conversion
 
     def where(self, hub_path: str) -> tuple[int, int, str]:
-        """Line, column and path in the user's file of what stands at `hub_path` in the job."""
+        """Return line, column and path in the user's file of the field at `hub_path` of the job."""
         found = self.located(Problem(hub_path, ""))
         return found.line, found.column, found.path
 
     def located(self, problem: Problem) -> Problem:
-        """A problem of the job with the user's own path, line and column."""
+        """Return a problem of the job with the user's path, line and column."""
         return self.part.located(problem, self.conversion.user_path(path_parts(problem.path)))
 
 
@@ -79,25 +79,22 @@ class Manifest:
 
     @property
     def jobs(self) -> list[TFJob]:
-        """The jobs, with their defaults."""
         return [entry.job for entry in self.entries]
 
     @property
     def errors(self) -> list[Problem]:
-        """The problems that forbid the use of the manifest."""
         return errors(self.problems)
 
     def raise_for_errors(self) -> None:
-        """Raise `InvalidManifest` with all errors, if there are any."""
         if self.errors:
             raise InvalidManifest(self.errors)
 
     def where(self, job: TFJob, hub_path: str) -> tuple[int, int, str]:
-        """Line, column and path in the user's file of what stands at `hub_path` in one of the jobs."""
+        """Return line, column and path in the user's file of the field at `hub_path` of one of the jobs."""
         return self._entry(job).where(hub_path)
 
     def located(self, job: TFJob, problem: Problem) -> Problem:
-        """A problem of one of the jobs with the user's own path, line, column and file."""
+        """Return a problem of one of the jobs with the user's path, line, column and file."""
         return self._entry(job).located(problem)
 
     def _entry(self, job: TFJob) -> Entry:
@@ -108,7 +105,7 @@ class Manifest:
 
 
 def load(data: bytes | str, source: str = "", parameters: Mapping[str, str] | None = None, name: str = "") -> Manifest:
-    """Read, convert and judge a manifest; `name` renames its only job. Faults are problems, never exceptions."""
+    """Read, convert and check a manifest; `name` renames its only job. Faults are problems, never exceptions."""
     loading = _Loading(Manifest(source), parameters or {}, name)
     loading.read(data)
     loading.manifest.problems[:] = in_order(loading.manifest.problems)
@@ -233,7 +230,7 @@ def _is_generated(part: Part) -> bool:
 
 
 def _with_generate_name(problem: Problem) -> Problem:
-    """To who left it to the API server to name the job, a missing name needs a word more."""
+    """Explain a missing name to a user who expects the API server to generate one."""
     if (problem.path, problem.message) != ("metadata.name", "is missing"):
         return problem
     return replace(problem, message="is missing, and generateName is not used: a job is found again by its name")
@@ -252,7 +249,7 @@ def _object_schema() -> Schema:
 
 
 def read_object(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> tuple[dict[str, Any], list[Problem]]:
-    """The object without nulls, and what is wrong with it."""
+    """Return the object without nulls, and its problems."""
     kind: str = manifest["kind"]
     checked = _object_schema().check(manifest, kind, filled)
     value: dict[str, Any] = checked.value

@@ -2,7 +2,7 @@
 
     documents(Script("train.py", ["--epochs", "3"]), Counts(workers=2, chief=True), "train", image)
 
-Every replica runs the script; TF_CONFIG tells it who it is.
+Every replica runs the script and reads its role from TF_CONFIG.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tfjob.api.types import API_VERSION, CHIEF, CONTAINER_NAME, EVALUATOR, KIND,
 from tfjob.api.validation import possible_name
 
 IMAGE = "tensorflow/tensorflow"
-"""What a script's manifest names where nobody says another image; on a laptop it stands for the Python there."""
+"""The default image of a script's manifest; on a laptop the local Python runs instead."""
 LONGEST_NAME = 40
-"""Of a name made from a script's: the names of its replicas are longer."""
+"""Characters of a job name made from a script's name; the names of its replicas are longer."""
 SCRIPT_FOLDER = "/opt/tfjob-script"
-"""Where a script lies that came into its container by a ConfigMap."""
+"""Where a ConfigMap with the script is mounted."""
 MOST_BYTES = 1_000_000
 """Of such a script: Kubernetes takes a ConfigMap of 1 MiB in all."""
 BACKOFF_LIMIT = 3
 GRACE_SECONDS = 10
-"""TensorFlow takes a note of SIGTERM and trains on: the usual 30 s would be waited for in vain."""
+"""TensorFlow notes SIGTERM and keeps training, so the usual 30 s would only delay the end."""
 
 
 class Impossible(Exception):
-    """What is asked for makes no job; `hint` says what to do."""
+    """A request from which no job can be made; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class Impossible(Exception):
 
 @dataclass(frozen=True)
 class Counts:
-    """How many replicas of each type; `workers` is None where nobody said."""
+    """How many replicas of each type; `workers` is None if not given."""
 
     workers: int | None = None
     ps: int = 0
@@ -48,7 +48,7 @@ class Counts:
     evaluators: int = 0
 
     def by_type(self) -> dict[str, int]:
-        """The types that have replicas. One worker is the least; a chief may train alone, unless there are servers."""
+        """Return the types with replicas: at least one worker; a chief may train alone if there are no servers."""
         workers = self.workers
         if workers is None:
             workers = 0 if self.chief and not self.ps else 1
@@ -72,12 +72,12 @@ class Script:
 
 
 def name_of(path: str) -> str:
-    """A job's name for a script: `src/train_mnist.py` is `train-mnist`."""
+    """Return a job's name for a script: `train-mnist` for `src/train_mnist.py`."""
     return possible_name(PurePosixPath(path).stem)[:LONGEST_NAME].rstrip("-") or "job"
 
 
 def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:
-    """The manifest's documents: the job, and the ConfigMap that it needs. Raises Impossible."""
+    """Return the manifest's documents: the job and the ConfigMap that it needs. Raises Impossible."""
     specs = {
         kind: {"replicas": count, "restartPolicy": "ExitCode", "template": {"spec": _pod(script, name, image or IMAGE)}}
         for kind, count in counts.by_type().items()
@@ -117,12 +117,12 @@ def _config_map_name(name: str) -> str:
 
 
 def _unexpanded(word: str) -> str:
-    """The word as a manifest writes it, where `$(VAR)` is a variable and `$$` a single `$`."""
+    """Escape an argument for a manifest, where `$(VAR)` is a variable and `$$` a single `$`."""
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
 
 
 def alone(text: str, beside: Collection[str]) -> None:
-    """Raises Impossible for a script that cannot travel as one file; `beside` are the names of the modules near it."""
+    """Raise Impossible for a script that needs other files; `beside` are the names of the modules in its folder."""
     if len(text.encode()) > MOST_BYTES:
         raise Impossible(f"it is larger than {MOST_BYTES:,} bytes, which a ConfigMap cannot take")
     try:
@@ -135,7 +135,7 @@ def alone(text: str, beside: Collection[str]) -> None:
 
 
 def _imported(tree: ast.AST) -> set[str]:
-    """The first names of all modules that a script imports, wherever it does."""
+    """Return the top-level names of all modules that a script imports, at any depth of its code."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -27,8 +27,9 @@ LENIENT = frozenset({"PodTemplateSpec", "Volume", "VolumeMount"})
 """Below these an unknown field is kept and only warned about: a newer Kubernetes may know it."""
 _MISSING: Any = object()
 _PLACEHOLDERS = {"ReplicaSpec": "<type>"}
+UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
 MOST_SUGGESTIONS = 20
-"""Looking for what somebody meant takes milliseconds a field; who has more unknown fields meant another schema."""
+"""A suggestion takes milliseconds per field, and a value with more unknown fields has another schema anyway."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,13 @@ class Schema:
     hints: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def check(self, value: Any, kind: str, filled: Collection[Path] = ()) -> Checked:
-        """Judge `value` as a `kind`; a string at a path in `filled` may stand for a number or boolean."""
+        """Check `value` as a `kind`; a string at a path in `filled` may stand for a number or boolean."""
         check = _Check(self, filled)
         cleaned = check.value(value, kind, (), _Place((), False))
         return Checked(cleaned, check.problems, check.renamed)
 
     def own_field(self, definition: str, name: str) -> str:
-        """The definition's spelling of a field that the user may spell otherwise; empty if it has none like it."""
+        """Return the definition's spelling of a field that the user spells differently; empty if none is like it."""
         fields = self.definitions[definition]
         if name in fields:
             return name
@@ -128,7 +129,7 @@ class _Check:
         cleaned: dict[str, Any] = {}
         for key, item in value.items():
             if item is None and inner in self.schema.definitions:
-                self.report((*path, key), "is empty")
+                self.report((*path, key), EMPTY)
                 cleaned[key] = {}
             elif item is not None:
                 cleaned[key] = self.value(item, inner, (*path, key), place)
@@ -173,10 +174,10 @@ class _Check:
             hint = self.suggestion(key, kind, path, place)
         if place.lenient:
             hint = hint or "it is kept as it is"
-        self.report((*path, key), "unknown field", hint, place.lenient)
+        self.report((*path, key), UNKNOWN_FIELD, hint, place.lenient)
 
     def suggestion(self, key: str, kind: str, path: Path, place: _Place) -> str:
-        """Nearest name here, else the place where a field of exactly this name belongs."""
+        """Return the nearest name here, else the place where a field of exactly this name belongs."""
         here = nearest(key, self.schema.definitions[kind])
         if here.lower() == key.replace("_", "").lower():
             return f"did you mean {here}?"
@@ -185,7 +186,7 @@ class _Check:
         return f"did you mean {here}?" if here else ""
 
     def home(self, key: str, place: _Place) -> Path | None:
-        """Where a field of this name exists: below here, else beside a parent, else below a parent."""
+        """Return where a field of this name exists: below here, else next to a parent, else below a parent."""
         *above, (kind, path) = place.ancestors
         if below := self.below(key, kind, path):
             return below
@@ -198,7 +199,7 @@ class _Check:
         return None
 
     def below(self, key: str, kind: str, path: Path) -> Path | None:
-        """The shallowest place under `kind` with a field `key`, at most four definitions down."""
+        """Return the shallowest place under `kind` with a field `key`, at most four definitions down."""
         level, seen = [(kind, path)], {kind}
         for _ in range(4):
             deeper = []
@@ -261,7 +262,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _read(text: str, kind: str) -> Any:
-    """A filled-in parameter as the number or boolean that is due, where it is one."""
+    """Return a parameter's text as the required number or boolean; unchanged if it is not one."""
     if kind in ("int", "int-or-string") and re.fullmatch(r"[-+]?[0-9]+", text):
         return int(text)
     if kind == "bool" and text in ("true", "false"):
@@ -312,12 +313,11 @@ class _PodSchemaFile(msgspec.Struct, frozen=True):
 
 @cache
 def pod_definitions() -> dict[str, Definition]:
-    """Definitions by name, `PodTemplateSpec` and what it needs among them; read once, at the first call."""
+    """Return the definitions by name, such as `PodTemplateSpec` and its parts; read once, at the first call."""
     return dict(_pod_schema_file().definitions)
 
 
 def kubernetes_client_version() -> str:
-    """The version of the Kubernetes client that the definitions come from."""
     return _pod_schema_file().kubernetes
 
 

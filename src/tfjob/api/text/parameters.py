@@ -10,7 +10,7 @@ from tfjob.api.problems import Path
 
 
 def substitute(value: Any, parameters: Mapping[str, str]) -> tuple[Any, set[str]]:
-    """`value` with `${name}` replaced in its strings for the names given and nothing else, and the names used."""
+    """Replace `${name}` in the strings of `value` for the given names only; also return the names used."""
     used: set[str] = set()
     if not parameters:
         return value, used
@@ -33,7 +33,7 @@ def substitute(value: Any, parameters: Mapping[str, str]) -> tuple[Any, set[str]
 
 
 def whole_values(value: Any, parameters: Mapping[str, str], path: Path = ()) -> set[Path]:
-    """The paths of strings that are one `${name}` and nothing else: they may become numbers or booleans."""
+    """Return the paths of strings that are exactly one `${name}`: they may become numbers or booleans."""
     if not parameters:
         return set()
     if isinstance(value, str):

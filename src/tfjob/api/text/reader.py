@@ -57,7 +57,7 @@ class Document:
     mark: Mark
 
     def position(self, path: str | Sequence[str | int]) -> tuple[int, int]:
-        """Line and column (from 1) of the node at `path`, or of the nearest parent that exists."""
+        """Return line and column (from 1) of the node at `path`, or of the nearest parent that exists."""
         mark = self.mark
         for part in path_parts(path) if isinstance(path, str) else path:
             if part not in mark.children:
@@ -87,7 +87,7 @@ def parse(data: bytes | str, source: str = "") -> Parsed:
 
 
 class _Stop(Exception):
-    """Reading cannot go on; the problem is recorded."""
+    """A fault after which reading cannot continue; the problem is recorded."""
 
 
 @dataclass
@@ -369,7 +369,7 @@ def _tagged(tag: str, text: str) -> Scalar:
 
 
 def _as_yaml(text: str) -> str:
-    """JSON is YAML but for two things: tabs between tokens, and characters written as surrogate pairs."""
+    """Turn JSON into YAML, which differs in two ways: tabs between tokens, and surrogate pairs."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -389,7 +389,7 @@ def _place(text: str, offset: int) -> tuple[int, int]:
 
 
 def described(value: Any) -> str:
-    """A value in words: `a list`, `the string "two"`, `the integer 3`."""
+    """Describe a value: `a list`, `the string "two"`, `the integer 3`."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -405,7 +405,7 @@ def described(value: Any) -> str:
 
 
 def resolve(word: str) -> Scalar:
-    """The value of an unquoted word."""
+    """Return the value of an unquoted word."""
     if word in _UNQUOTED_WORDS:
         return _UNQUOTED_WORDS[word]
     if word[0] not in "+-.0123456789":
@@ -425,7 +425,7 @@ def _integer(digits: str) -> int:
 
 
 def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column: int) -> tuple[str, str]:
-    """The parser's words in ours, with what to do."""
+    """Return the parser's error in our words, and what to do."""
     lines = text.splitlines() or [""]
     here = lines[line] if line < len(lines) else ""
     said = error.problem or error.context or "it cannot be read"

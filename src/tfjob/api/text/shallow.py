@@ -1,7 +1,7 @@
-"""JSON that is nested deeper than a stack can follow.
+"""Decode JSON that is nested too deeply for a recursive decoder.
 
-An API server stores ten thousand levels where a schema lets unknown fields be. One such object must not end whoever
-reads all of them: what lies deeper than any field that we know is read as null.
+Where a schema allows unknown fields, an API server stores ten thousand levels. One such object must not break a list
+of all objects, so everything deeper than the fields that we know is read as null.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 T = TypeVar("T")
 
 LEVELS = 100
-"""No field of a job, a pod or a review of them lies so deep."""
+"""More levels than any field of a job, a pod or a review of them has."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    """What a decoder reads, without what is nested too deeply for it."""
+    """Decode JSON, without what is nested too deeply for the decoder."""
     try:
         return decoder.decode(data)
     except RecursionError:
@@ -27,7 +27,7 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
 
 
 def shallow(data: bytes) -> bytes:
-    """The same JSON with null for what is nested too deeply; it takes no stack."""
+    """Replace what is nested too deeply by null, without recursion."""
     kept, begin, depth = [], 0, 0
     for token in _TOKEN.finditer(data):
         first, count = token[0][:1], len(token[0])

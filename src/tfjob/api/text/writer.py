@@ -14,7 +14,7 @@ import yaml
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
-        """What appears twice is written twice."""
+        """Write what appears twice in full both times."""
         return True
 
 
@@ -26,7 +26,6 @@ _Dumper.add_representer(str, _text)
 
 
 def yaml_text(documents: Sequence[Any]) -> str:
-    """Plain objects as the documents of one file."""
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
@@ -38,5 +37,4 @@ class _PlainDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: igno
 
 
 def plain_yaml(objects: Iterable[Any]) -> str:
-    """The documents of a YAML file, keys in the order that they have."""
     return str(yaml.dump_all(objects, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=120))

@@ -34,7 +34,7 @@ _INDEX_LABEL = "training.kubeflow.org/replica-index"
 
 @cache
 def schema() -> Schema:
-    """What a Job manifest may hold; a misspelt field of the job itself is an error."""
+    """Return what a Job manifest may hold; a misspelt field of the job itself is an error."""
     return Schema({**pod_definitions(), "Metadata": METADATA, "Job": _job_definition()})
 
 
@@ -43,7 +43,6 @@ def _job_definition() -> dict[str, str]:
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
-    """Read a Job."""
     checked = schema().check(manifest, "Job", filled)
     given = checked.value.get("spec", {})
     worker: dict[str, Any] = {"replicas": _completions(given)}
@@ -109,7 +108,7 @@ def _problems(spec: Mapping[str, Any]) -> list[Problem]:
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
-    """The job as a batch/v1 Job, and what that cannot say: all but one set of equal workers."""
+    """Return the job as a batch/v1 Job, and what that cannot express: all but one set of equal workers."""
     value = msgspec.to_builtins(job)
     types = value["spec"].get("tfReplicaSpecs", {})
     problems = [

@@ -34,12 +34,12 @@ WRITERS: dict[str, Writer] = {
 
 
 def to_version(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
-    """The job as a manifest of another version, and what that version cannot say (paths are the hub's)."""
+    """Return the job as a manifest of another version, and what that version cannot express, with hub paths."""
     return WRITERS[api_version](job, api_version)
 
 
 def problems_of(conversion: Conversion, job: TFJob) -> list[Problem]:
-    """Every problem of a job that was read, with its path in the user's version; `job` may carry another name."""
+    """Return every problem of a job that was read, with paths of the user's version; `job` may have another name."""
     refused = [path_parts(problem.path) for problem in errors(conversion.problems)]
     found = list(conversion.problems)
     for problem in validate(job):
@@ -51,7 +51,7 @@ def problems_of(conversion: Conversion, job: TFJob) -> list[Problem]:
 
 
 def reshaped(job: TFJob) -> tuple[TFJob, list[Problem]]:
-    """The job without what is null in its templates, and where its spec is not of the types that v1 has.
+    """Return the job without nulls in its templates, and where its spec does not have the types of v1.
 
     A job that was read from a manifest has neither.
     """
@@ -63,9 +63,9 @@ def reshaped(job: TFJob) -> tuple[TFJob, list[Problem]]:
 
 
 def judge(manifest: Mapping[str, Any], *, stored: bool = True) -> list[Problem]:
-    """Every problem of a job as an API server has it, of any version that it may be written in.
+    """Return every problem of a job in any version, as an API server has it.
 
-    In a TfJob that is `stored` a field may stand twice: as the operator wrote it, and as it was applied since.
+    In a TfJob that is `stored`, a field may appear twice: as the operator wrote it, and as it was applied since.
     """
     api_version, kind = str(manifest.get("apiVersion")), str(manifest.get("kind"))
     reader = READERS.get((api_version, kind))

@@ -70,10 +70,10 @@ class _Way:
 
 
 def converted(job: Object, api_version: str) -> Object:
-    """A stored object in another version; the given one stays as it is. Raises StrangeVersion."""
+    """Return a stored object in another version; the given one is not changed. Raises StrangeVersion."""
     given = job.get("apiVersion")
     for version in (given, api_version):
-        if version not in (API_VERSION, *OLDER, TENSORFLOW):  # of any type: nobody has judged it
+        if version not in (API_VERSION, *OLDER, TENSORFLOW):  # of any type: it was not checked
             raise StrangeVersion(f"apiVersion {str(version)[:LONGEST_SHOWN]!r} is no version of a job")
     assert isinstance(given, str)
     if given == api_version:
@@ -128,7 +128,7 @@ def _crossed(job: Object, way: _Way) -> Object:
 
 
 def _without_notes(job: Object) -> tuple[Object, Notes]:
-    """The object and the notes that it carries; what is not a note of ours stays in it until there is one."""
+    """Return the object and the notes that it carries; an annotation that is not a valid note of ours stays."""
     metadata = job.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if UNSAID not in annotations:
@@ -151,9 +151,9 @@ def _with_notes(job: Object, notes: Notes) -> Object:
 
 
 def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
-    """A manifest that was read, with what its annotation adds: the job that a cluster would make of it.
+    """Add to a manifest that was read what its annotation holds: the job that a cluster would make of it.
 
-    Its own places and problems stay. One with errors is left alone.
+    Its own places and problems stay. A manifest with errors is not changed.
     """
     noted = UNSAID in conversion.job.metadata.annotations and manifest.get("apiVersion") in (*OLDER, TENSORFLOW)
     if not noted or errors(conversion.problems):
@@ -168,12 +168,11 @@ def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
 
 
 def differences(have: Any, want: Any) -> list[Difference]:
-    """What turns `have` into `want`."""
     return list(_differences(have, want, []))
 
 
 def put_back(value: Any, noted: Sequence[Difference]) -> Any:
-    """The value with the differences that still fit; the given one stays as it is."""
+    """Apply the differences that still fit; the given value is not changed."""
     for difference in noted:
         path, digest, *wanted = difference
         value = _changed(value, path, digest, wanted[0] if wanted else _NOTHING)
@@ -213,7 +212,7 @@ def _changed(value: Any, path: Sequence[str | int], digest: str | None, wanted: 
 
 
 def _with_missing(value: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """What somebody has put where nothing was, with what it leaves open."""
+    """Return a value that was put where there was none, completed with what it leaves open."""
     merged = {**wanted, **value}
     for key in value.keys() & wanted.keys():
         if isinstance(value[key], dict) and isinstance(wanted[key], dict):

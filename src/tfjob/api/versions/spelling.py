@@ -17,9 +17,9 @@ def respelt(
     *,
     users_first: bool = False,
 ) -> dict[str, Any]:
-    """The mapping with our names, each change noted in `found`; a name stays where ours is taken or there is none.
+    """Rename keys to our names and note each change in `found`; a key stays if our name is taken or there is none.
 
-    With `users_first` the user's spelling takes our name from a value that has it, which gets the user's for it.
+    With `users_first` the user's spelling takes our name from a value that has it; that value gets the user's name.
     """
     ours: dict[str, str] = {}
     for key in sorted(given):
@@ -33,7 +33,7 @@ def respelt(
 
 
 def spelt_back(value: dict[str, Any], spellings: Iterable[Spelling]) -> dict[str, Any]:
-    """The value with the user's names; the given one stays as it is."""
+    """Return the value with the user's names; the given one is not changed."""
     for path, name, written in spellings:
         value = dict(_renamed(value, path, name, written))
     return value

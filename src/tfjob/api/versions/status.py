@@ -22,12 +22,12 @@ ALPHA2_NAMES = {"replicaStatuses": "tfReplicaStatuses"}
 
 
 def v1alpha1_status(job: TFJob) -> dict[str, Any]:
-    """The status in v1alpha1's own shape; empty for a job that no operator has looked at."""
+    """Return the status in v1alpha1's shape; empty for a job that no operator has seen."""
     status, stage = job.status, _stage(job.status)
     if not stage:
         return {}
     finished = stage in (SUCCEEDED, FAILED)
-    # Of a spec that somebody broke, no replica may be left.
+    # A spec that was edited badly may have no replicas.
     kinds = job.spec.tf_replica_specs or status.replica_statuses
     return {
         "phase": _phase(status, stage),
@@ -40,7 +40,7 @@ def v1alpha1_status(job: TFJob) -> dict[str, Any]:
 
 
 def _stage(status: TFJobStatus) -> str:
-    """The hub's word for where a job stands; what training-operator v1.9 wrote has it in the last condition only."""
+    """Return the hub's word for the state of a job; a status of training-operator v1.9 has only conditions."""
     held = [condition.type for condition in status.conditions if condition.status == "True"]
     return status.state or (held[-1] if held else "")
 
@@ -54,7 +54,7 @@ def _phase(status: TFJobStatus, stage: str) -> str:
 
 
 def _reason(status: TFJobStatus) -> str:
-    """One sentence: v1alpha1 has no place for a word and a message."""
+    """Join reason and message: v1alpha1 has one field for both."""
     return ": ".join(filter(None, (status.reason, status.message)))
 
 
@@ -67,7 +67,7 @@ def _replica_status(kind: str, job: TFJob) -> dict[str, Any]:
 
 
 def _replica_states(kind: str, status: TFJobStatus, count: ReplicaStatus, replicas: int) -> dict[str, int]:
-    """How many replicas are in each state, as they were before what still ran at the end was stopped."""
+    """Return how many replicas are in each state, as they were before the rest was stopped at the end."""
     succeeded = count.succeeded
     if status.attempt:
         # The hub counts what still ran at the end as succeeded, as v1.9 does; v1alpha1 counted it as running.

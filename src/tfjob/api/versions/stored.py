@@ -37,7 +37,6 @@ _anything = msgspec.json.Decoder()
 
 
 def read_tfjob(metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob, list[Problem]]:
-    """Return a TFJob of kubeflow.org with its defaults, and what is wrong with it."""
     shell = TFJob(metadata=_of_kubeflow(metadata), status=_status(status))
     try:
         return with_defaults(replace(shell, spec=decoded(_specs, spec))), []
@@ -66,7 +65,6 @@ def read_tf_job(metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob
 
 
 def tf_job_manifest(metadata: ObjectMeta, spec: bytes) -> dict[str, Any]:
-    """Return a TfJob as its user wrote it."""
     return {
         "apiVersion": TENSORFLOW,
         "kind": TF_JOB,
@@ -91,7 +89,7 @@ def _of_kubeflow(metadata: ObjectMeta) -> ObjectMeta:
 
 
 def _run_policy(spec: Any) -> RunPolicy:
-    """Return what can be read of a broken spec's policy: managedBy, and what stays of the job, still hold."""
+    """Return what can be read of a broken spec's policy: managedBy and the cleanup rules still hold."""
     given = spec.get("runPolicy") if isinstance(spec, dict) else None
     sound = {}
     for name, value in given.items() if isinstance(given, dict) else ():
@@ -102,7 +100,7 @@ def _run_policy(spec: Any) -> RunPolicy:
 
 
 def _status(encoded: bytes) -> TFJobStatus:
-    """Return a status; of one that is not ours only the conditions, so that a finished job does not start again."""
+    """Return a status; of an unknown one only the conditions, so that a finished job does not start again."""
     try:
         return decoded(_statuses, encoded)
     except msgspec.ValidationError:

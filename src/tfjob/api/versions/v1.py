@@ -64,12 +64,10 @@ DEFINITIONS: dict[str, Definition] = {
 
 @cache
 def schema() -> Schema:
-    """What a v1 manifest may hold."""
     return Schema({**pod_definitions(), **DEFINITIONS})
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
-    """Read a v1 manifest."""
     checked = schema().check(manifest, "TFJob", filled)
     spec = checked.value.get("spec", {})
     job = msgspec.convert({"metadata": own_metadata(checked.value), "spec": spec}, TFJob)
@@ -77,7 +75,7 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
 
 
 def from_hub(job: TFJob, api_version: str = API_VERSION) -> tuple[dict[str, Any], list[Problem]]:
-    """The job as a v1 manifest; v1 can say everything."""
+    """Return the job as a v1 manifest; v1 can express everything."""
     value = msgspec.to_builtins(job)
     metadata, spec = own_metadata(value), value["spec"]
     if not metadata["annotations"]:

@@ -75,13 +75,13 @@ DEFINITIONS: dict[str, Definition] = {
     "Chief": v1.DEFINITIONS["Chief"],
 }
 _BY_TYPE, _ORDER = "replicas", "order"
-"""Of the plain form, beside the spec: the replicas by type, and the order of the types."""
+"""Keys of the plain form in addition to the spec: the replicas by type, and the order of the types."""
 _REPLICAS = "replicaSpecs"
 
 
 @cache
 def schema() -> Schema:
-    """What such a manifest may hold; the operator matched its names in any case, and samples use `replica_specs`."""
+    """Return what such a manifest may hold; the operator ignored the case of names, and samples use `replica_specs`."""
     hints = {
         ("TFJobSpec", "tfReplicaSpecs"): f"here it is the list replicaSpecs, or use apiVersion: {API_VERSION}",
         ("ReplicaSpec", "restartPolicy"): "in this version it stands in template.spec",
@@ -98,21 +98,21 @@ def schema() -> Schema:
 
 
 def canonical_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored spec with the names of its fields as the documents spell them, whatever spelling it has."""
+    """Return a stored spec with the documented spelling of its fields."""
     checked = schema().check({"spec": renewed(spec)}, "TFJob")
     canonical: dict[str, Any] = checked.value.get("spec", {})
     return canonical
 
 
 def is_completed(spec: Mapping[str, Any]) -> bool:
-    """Whether an operator has written into a stored spec, in the spelling of the documents."""
+    """Return whether an operator has written its defaults into a stored spec."""
     return bool(spec.get("RuntimeId"))
 
 
 def renewed(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored spec without what was given again since, in a spelling of the user's.
+    """Return a stored spec without fields that were applied again since, in the user's spelling.
 
-    `kubectl apply` does so whenever a manifest is applied that is spelt otherwise than what the operator wrote.
+    `kubectl apply` adds those if a manifest spells a field differently from what the operator wrote.
     """
     return _renewed(spec, "TFJobSpec") if is_completed(spec) else dict(spec)
 
@@ -129,7 +129,6 @@ def _renewed(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
-    """Read a manifest of v1alpha1."""
     checked = schema().check(manifest, "TFJob", filled)
     given = checked.value.get("spec", {})
     reading = _Reading(given)
@@ -219,7 +218,7 @@ class _Reading:
 
 
 def with_port(pod: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Path]:
-    """The pod with `tfPort` as the training port of its container, and where that stands in it."""
+    """Return the pod with `tfPort` as the training port of its container, and the path of that port."""
     containers = [dict(container) for container in pod["containers"]]
     container = training_container(containers)
     others = [port for port in container.get("ports") or () if port.get("name") != PORT_NAME]
@@ -228,7 +227,7 @@ def with_port(pod: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Path
 
 
 def says_port(name: str, template: Mapping[str, Any] | None) -> bool:
-    """Whether the template of a type is where its port belongs: not if the server is to come beside what it has."""
+    """Return whether the template of a type holds its port: not if our server is added to its containers."""
     return name != PS or server_container(template) is not None
 
 
@@ -238,7 +237,7 @@ def _chief(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
-    """The job as a manifest of v1alpha1, and what that version cannot say."""
+    """Return the job as a manifest of v1alpha1, and what that version cannot express."""
     problems: list[Problem] = []
     value = msgspec.to_builtins(job)
     spec: dict[str, Any] = {}
@@ -288,7 +287,7 @@ def _written_replica(name: str, replica: Mapping[str, Any], problems: list[Probl
 
 
 def without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """The containers without the training port, and its number: v1alpha1 writes it as `tfPort`."""
+    """Return the containers without the training port, and its number: v1alpha1 writes it as `tfPort`."""
     number = 0
     kept = []
     for container in containers:
@@ -314,7 +313,7 @@ def _unsayable(spec: Mapping[str, Any]) -> list[Problem]:
 
 
 def plain(job: Object) -> tuple[Object, list[Spelling]]:
-    """An object of v1alpha1 with one spelling of everything, its replicas by type, and what was spelt otherwise."""
+    """Return an object of v1alpha1 in one spelling with its replicas by type, and which spellings were changed."""
     found: list[Spelling] = []
     made = dict(job)
     if isinstance(job.get("spec"), dict):
@@ -338,7 +337,6 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
 
 
 def written(job: Object, spelt: list[Spelling]) -> Object:
-    """The object from its plain form."""
     # From the inside to the outside: a path is made of our names.
     inner = [one for one in reversed(spelt) if one[0] != ["spec"]]
     made = dict(spelt_back(job, inner))
@@ -352,7 +350,7 @@ def written(job: Object, spelt: list[Spelling]) -> Object:
 
 
 def plain_v1(job: Object) -> tuple[Object, list[Spelling]]:
-    """A v1 object with the types that v1alpha1 has: a chief is a master there."""
+    """Return a v1 object with the types of v1alpha1, where a chief is a master."""
     replicas = mapping(mapping(job.get("spec")).get("tfReplicaSpecs"))
     found: list[Spelling] = []
     named = respelt(replicas, _alpha_type, ["spec", "tfReplicaSpecs"], found)
@@ -360,7 +358,7 @@ def plain_v1(job: Object) -> tuple[Object, list[Spelling]]:
 
 
 def to_v1(job: Object) -> Object:
-    """What v1 says where v1alpha1 says `job`, both in their plain form."""
+    """Convert `job` from v1alpha1 to v1, both in their plain form."""
     spec = mapping(job.get("spec"))
     runtime_id = {RUNTIME_ID: spec["RuntimeId"]} if isinstance(spec.get("RuntimeId"), str) else {}
     made = {key: job[key] for key in job if key not in (_ORDER, _BY_TYPE, "spec", "status")}
@@ -376,7 +374,7 @@ def to_v1(job: Object) -> Object:
 
 
 def from_v1(job: Object, api_version: str) -> Object:
-    """What v1alpha1 says where v1 says `job`, both in their plain form."""
+    """Convert `job` from v1 to v1alpha1, both in their plain form."""
     made = {**job, "apiVersion": api_version, "metadata": without_origin(job.get("metadata"), api_version, RUNTIME_ID)}
     if api_version == TENSORFLOW and made.get("kind") == KIND:
         made["kind"] = TF_JOB
@@ -427,7 +425,7 @@ def _v1_replica(kind: str, given: Object, scheduler: Object, tf_image: Any) -> O
 
 
 def _noted_port(server: Mapping[str, Any], tf_image: Any) -> Object:
-    """The annotation for the port of a parameter server that has no container to say it."""
+    """Return the annotation with the port of a parameter server that has no container to hold it."""
     port, template = server.get("tfPort"), server.get("template")
     is_bare = not _stored_says_port(PS, template) or is_default_server(template, tf_image)
     said = type(port) is int and port != DEFAULT_PORT
@@ -435,13 +433,13 @@ def _noted_port(server: Mapping[str, Any], tf_image: Any) -> Object:
 
 
 def _port_noted(job: Object) -> int:
-    """The port of such an annotation; 0 if there is none that could be written so."""
+    """Return the port of such an annotation; 0 if there is none or it is not a valid one."""
     noted = mapping(mapping(job.get("metadata")).get("annotations")).get(PS_PORT)
     return int(noted) if isinstance(noted, str) and re.fullmatch("[1-9][0-9]{0,4}", noted) else 0
 
 
 def _stored_says_port(kind: str, template: Any) -> bool:
-    """As in a manifest; what cannot be read is left alone."""
+    """Apply `says_port` to a stored template; one that cannot be read keeps what it has."""
     has_containers = bool(mapping(mapping(template).get("spec")).get("containers"))
     return has_containers and (not _is_well_formed(template) or says_port(kind, template))
 
@@ -470,7 +468,7 @@ def _alpha_replica(kind: str, replica: Object) -> Object:
 
 
 def _alpha_status(given: Any, replicas: Mapping[str, Any]) -> Object:
-    """v1's status in v1alpha1's own shape; nothing where it cannot be read."""
+    """Return v1's status in v1alpha1's shape; empty if it cannot be read."""
     try:
         status = msgspec.convert(given, TFJobStatus)
         specs = {
@@ -485,7 +483,7 @@ def _alpha_status(given: Any, replicas: Mapping[str, Any]) -> Object:
 
 
 def _by_type(listed: Any, found: list[Spelling]) -> Object | None:
-    """The replicas by type; None if something else than one replica of each stands there."""
+    """Return the replicas by type; None if the list is not one replica of each."""
     if not isinstance(listed, list):
         return None
     made: Object = {}
@@ -528,12 +526,11 @@ def _alpha_type(name: str) -> str:
 
 
 def _is_said(kind: str) -> bool:
-    """Whether v1alpha1 has such a type; one that no version has is shown as it is."""
+    """Return whether v1alpha1 has such a type; a type that no version has is shown unchanged."""
     return kind in TYPES or kind not in REPLICA_TYPES
 
 
 def _is_well_formed(template: Mapping[str, Any]) -> bool:
-    """Whether the containers of a template and their ports can be read."""
     containers = mapping(template.get("spec")).get("containers")
     return (
         isinstance(containers, list)

@@ -36,17 +36,16 @@ Object = dict[str, Any]
 DETAILS = "details"
 """The field of an older status that holds what only v1 says.
 
-It is part of the status, and not of the annotation with the rest, because the operator remembers by it: the API server
-keeps the status of an object that somebody replaces, but not its annotations.
+It is in the status and not in the annotation with the rest, because it is the operator's record: if an object is
+replaced, the API server keeps its status but not its annotations.
 """
 RUN_POLICY: Object = {"suspend": False}
-"""v1's policies where nothing is said of them: what the API server makes of an empty one."""
+"""v1's policies if none are given: what the API server makes of an empty one."""
 _REPLICAS = "tfReplicaSpecs"
 
 
 @cache
 def schema() -> Schema:
-    """What such a manifest may hold."""
     definitions: dict[str, Definition] = {
         "TFJob": v1.DEFINITIONS["TFJob"],
         "Metadata": v1.DEFINITIONS["Metadata"],
@@ -60,7 +59,6 @@ def schema() -> Schema:
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
-    """Read a manifest of one of these versions."""
     checked = schema().check(manifest, "TFJob", filled)
     given = checked.value.get("spec", {})
     replicas = given.get("tfReplicaSpecs", {})
@@ -81,7 +79,7 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
-    """The job as a manifest of one of these versions, and what they cannot say."""
+    """Return the job as a manifest of one of these versions, and what they cannot express."""
     value = msgspec.to_builtins(job)
     spec, policy = value["spec"], value["spec"].get("runPolicy", {})
     written = {name: policy[name] for name in POLICIES if name in policy}
@@ -112,18 +110,18 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
 
 
 def _usual(job: TFJob) -> bool:
-    """Whether the job's success rule is the one that these versions have anyway."""
+    """Return whether the job has the success rule that is built into these versions."""
     policy = job.spec.termination_policy
     return bool(policy and policy.chief == ChiefReference() and MASTER in job.spec.tf_replica_specs)
 
 
 def current_name(name: str) -> str:
-    """What a replica type is called since the first days of v1alpha2."""
+    """Return the present name of a replica type of the first v1alpha2."""
     return EVALUATOR if name == _EVALUATOR_AT_FIRST else name
 
 
 def plain(job: Object) -> tuple[Object, list[Spelling]]:
-    """An object of these versions with one spelling of everything, and what was spelt otherwise."""
+    """Return an object of these versions in one spelling, and which spellings were changed."""
     found: list[Spelling] = []
     replicas = mapping(mapping(job.get("spec")).get(_REPLICAS))
     if not replicas:
@@ -133,17 +131,16 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
 
 
 def written(job: Object, spelt: list[Spelling]) -> Object:
-    """The object from its plain form."""
     return spelt_back(job, spelt)
 
 
 def plain_v1(job: Object) -> tuple[Object, list[Spelling]]:
-    """A v1 object for these versions, which spell everything as v1 does."""
+    """Return a v1 object unchanged: these versions spell everything as v1 does."""
     return job, []
 
 
 def to_v1(job: Object) -> Object:
-    """What v1 says where one of these versions says `job`, both in their plain form."""
+    """Convert `job` from one of these versions to v1, both in their plain form."""
     api_version = job["apiVersion"]
     made = {**job, "apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), api_version)}
     if isinstance(spec := job.get("spec"), dict):
@@ -158,7 +155,7 @@ def to_v1(job: Object) -> Object:
 
 
 def from_v1(job: Object, api_version: str) -> Object:
-    """What one of these versions says where v1 says `job`, both in their plain form."""
+    """Convert `job` from v1 to one of these versions, both in their plain form."""
     made = {**job, "apiVersion": api_version, "metadata": without_origin(job.get("metadata"), api_version)}
     if isinstance(spec := job.get("spec"), dict):
         policy = mapping(spec.get("runPolicy"))
@@ -174,18 +171,17 @@ def from_v1(job: Object, api_version: str) -> Object:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def with_origin(metadata: Any, api_version: str, **annotations: Any) -> Object:
-    """Metadata that says in v1 which version the job was written for, unless it says so already."""
+    """Record in v1 metadata which version the job was written for, unless it is recorded already."""
     given = mapping(metadata)
     return {**given, "annotations": {ORIGIN: api_version, **mapping(given.get("annotations")), **annotations}}
 
 
 def without_origin(metadata: Any, api_version: str, *dropped: str) -> Object:
-    """Metadata for an older version, which needs no annotation that says so."""
+    """Return metadata for an older version, which needs no annotation of its origin."""
     kept = {
         key: text
         for key, text in mapping(mapping(metadata).get("annotations")).items()
@@ -196,6 +192,5 @@ def without_origin(metadata: Any, api_version: str, *dropped: str) -> Object:
 
 
 def status_names(api_version: str) -> dict[str, str]:
-    """What one of these versions says of a status: its name there, by its name in v1."""
     names = ALPHA2_NAMES if api_version == "kubeflow.org/v1alpha2" else {}
     return {name: names.get(name, name) for name in BETA_FIELDS}

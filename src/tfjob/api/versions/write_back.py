@@ -14,9 +14,9 @@ LEVELS = 20
 
 
 def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[str, Any]:
-    """The spec with its random id and every default, in the spelling of the documents.
+    """Return the spec with its random id and every default, in the documented spelling.
 
-    `spec` has the canonical names of its fields. A parameter server without a template gets the one that stands for
+    `spec` has the canonical names of its fields. A parameter server without a template gets the template that marks
     the default server.
     """
     image = spec.get("tfImage") or tf_image
@@ -32,21 +32,21 @@ def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[s
 
 
 def default_server(image: str) -> dict[str, Any]:
-    """The template that stands for a default parameter server in a stored spec."""
+    """Return the template that marks a default parameter server in a stored spec."""
     mount = {"mountPath": PS_FOLDER, "name": PS_VOLUME}
     container = {"name": CONTAINER_NAME, "image": image, "volumeMounts": [mount]}
     return {"spec": {"containers": [container], "restartPolicy": "OnFailure"}}
 
 
 def is_default_server(template: Any, tf_image: Any) -> bool:
-    """Whether a template is that one, in a job with that `tfImage`: then it says nothing of the user's."""
+    """Return whether a template is that one, in a job with that `tfImage`, and so holds nothing of the user's."""
     return bool(_said(template) == default_server(tf_image))
 
 
 def _said(value: Any, levels: int = LEVELS) -> Any:
-    """A value without what is null or empty in it: the first operator wrote such fields too.
+    """Return a value without nulls and empty values, which the first operator wrote too.
 
-    What lies deeper than any field of a pod is something else in any case, and a stack might not reach it.
+    What lies deeper than any field of a pod is not one, and might exceed the stack, so it stays.
     """
     if isinstance(value, dict) and levels:
         said = {key: _said(item, levels - 1) for key, item in value.items()}

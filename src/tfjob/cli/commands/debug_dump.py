@@ -11,11 +11,13 @@ from tfjob.cli.context import On, find_job, namespace_option, on_option, open_ba
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tfjob.jobs.backend import Record
     from tfjob.jobs.sync_backend import SyncBackend
 
 TAIL = 2000
+LOG_BYTES = 100_000
 
 
 @click.command("debug-dump")
@@ -47,7 +49,6 @@ def _parts(there: SyncBackend[Any], record: Record, tail: int) -> Iterator[tuple
     """The files of a bundle; one that cannot be had says why."""
     import msgspec
 
-    from tfjob.jobs import redaction
     from tfjob.jobs.output import event_shape, job_shape, replica_shape
 
     yield "versions.txt", _versions()
@@ -55,9 +56,34 @@ def _parts(there: SyncBackend[Any], record: Record, tail: int) -> Iterator[tuple
     yield "replicas.yaml", _tried(lambda: _yaml([replica_shape(one) for one in there.replicas(record)]))
     yield "events.yaml", _tried(lambda: _yaml(msgspec.to_builtins([event_shape(one) for one in there.events(record)])))
     for name, content in there.documents(record).items():
-        yield name, redaction.text(content) if isinstance(content, str) else _yaml(content)
+        yield name, _yaml(content)
+    yield from _record_files(record)
     for name, previous in (("logs.txt", False), ("logs-previous.txt", True)):
         yield name, _tried(lambda previous=previous: _logs(there, record, tail, previous=previous))
+
+
+def _record_files(record: Record) -> Iterator[tuple[str, str]]:
+    """The files of the record on this machine, if there is one; its logs are in a bundle by time."""
+    from pathlib import Path
+
+    for path in sorted(Path(record.folder).glob("*.*")) if record.folder else ():
+        if path.suffix in (".json", ".yaml", ".log"):
+            yield f"record/{path.name}", _tried(lambda path=path: _record_file(path))
+
+
+def _record_file(path: Path) -> str:
+    import msgspec
+    import yaml
+
+    from tfjob.jobs import redaction
+
+    data = path.read_bytes()
+    if path.suffix == ".log":
+        return redaction.text(data[-LOG_BYTES:].decode(errors="replace"))
+    try:
+        return _yaml(msgspec.json.decode(data) if path.suffix == ".json" else list(yaml.safe_load_all(data)))
+    except (msgspec.DecodeError, yaml.YAMLError):
+        return "not to be had: it cannot be parsed\n"
 
 
 def _logs(there: SyncBackend[Any], record: Record, tail: int, *, previous: bool) -> str:

@@ -209,7 +209,7 @@ def run(
         from tfjob.kube.access import config
         from tfjob.operator.options import Options
         from tfjob.operator.process import logs, manager
-        from tfjob.plan.build.pods import TENSORBOARD_IMAGE
+        from tfjob.plan.build.settings import TENSORBOARD_IMAGE
 
     access = config.load(context or None)
     logs.configure(json=log_format == "json", level=logging.getLevelNamesMapping()[log_level.upper()])

@@ -33,7 +33,8 @@ from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.launch.cluster import ClusterJobs, submit
 from tfjob.plan.facts.tasks import task_of
-from tfjob.records.job_records import RecordReader, RecordWriter
+from tfjob.records.job_records import RecordWriter
+from tfjob.records.log_reader import Follower as RecordFollower
 
 MOMENT_SECONDS = 1.0
 METRICS_SECONDS = 15.0
@@ -132,7 +133,6 @@ class _Attached:
         self._pods: Callable[[], list[Pod]] = list
         self._usage: Mapping[str, Usage] = {}
         self._writer: RecordWriter = backend.records.begin(record.job)
-        self._late: RecordReader | None = None
         self.display = Display(record.job, screen, several=several)
         screen.kept.append(str(self._writer.folder))
 
@@ -154,43 +154,38 @@ class _Attached:
             async with Follower(self._client, self._record.job, on_job=self._changed) as follower:
                 self._pods = lambda: follower.pods
                 async for lines in follower.lines():
-                    if self._late is None and self.display.is_behind and not self._writer.trouble:
-                        self._late = RecordReader(self._writer)
-                    for line, run in lines:
-                        self._writer.add(line, run)
-                    self._writer.flush()
+                    if self._writer.late is None and self.display.is_behind and not self._writer.trouble:
+                        self._writer.begin_late()
+                    self._writer.add(lines)
                     await self._show([line for line, _ in lines])
-            while self._late is not None and await self.display.has_reader():
-                await self._catch_up(self._late)
+            while (late := self._writer.late) is not None and await self.display.has_reader():
+                await self._catch_up(late)
         finally:
-            if self._late is not None:
-                self._late.close()
+            self._writer.end_late()
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-            self._writer.close()
             if self._writer.trouble:
                 self.display.say(f"not all of it was kept here: {self._writer.trouble}", warning=True)
 
     async def _show(self, lines: list[Line]) -> None:
         """Shows lines; those that nobody reads yet wait in the record, so that it goes on being kept."""
-        if self._late is not None:
-            await self._catch_up(self._late)
+        if self._writer.late is not None:
+            await self._catch_up(self._writer.late)
         else:
             for line in lines if not self._quiet else ():
                 self.display.line(line)
         if self._writer.trouble:
             await self.display.has_reader()  # what comes next might be kept nowhere
 
-    async def _catch_up(self, late: RecordReader) -> None:
+    async def _catch_up(self, late: RecordFollower) -> None:
         """Shows what waits in the record, as far as somebody reads it."""
         while not self.display.is_behind:
-            lines = [] if self.display.is_left else late.read()
+            lines = [] if self.display.is_left else late.poll()
             for line in lines:
                 self.display.line(line)
             if not lines:
-                late.close()
-                self._late = None
+                self._writer.end_late()
                 return
             await asyncio.sleep(0)  # the record may be long, and whoever wants to leave is heard
 

@@ -11,9 +11,8 @@ import click
 
 from tfjob.jobs.logs import container_labels
 from tfjob.jobs.progress import Doings
+from tfjob.plan.events import CRASH_LOOP, RESTARTED, STARTING
 from tfjob.plan.facts.tasks import desired
-from tfjob.plan.policy.in_place import CRASH_LOOP
-from tfjob.plan.policy.pending import RESTARTED, STARTING
 
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob, TFJobStatus

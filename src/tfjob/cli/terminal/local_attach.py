@@ -24,13 +24,13 @@ from tfjob.local.jobs.backend import record, sync_backend
 from tfjob.local.jobs.meter import Meter
 from tfjob.local.jobs.replica_states import replicas
 from tfjob.local.jobs.runs import job_of
-from tfjob.local.logs.reader import Follower, Source
 from tfjob.local.run.driver import Driver
 from tfjob.local.run.lifetime import Started
 from tfjob.local.run.pod_folder import pod_folder
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, open_store
 from tfjob.plan.facts.tasks import task_of
+from tfjob.records.log_reader import Follower, Source
 
 HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 

@@ -39,7 +39,7 @@ class Access:
 def load(
     context: str | None = None, environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT
 ) -> Access:
-    """The access that a context names, else the current context, else that of the pod we run in. Raises ConfigError."""
+    """Return the access of a context, else of the current context, else of the pod we run in. Raises ConfigError."""
     files = kubeconfig.paths(environ)
     config = kubeconfig.read(files)
     if context is None and not (config.current or config.contexts):
@@ -55,7 +55,7 @@ def load(
 
 
 def in_cluster(environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Access | None:
-    """The access of the pod we run in; None outside of one."""
+    """Return the access of the pod we run in; None outside a pod."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     token = service_account / "token"
     if not host or not token.exists():

@@ -19,13 +19,13 @@ class Credential(Protocol):
     """What a client shows with each request."""
 
     def header(self) -> str | None:
-        """The Authorization header, empty for none; None when `renew` has to fetch it first."""
+        """Return the Authorization header, empty for none; None if `renew` has to fetch it first."""
 
     def certificate(self) -> Certificate | None:
-        """The client certificate."""
+        """Return the client certificate, if there is one."""
 
     async def renew(self) -> None:
-        """Fetches it again: there was none, it expired, or the API server answered 401."""
+        """Fetch it again: there was none, it expired, or the API server answered 401."""
 
 
 class Fixed:
@@ -36,15 +36,13 @@ class Fixed:
         self._certificate = certificate
 
     def header(self) -> str:
-        """The same each time."""
         return self._header
 
     def certificate(self) -> Certificate | None:
-        """The same each time."""
         return self._certificate
 
     async def renew(self) -> None:
-        """There is no other."""
+        """Do nothing: there is no other."""
 
 
 class TokenFile:
@@ -60,17 +58,15 @@ class TokenFile:
         self._read_at = 0.0
 
     def header(self) -> str:
-        """The token, read at most a minute ago."""
+        """Return the header with the token, read at most a minute ago."""
         if not self._header or self._clock() - self._read_at > REREAD_SECONDS:
             self._read()
         return self._header
 
     def certificate(self) -> Certificate | None:
-        """The same each time."""
         return self._certificate
 
     async def renew(self) -> None:
-        """Reads the file now."""
         self._read()
 
     def _read(self) -> None:
@@ -98,22 +94,21 @@ class CertificateFiles:
         self._certificate: Certificate | None = None
 
     def header(self) -> str:
-        """The same each time."""
         return self._header
 
     def certificate(self) -> Certificate:
-        """As the files were when they were last read."""
+        """Return the certificate as the files had it when they were last read."""
         if self._certificate is None:
             self._certificate = Certificate(contents(self._chain), contents(self._key))
         return self._certificate
 
     async def renew(self) -> None:
-        """Reads the files now."""
+        """Forget the certificate, so that its files are read again."""
         self._certificate = None
 
 
 def contents(path: Path) -> bytes:
-    """A file that the kubeconfig names. Raises ConfigError."""
+    """Read a file that the kubeconfig names. Raises ConfigError."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -121,12 +116,11 @@ def contents(path: Path) -> bytes:
 
 
 def bearer(token: str) -> str:
-    """The header for a token. Raises ConfigError for one that no header can carry."""
+    """Return the header for a token. Raises ConfigError for one that no header can carry."""
     if not token.isascii() or not token.isprintable():
         raise ConfigError("the token contains characters that no token has")
     return f"Bearer {token}"
 
 
 def basic(username: str, password: str) -> str:
-    """The header for a user and password."""
     return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"

@@ -119,7 +119,7 @@ TEXT_LIMIT = 500
 
 
 def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> ApiError:
-    """The error for an answer: its code, its body, its Retry-After header."""
+    """Return the error for an answer with that code, body and Retry-After header."""
     try:
         status = _status.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -135,7 +135,7 @@ def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> Ap
 
 
 def _seconds(retry_after: str) -> float:
-    """How long to wait: an API server says so in seconds, a proxy before it may name the time."""
+    """Return the seconds to wait: an API server sends a number, a proxy in front of it perhaps a date."""
     if retry_after.isdecimal():
         return float(retry_after)
     try:

@@ -71,15 +71,14 @@ class PluginCredential:
             raise self._fault("it has no command")
 
     def header(self) -> str | None:
-        """The token while it is good."""
+        """Return the token; None once it has expired."""
         return self._header if self._clock() < self._expires else None
 
     def certificate(self) -> Certificate | None:
-        """The certificate of the last run."""
         return self._certificate
 
     async def renew(self) -> None:
-        """Runs the plugin; those who ask while it runs share the answer. Raises ConfigError."""
+        """Run the plugin; callers that ask meanwhile share the answer. Raises ConfigError."""
         runs = self._runs
         async with self._running:
             if runs == self._runs:
@@ -165,7 +164,7 @@ class PluginCredential:
 
 
 async def _end(process: asyncio.subprocess.Process, *, everything: bool) -> None:
-    """Kills a program, and with `everything` what it started too: one of those may keep its output open."""
+    """Kill a program, with `everything` also its children: one of those may keep its output open."""
     if everything:
         os.killpg(process.pid, signal.SIGKILL)
     else:

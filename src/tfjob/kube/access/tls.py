@@ -32,7 +32,7 @@ class Trust:
 
 
 def context(trust: Trust, certificate: Certificate | None = None) -> ssl.SSLContext:
-    """What a connection needs. Raises ConfigError when a CA or a certificate is unusable."""
+    """Return the context for connections. Raises ConfigError for an unusable CA or certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     if trust.insecure:
@@ -76,7 +76,7 @@ def _no_passphrase() -> str:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """The key as a path, which is all that `ssl` takes: in memory where the system can, so that no disk ever has it."""
+    """Yield a path to the key, which `ssl` requires: in memory where the system can, so that it is never on a disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tfjob")
         try:

@@ -93,7 +93,6 @@ _nodes = msgspec.json.Decoder(_WireNode)
 
 
 def decode_owner(kind: str, encoded: bytes | msgspec.Raw) -> Stored:
-    """Read an owner of some kind for the cache."""
     wire = decoded(_owners, encoded)
     return Stored(kind, _trimmed(wire.metadata), bytes(wire.spec), bytes(wire.status))
 

@@ -1,7 +1,7 @@
 """What this process wrote and its caches do not show yet, so that no decision is made on a stale view.
 
-A cache follows the API server by a few milliseconds. Between a write and its echo the next pass would make the same
-child again (refused as a name that is taken, but at the price of a request) or write over a status of its own.
+A cache lags behind the API server by a few milliseconds. Between a write and its echo, the next pass would create the
+same child again (rejected because the name is taken, but at the price of a request) or overwrite its own status.
 """
 
 from __future__ import annotations
@@ -32,27 +32,26 @@ class OwnWrites:
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._owners: dict[Key, Stored] = {}
 
-    # --- told by the one who writes -----------------------------------------------------------------------------
+    # --- called by the writer -----------------------------------------------------------------------------------
 
     def created(self, owner: str, child: Object) -> None:
-        """A child was made; it may have been seen, and even have ended, before the answer came."""
+        """Note a created child; it may have been seen, and even have ended, before the answer came."""
         if child.metadata.uid not in self._ended:
             self._created.setdefault(owner, {})[child.metadata.uid] = (self._clock(), child)
 
     def deleted(self, uid: str) -> None:
-        """The deletion of a child was accepted."""
         if uid not in self._ended:
             self._deleting[uid] = (self._clock(), datetime.now(UTC).replace(microsecond=0))
 
     def written(self, owner: Stored, shown: Stored | None) -> None:
-        """A status was written and this is the answer; `shown` is what the cache has, which may be ahead of it."""
+        """Note the answer to a written status; `shown` is what the cache has, which may be newer."""
         if shown is not None and _is_older(shown, owner):
             self._owners[owner.key] = owner
 
     # --- told by the caches -------------------------------------------------------------------------------------
 
     def seen(self, owner: str, before: Object | Stored | None, after: Object | Stored | None) -> None:
-        """A cache shows a child, or that it is gone."""
+        """Note that a cache shows a child, or that it is gone."""
         known = after or before
         assert known is not None
         uid = known.metadata.uid
@@ -65,7 +64,7 @@ class OwnWrites:
             self._deleting.pop(uid, None)
 
     def seen_owner(self, key: Key, after: Stored | None) -> bool:
-        """A cache shows an owner, or that it is gone; return whether that is only an echo of our own write."""
+        """Note that a cache shows an owner, or that it is gone; return whether that only echoes our own write."""
         own = self._owners.get(key)
         if own is None:
             return False
@@ -77,7 +76,7 @@ class OwnWrites:
     # --- asked by the one who decides ---------------------------------------------------------------------------
 
     def owner(self, cached: Stored) -> Stored:
-        """The newer of what the cache shows and what we wrote."""
+        """Return the newer of what the cache shows and what we wrote."""
         own = self._owners.get(cached.key)
         return own if own is not None and own.metadata.uid == cached.metadata.uid else cached
 
@@ -93,8 +92,10 @@ class OwnWrites:
         return shown
 
     def missed(self, kind: str, version: str) -> Iterator[str]:
-        """A list of a kind was taken, and all that it shows was `seen`: what was made before it, and is not there, went
-        while no watch ran. Yields the owners that must be reconciled again."""
+        """Yield the owners to reconcile again after a list of a kind, all of which was `seen`.
+
+        What was created before the list and is not in it was deleted while no watch ran.
+        """
         for owner in list(self._created):
             made = [child.metadata for _, child in self._created[owner].values() if child.kind == kind]
             gone = [one.uid for one in made if _precedes(one.resource_version, version)]
@@ -130,11 +131,10 @@ class OwnWrites:
 
 
 def _is_older(one: Stored, other: Stored) -> bool:
-    """Whether a version of an object precedes another."""
     same = one.metadata.uid == other.metadata.uid
     return same and _precedes(one.metadata.resource_version, other.metadata.resource_version)
 
 
 def _precedes(one: str, other: str) -> bool:
-    """Whether a version is known to come before another; they grow with every write of a kind."""
+    """Return whether a version is known to come before another; they grow with every write of a kind."""
     return one.isdigit() and other.isdigit() and int(one) < int(other)

@@ -1,8 +1,8 @@
-"""Follows all objects of one kind: reads them, then watches, for ever, whatever the API server and the network do.
+"""Follow all objects of one kind: list them, then watch forever, whatever the API server and the network do.
 
-A watch that ends goes on where it was. One whose place in history is lost is begun again by reading everything and
-comparing, so that what was deleted meanwhile is noticed too. Nothing heard for a while means that the connection is
-dead, for bookmarks come every minute. Whatever ends quickly, or not at all well, is begun again ever more slowly.
+A watch that ends is resumed where it was. If its place in the history is lost, everything is listed again and compared,
+so that deletions are noticed too. A silent connection counts as dead, because bookmarks arrive every minute. Watches
+that end early or fail are retried with increasing delays.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _statuses = msgspec.json.Decoder(Status)
 
 
 class Reflector(Generic[T]):
-    """Keeps a store up to date; `synced` is set when it holds what was there at first.
+    """A store that is kept up to date; `synced` is set when it holds the first list.
 
     `decode` may keep no `msgspec.Raw` of what it is given: that would hold the whole answer in memory. An object that
     it cannot decode goes to `on_undecodable`, and the store keeps what it knew of it.
-    `on_listed` is told the version of each list when the store holds it.
+    `on_listed` is called with the version of each list when the store holds it.
     `restarts` counts the ends of watches by reason, `last_event_age` is the time since anything was heard, `idle` the
     time since anything was tried or heard.
     """
@@ -84,16 +84,15 @@ class Reflector(Generic[T]):
 
     @property
     def last_event_age(self) -> float:
-        """Seconds since the API server last said anything about these objects, bookmarks included."""
+        """Seconds since the API server last sent anything about these objects, bookmarks included."""
         return time.monotonic() - self._heard
 
     @property
     def idle(self) -> float:
-        """Seconds since this reflector last heard or tried anything: a sign of its own life, not of the server's."""
+        """Seconds since this reflector last received or tried anything: a sign of its own life, not of the server's."""
         return time.monotonic() - max(self._heard, self._tried)
 
     async def run(self) -> NoReturn:
-        """Follows until cancelled."""
         lengths = self._client.durations
         short, pace = lengths.watch_short.total_seconds(), lengths.watch_pace.total_seconds()
         backoff = Backoff(lengths.first_watch_delay.total_seconds(), lengths.longest_watch_delay.total_seconds())
@@ -119,7 +118,7 @@ class Reflector(Generic[T]):
             await asyncio.sleep(wait)
 
     async def _round(self) -> tuple[str, Exception | None]:
-        """Reads everything if need be and watches until that ends; why, and the error that calls for a wait."""
+        """List everything if necessary and watch until that ends; return why it ended, and the error to wait for."""
         try:
             if not self._version:
                 await self._list()
@@ -222,7 +221,7 @@ class Reflector(Generic[T]):
         self._version = item.metadata.resource_version
 
     def _refused(self, status: msgspec.Raw) -> ApiError:
-        """The error that ends a watch; whatever it is but `later`, where we were in history is not sure any more."""
+        """Return the error that ends a watch; after any but `later`, our place in the history is unknown."""
         error = api_error(_statuses.decode(status).code or 500, status)
         if not isinstance(error, TooManyRequests):
             self._version = ""

@@ -61,20 +61,16 @@ class ObjectStore(Generic[T]):
         return len(self._items)
 
     def get(self, namespace: str, name: str) -> T | None:
-        """The object of that name."""
         return self._items.get((namespace, name))
 
     def by_index(self, key: Hashable) -> list[T]:
-        """The objects under a key of the index."""
         group = self._groups.get(key)
         return list(group.values()) if group else []
 
     def all(self) -> list[T]:
-        """Every object."""
         return list(self._items.values())
 
     def put(self, item: T) -> None:
-        """An object as it is now."""
         metadata = item.metadata
         name = (metadata.namespace, metadata.name)
         old = self._items.get(name)
@@ -95,7 +91,7 @@ class ObjectStore(Generic[T]):
             self.on_change(old, item)
 
     def remove(self, namespace: str, name: str, last: T | None = None) -> None:
-        """An object is gone; `last` is how it was at its end, which may be newer than what was stored."""
+        """Remove an object; `last` is its final state, which may be newer than what was stored."""
         item = self._items.pop((namespace, name), None)
         if item is None:
             return
@@ -105,7 +101,7 @@ class ObjectStore(Generic[T]):
             self.on_change(last or item, None)
 
     def replace(self, items: Iterable[T], kept: Collection[Name] = ()) -> None:
-        """All the objects there are now; those of `kept` exist too, but nothing newer is known of them."""
+        """Replace all objects; those of `kept` exist too, but nothing newer is known of them."""
         there = set(kept)
         for item in items:
             there.add((item.metadata.namespace, item.metadata.name))

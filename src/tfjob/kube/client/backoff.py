@@ -21,7 +21,7 @@ class Backoff:
         self._asked = clock()
 
     def delay(self) -> float:
-        """The seconds to wait now."""
+        """Return the seconds to wait now."""
         now = self._clock()
         if now - self._asked > RESET:
             self._next = self._first

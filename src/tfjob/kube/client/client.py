@@ -61,7 +61,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """Where in history a list was taken, and where it goes on."""
+    """The version at which a list was taken, and the token of its next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
@@ -108,7 +108,7 @@ class Client:
     @overload
     async def get(self, resource: Resource, namespace: str, name: str, *, type: type[T]) -> T: ...
     async def get(self, resource: Resource, namespace: str, name: str, *, type: Any = dict) -> Any:  # noqa: A002
-        """One object; NotFound is raised when there is none."""
+        """Return one object. Raises NotFound."""
         return decoded(_decoder(type), await self.request("GET", resource.object_path(namespace, name)))
 
     @overload
@@ -134,7 +134,7 @@ class Client:
         field_selector: str = "",
         type: Any = dict,  # noqa: A002
     ) -> Listing[Any]:
-        """All objects, of one namespace or of all, read in pages. Items name no kind: the API server leaves it out."""
+        """Return all objects of one namespace or of all, read in pages. Items have no kind: the API server omits it."""
         params = selectors(label_selector, field_selector)
         page = await self.page(resource, namespace, params, type=type)
         items = page.items
@@ -158,7 +158,7 @@ class Client:
         size: int = PAGE_SIZE,
         type: type[T],  # noqa: A002
     ) -> Page[T]:
-        """A page of a list, the one after `continue_`; Gone is raised when that is too old."""
+        """Return a page of a list, the one after `continue_`. Raises Gone if that is too old."""
         query = dict(params or {})
         if size:
             query["limit"] = str(size)
@@ -169,19 +169,19 @@ class Client:
         return page
 
     async def create(self, resource: Resource, namespace: str, body: Any, params: Params = ()) -> bytes:
-        """Makes an object; AlreadyExists is raised when there is one of that name."""
+        """Create an object. Raises AlreadyExists."""
         return await self.request("POST", resource.path(namespace), params, body)
 
     async def update(
         self, resource: Resource, namespace: str, name: str, body: Any, subresource: str = "", params: Params = ()
     ) -> bytes:
-        """Replaces an object; Conflict is raised when its resourceVersion is not the one in `body`."""
+        """Replace an object. Raises Conflict if its resourceVersion is not the one in `body`."""
         return await self.request("PUT", resource.object_path(namespace, name, subresource), params, body)
 
     async def update_status(
         self, resource: Resource, namespace: str, name: str, body: Any, params: Params = ()
     ) -> bytes:
-        """Replaces the status of an object; Conflict as for `update`."""
+        """Replace the status of an object. Raises Conflict as `update` does."""
         return await self.update(resource, namespace, name, body, "status", params)
 
     async def patch(
@@ -194,7 +194,7 @@ class Client:
         subresource: str = "",
         params: Params = (),
     ) -> bytes:
-        """Changes a part of an object; `apply` is server-side apply, as `tfjob` unless params say otherwise."""
+        """Change a part of an object; `apply` is server-side apply, as `tfjob` unless params name another manager."""
         if kind == "apply":
             params = {"fieldManager": FIELD_MANAGER, **dict(params)}
         path = resource.object_path(namespace, name, subresource)
@@ -209,7 +209,7 @@ class Client:
         propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
         grace_seconds: int | None = None,
     ) -> bytes:
-        """Removes an object; with a uid only that very one, and Conflict is raised when another has its name."""
+        """Delete an object. With a uid, raises Conflict if another object has its name."""
         options: dict[str, Any] = {}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -229,7 +229,7 @@ class Client:
         *,
         fenced: bool = True,
     ) -> bytes:
-        """Any request, and its answer; `body` is bytes or what msgspec encodes. `fenced=False` skips `before_write`."""
+        """Return the answer; `body` is bytes or what msgspec encodes. `fenced=False` skips `before_write`."""
         target = self._session.target(path, params)
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
         if data:
@@ -249,7 +249,7 @@ class Client:
             await self._wait_or_raise(answer, method, tries, shown)
 
     async def stream(self, path: str, params: Params = ()) -> AsyncIterator[bytes]:
-        """What a path sends as it comes, for as long as it comes: the log of a pod. Close it to stop."""
+        """Yield what a path sends for as long as it sends: the log of a pod. Close it to stop."""
         tries = 0
         while True:
             shown = self._session.shown
@@ -268,10 +268,10 @@ class Client:
     async def opened(
         self, path: str, params: Params = (), idle: float | None = None
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """One attempt at an answer that is read as it comes, in chunks.
+        """Try once to open an answer that is read as it arrives, in chunks.
 
-        Raises ApiError or Unreachable on the way in. Reading raises ConnectionError when the answer breaks off, and
-        TimeoutError when nothing came for `idle` seconds.
+        Raises ApiError or Unreachable on entry. Reading raises ConnectionError if the answer breaks off, and
+        TimeoutError if nothing arrives for `idle` seconds.
         """
         target = self._session.target(path, params)
         async with AsyncExitStack() as stack:
@@ -290,13 +290,13 @@ class Client:
     async def websocket(
         self, path: str, params: Params = (), protocols: Sequence[str] = CHANNELS
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A connection of both directions, for exec and port-forward."""
+        """Open a connection in both directions, for exec and port-forward."""
         import aiohttp  # only exec needs it, and it costs a quarter of a second
         from yarl import URL
 
         await self._session.authorize()
         lines = (line.partition(": ") for line in self._session.head.splitlines())
-        # A kubelet refuses to forward a port for somebody who accepts JSON alone.
+        # A kubelet refuses to forward a port for a client that accepts only JSON.
         headers = [(name, value) for name, _, value in lines if name != "Accept"]
         connector = aiohttp.TCPConnector(ssl=self._session.context or False)
         async with aiohttp.ClientSession(connector=connector) as session:
@@ -322,7 +322,7 @@ class Client:
     async def _attempt(
         self, method: str, target: str, more: str, data: bytes, fence: Callable[[], None] | None
     ) -> bytes | KubeError:
-        """One request: its answer, or what went wrong."""
+        """Send one request; return its answer or its error."""
         started = time.perf_counter()
         message = f"{method} {target} HTTP/1.1\r\n{self._session.head}{more}\r\n".encode() + data
         try:
@@ -340,7 +340,7 @@ class Client:
         return api_error(answer.status, body, answer.headers.get("retry-after", ""))
 
     async def _begun(self, target: str, idle: float | None, stack: AsyncExitStack) -> tuple[Answer, Connection]:
-        """The head of an answer, and the connection over which the rest comes."""
+        """Return the head of an answer, and the connection with the rest."""
         started = time.perf_counter()
         message = f"GET {target} HTTP/1.1\r\n{self._session.head}\r\n".encode()
         try:
@@ -352,7 +352,7 @@ class Client:
         return answer, connection
 
     async def _wait_or_raise(self, error: KubeError, method: str, tries: int, shown: Shown) -> None:
-        """Waits until the same request makes sense again; raises the error when it does not."""
+        """Wait until the same request makes sense again; raise the error if it never does."""
         if isinstance(error, Unauthorized) and tries == 1 and await self._session.renewed(shown):
             return
         code = error.code if isinstance(error, ApiError) else 0
@@ -372,7 +372,6 @@ class Client:
 
 
 def selectors(label_selector: str = "", field_selector: str = "") -> dict[str, str]:
-    """The parameters that narrow a list or a watch."""
     both = {"labelSelector": label_selector, "fieldSelector": field_selector}
     return {key: value for key, value in both.items() if value}
 
@@ -383,7 +382,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 async def _refusal(answer: Answer, connection: Connection, patience: timedelta) -> ApiError:
-    """The error that a streamed answer turns out to be."""
+    """Return the error that a streamed answer turns out to be."""
     try:
         body = b"".join([chunk async for chunk in connection.chunks(patience.total_seconds())])
     except OSError:

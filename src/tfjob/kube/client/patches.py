@@ -7,10 +7,10 @@ from typing import Any
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
-    """The patch that makes `new` of `old`.
+    """Return the patch that turns `old` into `new`.
 
-    Of an object that is not in `new` only what `old` shows of it goes, for it may hold what we do not know of; with
-    `whole` it goes.
+    Of an object that is missing in `new` only the fields in `old` are removed, because it may hold fields that we do
+    not know; with `whole` all of it is removed.
     """
     patch: dict[str, Any] = {}
     for key in {**old, **new}:
@@ -24,7 +24,6 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], *, whole: bool = 
 
 
 def merged(value: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with a patch applied."""
     made = dict(value)
     for key, item in patch.items():
         if item is None:

@@ -23,7 +23,7 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Major and minor; zeros where they cannot be read."""
+        """Major and minor; zeros if they cannot be read."""
         return _number(self.major), _number(self.minor)
 
     def __str__(self) -> str:
@@ -31,12 +31,11 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def server_version(client: Client) -> ServerVersion:
-    """Asks the API server."""
     return msgspec.json.decode(await client.request("GET", "/version"), type=ServerVersion)
 
 
 def version_problem(version: ServerVersion) -> str | None:
-    """Why this Kubernetes is too old, in one sentence; None if it is not."""
+    """Return why this Kubernetes is too old, in one sentence; None if it is not."""
     if version.numbers >= OLDEST or version.numbers == (0, 0):
         return None
     oldest = ".".join(map(str, OLDEST))

@@ -47,7 +47,6 @@ class _Pending:
 
     @property
     def message(self) -> str:
-        """One sentence for all of them."""
         if len(self.subjects) < 2:
             return self.news.message
         text = f"{self.news.message.partition(': ')[0]}s: {', '.join(self.subjects)}"
@@ -74,7 +73,7 @@ class EventLog:
         self._wake = asyncio.Event()
 
     def add(self, about: Object, news: Event) -> None:
-        """Takes news; never waits and never fails."""
+        """Queue an event; never waits and never fails."""
         beginning, subject = _parts(news)
         group = (about.metadata.uid, news.reason, beginning)
         waiting = self._pending.get(group)
@@ -89,7 +88,6 @@ class EventLog:
             self._wake.set()
 
     async def run(self) -> None:
-        """Writes until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -97,7 +95,7 @@ class EventLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Writes what waits; what cannot be written is given up: an Event is not worth a retry storm."""
+        """Write what is queued; an event that cannot be written is dropped, because it is not worth a retry storm."""
         gathered, self._pending = self._pending, OrderedDict()
         waiting = iter(gathered.values())
 
@@ -135,7 +133,7 @@ class EventLog:
 
 
 def _parts(news: Event) -> tuple[str, str]:
-    """The common beginning and what is named after it, where several news may be told in one sentence."""
+    """Return the common beginning of a message and the object it names, if several may be merged into one sentence."""
     if not news.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
         return news.message, ""
     beginning, _, subject = news.message.partition(": ")
@@ -145,7 +143,7 @@ def _parts(news: Event) -> tuple[str, str]:
 def event(
     about: Object, news: Event, message: str, name: str, first: datetime, count: int, instance: str
 ) -> dict[str, Any]:
-    """The Event as kubectl, dashboards and training-operator's users know it."""
+    """Return the Event as kubectl, dashboards and training-operator's users know it."""
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -1,7 +1,7 @@
-"""One leader at a time: a Lease object that the leader renews, and a fence that closes before anybody else may lead.
+"""One leader at a time: a Lease object that the leader renews, and a fence that closes before another may lead.
 
 No clock is compared with another machine's: a lease counts as abandoned when it did not change for its duration while
-we looked. Whoever cannot renew for `renew_deadline` seconds is no leader any more, and others wait longer than that.
+we looked. A leader that cannot renew for `renew_deadline` seconds stops leading, and others wait longer than that.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _FREE = {"holderIdentity": "", "leaseDurationSeconds": 1}
 
 
 def uptime() -> float:
-    """Seconds that also count while the machine sleeps: a lease is not longer for a laptop that was closed."""
+    """Return seconds that also count while the machine sleeps: a closed laptop must not extend a lease."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class LeaseLost(Exception):
-    """This process may not write any more; it ends, for stopping parts of it is not safe."""
+    """This process may not write any more; it exits, because stopping only parts of it is not safe."""
 
 
 class Lease:
@@ -65,11 +65,10 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this process leads."""
         return self._renewed_at is not None and self._clock() - self._renewed_at < self.renew_deadline
 
     def check(self) -> None:
-        """Raises LeaseLost unless this process leads: the fence before each write."""
+        """Raise LeaseLost unless this process leads: the fence before each write."""
         if self._renewed_at is None:
             raise LeaseLost(f"{self.namespace}/{self.name} is not held")
         age = self._clock() - self._renewed_at
@@ -77,7 +76,6 @@ class Lease:
             raise LeaseLost(f"{self.namespace}/{self.name} was not renewed for {age:.1f} s")
 
     async def acquire(self) -> None:
-        """Waits until this process leads."""
         while True:
             try:
                 async with asyncio.timeout(self.renew_deadline):
@@ -90,7 +88,7 @@ class Lease:
             await self._sleep(wait)
 
     async def hold(self) -> NoReturn:
-        """Renews until that fails, and then raises LeaseLost."""
+        """Renew until that fails. Raises LeaseLost."""
         while True:
             await self._sleep(max(0.0, min(self.retry, self._left())))
             self.check()
@@ -107,7 +105,7 @@ class Lease:
                 raise LeaseLost(f"{self.namespace}/{self.name} is held by {self._holder}")
 
     async def release(self) -> None:
-        """Lets the next one lead at once; this process writes nothing from now on."""
+        """Let the next process lead at once; this one writes nothing from now on."""
         held, self._renewed_at = self.held, None
         if not held:
             return
@@ -124,7 +122,7 @@ class Lease:
             logger.info("lease released: %s/%s", self.namespace, self.name)
 
     async def _take(self) -> bool:
-        """One attempt to begin or to go on leading."""
+        """Try once to begin or to keep leading."""
         began = self._clock()  # a renewal counts from before it was sent, to be on the safe side
         if (not self._seen or not self._is_free()) and not await self._look():
             taken = await self._create()
@@ -135,7 +133,7 @@ class Lease:
         return taken
 
     async def _look(self) -> bool:
-        """Reads the lease; False when there is none."""
+        """Read the lease; return False if there is none."""
         try:
             self._saw(await self._client.request("GET", self._path))
         except NotFound:
@@ -167,7 +165,7 @@ class Lease:
         try:
             await self._write(changes)
         except (Conflict, NotFound):
-            # Somebody wrote it: whoever holds it now shows in what is read next.
+            # Another process wrote it: read who holds it now.
             await self._look()
             return False
         return True
@@ -198,7 +196,7 @@ class Lease:
         return self._changed_at + duration - self._clock()
 
     def _until_free(self) -> float:
-        """How long a candidate waits before it looks again: a lease that is let go must be seen soon."""
+        """Return how long a candidate waits before it looks again: a released lease must be noticed soon."""
         return max(0.01, min(self.retry, self._until_expiry())) if self._holder else self.retry
 
     def _left(self) -> float:

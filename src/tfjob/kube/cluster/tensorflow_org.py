@@ -60,7 +60,6 @@ class _Recorded(msgspec.Struct):
 
 
 def drawn() -> str:
-    """Four characters."""
     return "".join(_random.choices(RUNTIME_ALPHABET, k=ID_LENGTH))
 
 
@@ -109,9 +108,9 @@ class TensorFlowOrgStorage:
 
 
 async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[], str] = drawn) -> str:
-    """An id that no other TfJob of the namespace has, and under whose names nothing exists.
+    """Return an id that no other TfJob of the namespace has, and under whose names nothing exists.
 
-    Asked of the server, for a name may be anybody's; with as many requests for a thousand replicas as for one.
+    The server is asked, because any client may use a name; the number of requests does not depend on the replicas.
     """
     foreign = await _foreign(client, job.metadata.namespace)
     while True:
@@ -122,12 +121,12 @@ async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[]
 
 
 def _recorded(stored: Stored) -> str:
-    """The id in a stored spec; of one that somebody spelt in another way nothing is known until it is completed."""
+    """Return the id in a stored spec; empty if it is spelt differently, until the spec is completed."""
     return msgspec.json.decode(stored.spec, type=_Recorded).runtime_id.lower()
 
 
 async def _foreign(client: Client, namespace: str) -> frozenset[tuple[Resource, str]]:
-    """The Jobs and Services of a namespace that no operator of ours made."""
+    """Return the Jobs and Services of a namespace that were not made by an operator of ours."""
     selector = f"{OPERATOR_NAME_LABEL}!={OPERATOR_NAME}"
     found = set()
     for resource in (JOBS, SERVICES):
@@ -137,7 +136,7 @@ async def _foreign(client: Client, namespace: str) -> frozenset[tuple[Resource, 
 
 
 async def _is_taken(client: Client, named: TFJob) -> bool:
-    """Whether a TfJob left Jobs or Services of its id, or something has the name of the program or the TensorBoard."""
+    """Return whether a TfJob left Jobs or Services of its id, or a name of the program or the TensorBoard is taken."""
     namespace = named.metadata.namespace
     for resource in (JOBS, SERVICES):
         labels = {"labelSelector": f"{RUNTIME_ID_LABEL}={named.status.runtime_id}"}
@@ -151,18 +150,17 @@ async def _is_taken(client: Client, named: TFJob) -> bool:
 
 
 def _names(named: TFJob) -> set[tuple[Resource, str]]:
-    """The Jobs and Services that the job would have."""
     tasks = {child_name(named, task.type, task.index) for task in desired(named)}
     services = tasks | {tensorboard_name(named)}
     return {(JOBS, name) for name in tasks} | {(SERVICES, name) for name in services}
 
 
 def wrapper(pod: Pod) -> Job:
-    """The Job that runs a pod once.
+    """Return the Job that runs a pod once.
 
-    A pod that somebody deletes counts as a failure, and none is allowed, so it is not replaced: whether there will be
-    another one, and when, is decided by the plan. By `podReplacementPolicy`, which Kubernetes has since 1.29, the Job
-    does not fail before the pod has ended.
+    A deleted pod counts as a failure, and none is allowed, so the Job does not replace it: the plan decides whether and
+    when there is another one. With `podReplacementPolicy`, since Kubernetes 1.29, the Job does not fail before the pod
+    has ended.
     """
     metadata = pod.metadata
     template: dict[str, Any] = {
@@ -182,7 +180,7 @@ def wrapper(pod: Pod) -> Job:
 
 
 def unwrapped(job: Job, pods: Sequence[Pod]) -> Pod:
-    """The pod that the plan asked for, as it stands: `pods` are those that the Job controller made."""
+    """Return the pod that the plan asked for, as it is now: `pods` are those that the Job controller made."""
     if not pods:
         return Pod(metadata=job.metadata, spec=NEVER, status=_without_pod(job))
     made = max(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name))
@@ -193,7 +191,6 @@ def unwrapped(job: Job, pods: Sequence[Pod]) -> Pod:
 
 
 def has_failed(job: Job) -> bool:
-    """Whether the pod of a Job ended badly, or was deleted."""
     return "Failed" in _held(job)
 
 
@@ -202,13 +199,13 @@ def _held(job: Job) -> dict[str, PodCondition]:
 
 
 def _without_pod(job: Job) -> PodStatus:
-    """What a Job tells of a pod that is still to come, or is gone."""
+    """Return what a Job says about a pod that does not exist yet, or no longer."""
     held = _held(job)
     if "Complete" in held:
         done = ContainerTerminated(exit_code=0, finished_at=held["Complete"].last_transition_time)
         container = ContainerStatus(name=CONTAINER_NAME, state=ContainerState(terminated=done))
         return PodStatus(phase="Succeeded", container_statuses=[container])
     if has_failed(job):
-        # A pod that failed by itself is kept: this one was deleted before its end.
+        # A pod that failed is kept, so this one was deleted before its end.
         return PodStatus(phase="Failed", reason="Terminated", message="its pod was deleted")
     return PodStatus(phase="Pending")

@@ -32,7 +32,6 @@ class Answer:
         self._step: Callable[[Answer], bool] = Answer._head
 
     def feed(self, data: bytes) -> None:
-        """More of the answer."""
         self.begun = True
         # A position instead of a rest that is cut off each time: much may arrive at once, in small chunks.
         self._data = data = self._data + data if self._data else data
@@ -48,18 +47,18 @@ class Answer:
             raise ValueError("a head without end")
 
     def end(self) -> bool:
-        """The connection was closed; returns whether that is the end of the answer and not a break in it."""
+        """Handle the end of the connection; return whether that completes the answer."""
         self.complete = self.complete or self._step is Answer._until_the_end
         return self.complete
 
     def take(self) -> bytes:
-        """What arrived of the body since it was taken last."""
+        """Return the part of the body that arrived since the last call."""
         pieces = self._pieces
         self._pieces, self.size = [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def body(self) -> bytes:
-        """The whole body, uncompressed. ValueError is raised when that is not possible."""
+        """Return the whole body, uncompressed. Raises ValueError if that is not possible."""
         body = self.take()
         if self.headers.get("content-encoding") != "gzip":
             return body
@@ -90,7 +89,7 @@ class Answer:
         return True
 
     def _frame(self, status: int) -> None:
-        """How long the body is."""
+        """Determine how the length of the body is given."""
         if self._bodyless or status in (101, 204, 304):
             self.complete = True
         elif "chunked" in self.headers.get("transfer-encoding", "").lower():
@@ -150,7 +149,6 @@ class Answer:
         return line
 
     def _keep(self) -> None:
-        """Takes what belongs to the body."""
         piece = self._data[self._at : self._at + self._left]
         self._pieces.append(piece)
         self.size += len(piece)
@@ -159,7 +157,7 @@ class Answer:
 
 
 def _size(text: str, base: int) -> int:
-    """A length; what `int` takes besides digits, such as a sign, is none."""
+    """Return a length. Raises ValueError for what `int` accepts besides digits, such as a sign."""
     if not text.isalnum():
         raise ValueError(f"{text!r} is no length")
     return int(text, base)

@@ -16,15 +16,15 @@ from typing import cast
 from tfjob.kube.http.answer import Answer
 
 BUFFER_LIMIT = 2 * 1024 * 1024
-"""Bytes of a stream that nobody has taken yet; beyond that the sender is made to wait."""
+"""Bytes of a stream that are kept for the reader; beyond that the sender has to wait."""
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 _GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
-"""What the kernel says of a connection whose other end it has given up."""
+"""Errors of the kernel for a connection whose other end does not respond."""
 
 
 class Broken(ConnectionError):
-    """The connection ended, or what came over it is no answer."""
+    """The connection ended, or did not carry a valid answer."""
 
 
 class Connection(asyncio.Protocol):
@@ -44,12 +44,10 @@ class Connection(asyncio.Protocol):
 
     @property
     def transport(self) -> asyncio.Transport:
-        """What it runs on."""
         return self._transport
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent over it."""
         answer = self._answer
         return (
             self._error is None
@@ -59,23 +57,23 @@ class Connection(asyncio.Protocol):
 
     @property
     def answered(self) -> bool:
-        """Whether anything of the answer to the last request has arrived."""
+        """Whether any part of the answer to the last request has arrived."""
         return self._answer is not None and self._answer.begun
 
     async def exchange(self, message: bytes, seconds: float, *, bodyless: bool = False) -> Answer:
-        """Sends a request and waits for its whole answer. Raises Broken or TimeoutError."""
+        """Send a request and wait for its whole answer. Raises Broken or TimeoutError."""
         answer = self._send(message, Answer(bodyless=bodyless), whole=True)
         await self._woken(seconds)
         return answer
 
     async def begin(self, message: bytes, seconds: float | None) -> Answer:
-        """Sends a request and waits for the head of its answer; the rest comes from `chunks`."""
+        """Send a request and wait for the head of its answer; `chunks` yields the rest."""
         answer = self._send(message, Answer(), whole=False)
         await self._woken(seconds)
         return answer
 
     async def chunks(self, idle: float | None) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives. Raises Broken when it breaks off, TimeoutError after `idle` seconds of silence."""
+        """Yield the body as it arrives. Raises Broken if it breaks off, TimeoutError after `idle` silent seconds."""
         answer = self._answer
         assert answer is not None
         while True:
@@ -93,7 +91,6 @@ class Connection(asyncio.Protocol):
                 await self._woken(idle)
 
     def abort(self) -> None:
-        """Closes at once, whatever is under way."""
         self._transport.abort()
 
     def _send(self, message: bytes, answer: Answer, *, whole: bool) -> Answer:
@@ -102,7 +99,6 @@ class Connection(asyncio.Protocol):
         return answer
 
     async def _woken(self, seconds: float | None) -> None:
-        """Waits until there is news."""
         if self._error is not None:
             raise self._error
         self._waiter = waiter = self._loop.create_future()
@@ -128,17 +124,15 @@ class Connection(asyncio.Protocol):
     # --- what the event loop calls ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
         self._transport = cast(asyncio.Transport, transport)
         # When this process ends, what the kernel could not deliver yet ends too: an operator that is cut off loses its
         # lease, and a write of it must not arrive when another one leads.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes arrived."""
         answer = self._answer
         if answer is None or answer.complete:
-            self.abort()  # nobody asked for anything
+            self.abort()  # no request is open
             return
         try:
             answer.feed(data)
@@ -154,10 +148,10 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is closed; an answer that lasts until then is whole now."""
+        """Wake the waiting request; an answer that lasts until the end of the connection is complete now."""
         answer, waiter = self._answer, self._waiter
         self.peer_is_gone = isinstance(error, OSError) and error.errno in _GONE
         if answer is not None and answer.status and answer.end() and waiter is not None and not waiter.done():
             waiter.set_result(None)
-        # In any case: whoever keeps the connection must see that it is gone.
+        # In any case: the pool that keeps the connection must see that it is gone.
         self._fail(Broken(str(error) if error else "the connection was closed"))

@@ -50,10 +50,10 @@ class Pool:
     async def exchange(
         self, message: bytes, seconds: float, *, repeatable: bool, fence: Callable[[], None] | None = None
     ) -> Answer:
-        """Sends a request and waits for its whole answer. Raises OSError, or what `fence` raises.
+        """Send a request and wait for its whole answer. Raises OSError, or what `fence` raises.
 
-        A `repeatable` one is sent again when a connection that was kept open turns out to be closed. The fence is asked
-        in the moment before anything is sent, after all waiting.
+        A `repeatable` request is sent again if a connection that was kept open turns out to be closed. `fence` is
+        called immediately before anything is sent, after all waiting.
         """
         async with self._permits:
             while True:
@@ -76,7 +76,7 @@ class Pool:
 
     @asynccontextmanager
     async def stream(self, message: bytes, idle: float | None) -> AsyncIterator[tuple[Answer, Connection]]:
-        """Sends a request that may be repeated; its answer is read from the connection as it comes. Raises OSError."""
+        """Send a request that may be repeated; its answer is read from the connection as it arrives. Raises OSError."""
         async with self._permits:
             connection, is_new = await self._take()
             try:
@@ -93,13 +93,13 @@ class Pool:
                 self._keep(connection)
 
     async def close(self) -> None:
-        """Closes what is idle now, and the rest when it is done."""
+        """Close idle connections now, and the others when they are done."""
         self._closed = True
         self._abort_idle()
         await asyncio.sleep(0)  # the event loop closes the sockets in its next round
 
     async def _take(self) -> tuple[Connection, bool]:
-        """A connection, and whether it is a new one."""
+        """Return a connection, and whether it is new."""
         if any(connection.peer_is_gone for connection in self._idle):
             self._abort_idle()
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_SECONDS
@@ -111,7 +111,7 @@ class Pool:
         return await self._connect(), True
 
     def _keep(self, connection: Connection) -> None:
-        """Keeps a connection for the next request if it is good for one."""
+        """Keep a connection for the next request if it is still usable."""
         if connection.peer_is_gone:
             # The others lead to the same machine. A request over one of them would begin its own time of waiting.
             self._abort_idle()
@@ -137,7 +137,6 @@ class Pool:
             return connection
 
     async def _tunnel(self) -> Connection:
-        """A connection through the proxy."""
         loop = asyncio.get_running_loop()
         proxy = urlsplit(self._proxy)
         secure = ssl.create_default_context() if proxy.scheme == "https" else None
@@ -168,7 +167,7 @@ class Pool:
 
 
 def _probe(transport: asyncio.BaseTransport, dead: int) -> None:
-    """Has the kernel notice a machine or a network that is gone: a log that is quiet for hours may be read."""
+    """Make the kernel notice a machine or a network that is gone: a log may be quiet for hours."""
     connected = transport.get_extra_info("socket")
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     every = max(1, dead // (PROBES + 1))

@@ -43,22 +43,19 @@ class Session:
         self.compression = "" if _is_near(access) else "Accept-Encoding: gzip\r\n"
 
     async def open(self) -> None:
-        """Fetches the credentials if need be."""
         if self._credential.header() is None:
             await self._credential.renew()
         self._open()
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self.pool.close()
 
     @property
     def is_stale(self) -> bool:
-        """Whether the credential says something else by now than what requests carry."""
+        """Whether the credential has changed since the requests' header was made."""
         return self._credential.header() is not self._authorization
 
     async def authorize(self) -> None:
-        """Shows what the credential says now."""
         authorization = self._credential.header()
         if authorization is None:
             await self.renewed(self.shown)
@@ -67,16 +64,15 @@ class Session:
 
     @property
     def shown(self) -> Shown:
-        """What requests carry."""
         return self._authorization, self._certificate
 
     async def renewed(self, shown: Shown) -> bool:
-        """Whether there are other credentials than those that were `shown`; fetches them if nobody has by now."""
+        """Return whether there are other credentials than those `shown`; fetch them unless another caller has."""
         if self.shown != shown:
             return True
         await self._credential.renew()
         if self._credential.certificate() != self._certificate:
-            # Open connections keep showing the old certificate; what is read on them may go on.
+            # Open connections keep the old certificate, and answers on them may be read to their end.
             left = self.pool
             self._open()
             await left.close()
@@ -103,14 +99,13 @@ class Session:
         )
 
     def target(self, path: str, params: Params) -> str:
-        """What is asked for; ValueError is raised for a path that would be another request."""
+        """Return the request target. Raises ValueError for a path that would change the request."""
         target = f"{self._prefix}{path}?{urlencode(params)}" if params else f"{self._prefix}{path}"
         if not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"a path has to be quoted: {target!r}")
         return target
 
     def unreachable(self, error: Exception) -> Unreachable:
-        """The error that says why there is no answer."""
         context = f" of context {self.access.context}" if self.access.context else ""
         return Unreachable(f"the API server {self.access.server}{context} does not answer: {_reason(error)}")
 
@@ -129,7 +124,7 @@ def _reason(error: Exception) -> str:
 
 
 def _is_near(access: Access) -> bool:
-    """Whether compressing a list costs more than sending it: inside the cluster, and on this machine."""
+    """Return whether compressing a list costs more than sending it: in the cluster, and on this machine."""
     host = urlsplit(access.server).hostname or ""
     try:
         return not access.context or ipaddress.ip_address(host).is_loopback

@@ -22,6 +22,7 @@ from tfjob.jobs.logs import LONGEST, character_start, container_labels, readable
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unauthorized
 from tfjob.kube.client.client import Client
 from tfjob.plan.facts.tasks import task_of
+from tfjob.records.pods import ContainerRun
 
 OVERLAP = timedelta(seconds=2)
 """How far the lines of a log may be out of order: its two streams are written by different hands."""
@@ -45,9 +46,9 @@ class Container:
         return self.pod.metadata.uid, self.name
 
     @property
-    def run(self) -> str:
+    def run(self) -> ContainerRun:
         """Which of its runs this is."""
-        return f"{self.pod.metadata.uid[:8]}/{self.restarts}"
+        return ContainerRun(self.pod, self.name, self.restarts)
 
     @property
     def restarts(self) -> int:

@@ -29,6 +29,7 @@ from tfjob.kube.client.client import Client
 from tfjob.kube.jobs.container_logs import Container, LogLines, belongs, containers_of, parameters, selector, since_time
 from tfjob.kube.jobs.jobs import job_of, resource_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
+from tfjob.records.pods import ContainerRun
 
 LAST_WORDS_SECONDS = 5.0
 """How long, after the end of a job, the logs of containers that have ended too may take to be read to their end."""
@@ -46,7 +47,7 @@ class Followed(NamedTuple):
     """A line, and which run of its container wrote it."""
 
     line: Line
-    run: str
+    run: ContainerRun
 
 
 class Follower:
@@ -231,7 +232,7 @@ class Follower:
         except (Unreachable, ApiError):
             return  # gone with its container
 
-    async def _put(self, lines: list[Line], run: str) -> None:
+    async def _put(self, lines: list[Line], run: ContainerRun) -> None:
         since = self._query.since
         for line in lines:
             if since is None or line.time >= since:

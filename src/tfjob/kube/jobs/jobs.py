@@ -14,20 +14,21 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.dialect import JOB_KINDS, TF_JOB, TF_JOB_SHORT_NAME, TF_JOBS, origin
+from tfjob.api.dialect import DIALECTS, JOB_KINDS, origin
 from tfjob.api.names import child_name
 from tfjob.api.objects import Model, ObjectMeta
 from tfjob.api.resources import CORE_EVENTS, Resource
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.round_trip import converted
-from tfjob.api.versions.stored import read_tf_job, read_tfjob
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import Stored
 from tfjob.jobs.backend import Record
+from tfjob.kinds import cluster_kinds
 from tfjob.kube.access.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.patches import difference, merged
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.suspension import RESUMING
@@ -40,6 +41,7 @@ UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"
 UNSEEN_PATIENCE = timedelta(seconds=10)
 """How long a job may lie there before it is said that no operator looks at it."""
 PENDING = "Pending"
+_kinds = {kind.resource.kind: kind for kind in cluster_kinds(Settings())}
 BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
@@ -60,27 +62,27 @@ def where(client: Client) -> str:
 
 def resource_of(job: TFJob) -> Resource:
     """Where an API server keeps a job that was read from it."""
-    return JOB_KINDS[origin(job).owner[1]]
+    return origin(job).resource
 
 
 async def get(client: Client, namespace: str, name: str) -> TFJob | None:
-    """The job of that name, with its defaults; None when there is none. Raises NoTFJobs.
+    """Return the job of that name, with its defaults; None if there is none. Raises NoTFJobs.
 
-    A TFJob goes before a TfJob of the same name, which `tfja/NAME` means alone.
+    A TFJob comes before a job of another kind with the same name; the prefix of that kind (`tfja/NAME`) selects it.
     """
-    prefix, _, bare = name.rpartition("/")
-    wanted = bare if prefix == TF_JOB_SHORT_NAME else name
-    kinds = {TF_JOB: TF_JOBS} if prefix == TF_JOB_SHORT_NAME else JOB_KINDS
+    prefixed = next((one for one in DIALECTS.values() if one.id_prefix and name.startswith(one.id_prefix)), None)
+    wanted = name.removeprefix(prefixed.id_prefix) if prefixed else name
+    resources = [prefixed.resource] if prefixed else list(JOB_KINDS.values())
     failures: list[ApiError] = []
-    for kind, resource in kinds.items():
+    for resource in resources:
         try:
             answer = await client.request("GET", resource.object_path(namespace, wanted))
         except (NotFound, Forbidden) as error:
             if error.details.name != wanted or isinstance(error, Forbidden):
                 failures.append(error)
         else:
-            return read_job(kind, answer)
-    _raise_if_all(failures, len(kinds), client)
+            return read_job(resource.kind, answer)
+    _raise_if_all(failures, len(resources), client)
     return None
 
 
@@ -119,10 +121,10 @@ def _raise_if_all(failures: Sequence[ApiError], asked: int, client: Client) -> N
     raise NoTFJobs(client)
 
 
-async def has_tf_jobs(client: Client) -> bool:
-    """Whether the cluster has TfJobs of tensorflow.org."""
+async def serves(client: Client, resource: Resource) -> bool:
+    """Return whether the cluster serves the API version of a resource."""
     try:
-        await client.request("GET", TF_JOBS.root)
+        await client.request("GET", resource.root)
     except NotFound:
         return False
     return True
@@ -191,7 +193,7 @@ def read_job(kind: str, encoded: bytes | msgspec.Raw) -> TFJob:
 
 def job_of(stored: Stored) -> TFJob:
     """Return the job, or as much of it as can be read if its spec is not valid."""
-    job, _ = (read_tf_job if stored.kind == TF_JOB else read_tfjob)(stored.metadata, stored.spec, stored.status)
+    job, _ = _kinds[stored.kind].read(stored)
     return job
 
 

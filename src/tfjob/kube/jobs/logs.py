@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime
 
 from tfjob.api.objects import Pod
@@ -11,7 +12,9 @@ from tfjob.jobs.backend import Line, LogQuery
 from tfjob.kube.client.client import Client
 from tfjob.kube.jobs.container_logs import Container, containers_of, pods_of, read
 from tfjob.kube.jobs.follower import Follower
+from tfjob.records import log_reader
 from tfjob.records.job_records import JobRecord, JobRecords
+from tfjob.records.log_reader import choose
 
 
 class JobLogs:
@@ -25,25 +28,27 @@ class JobLogs:
     async def labels(self, replica: str | None, *, gone: bool) -> list[str]:
         """How the lines that there are, of those that `replica` means, are called."""
         started = [container.label for container in await self._containers(replica, gone=gone) if container.has_log]
-        return list(dict.fromkeys([*started, *self._kept_labels(replica), *self._labels_in_status(replica)]))
+        kept = self._record.runs(replica) if self._record else ()
+        return list(dict.fromkeys([*started, *kept, *self._labels_in_status(replica)]))
 
-    async def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
+    def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
         """Lines in batches; `gone` says that the job is."""
-        if query.follow and not gone:
-            async for batch in self._followed(query):
-                yield batch
-            return
+        return self._follow(query) if query.follow and not gone else self._read(query, gone=gone)
+
+    async def _read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
         containers = await self._containers(query.replica, gone=gone)
         present = [one for one in containers if (one.restarts > 0 if query.previous else one.has_log)]
         there = {one.label for one in present}
         unreadable: set[str] = set()
-        async for batch in read(self._client, present, query, self._kept(query, there, containers), unreadable):
-            yield batch
+        kept = self._kept(query, there, containers)
+        async with aclosing(read(self._client, present, query, kept, unreadable)) as batches:
+            async for batch in batches:
+                yield batch
         if unreadable:
             elsewhere = set(await self.labels(query.replica, gone=gone)) - unreadable
             yield self._kept(query, elsewhere, containers)
 
-    async def _followed(self, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+    async def _follow(self, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         containers = await self._containers(query.replica, gone=False)
         yield self._kept(query, {container.label for container in containers if container.has_log}, containers)
         async with Follower(self._client, self._job, query) as follower:
@@ -58,24 +63,18 @@ class JobLogs:
         """Lines of those that no pod has lines of: from the record, else the last words in the status."""
         lines: list[Line] = []
         if self._record is not None:
-            # The container that is there now is the newest run, whether it was recorded or not.
-            newest = {container.label: container.run for container in containers}
-            wanted = {}
-            for label, runs in self._record.runs().items():
-                if label not in present and _means(query.replica, label):
-                    known = list(dict.fromkeys([*runs, newest.get(label, runs[-1])]))
-                    wanted[label] = known[-1 - query.previous] if len(known) > query.previous else ""
-            lines += self._record.lines_of(wanted, tail=query.tail, since=query.since)
+            runs = {label: known for label, known in self._record.runs(query.replica).items() if label not in present}
+            for container in containers:
+                # The container that is there now is the newest run, whether it was recorded or not.
+                known = runs.get(container.label, [])
+                if known and container.run.folder(self._record.folder) not in known:
+                    known.append(None)
+            lines += log_reader.read(choose(runs, previous=query.previous), tail=query.tail, since=query.since)
         told = {line.replica for line in lines} | present
         for verdict in self._ends(query.replica, previous=query.previous):
             if verdict.replica not in told:
                 lines += _last_words(verdict)
         return sorted(lines, key=lambda line: line.time)
-
-    def _kept_labels(self, replica: str | None) -> list[str]:
-        if self._record is None:
-            return []
-        return [label for label in self._record.labels() if _means(replica, label)]
 
     def _labels_in_status(self, replica: str | None) -> list[str]:
         return [end.replica for previous in (True, False) for end in self._ends(replica, previous=previous)]

@@ -20,7 +20,8 @@ from tfjob.kube.client.client import Client
 from tfjob.kube.submit.quota import shortages
 from tfjob.kube.submit.submission import apply, as_kept, create
 from tfjob.plan.build.parameter_server import config_map, has_default_server
-from tfjob.plan.build.pods import Settings, pod, template_of
+from tfjob.plan.build.pods import pod, template_of
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Task, replicas_of
 
 RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS, CLAIM: CLAIMS}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.dialect import JOB_KINDS, TENSORFLOW
+from tfjob.api.dialect import DIALECTS, JOB_KINDS
 from tfjob.api.resources import CLAIMS, CONFIG_MAPS, SECRETS, SERVICES
-from tfjob.api.types import ORIGIN, TFJob
+from tfjob.api.types import API_VERSION, ORIGIN, TFJOBS, TFJob
 from tfjob.api.versions.round_trip import converted
 from tfjob.jobs.find import NameInUse
 from tfjob.kube.access.errors import ApiError, KubeError, NotFound
@@ -90,15 +90,17 @@ async def refuse_if_in_use(client: Client, namespace: str, name: str) -> None:
 
 
 async def as_kept(client: Client, manifest: dict[str, Any]) -> dict[str, Any]:
-    """A v1 manifest as the cluster keeps such a job: a TfJob of tensorflow.org as that, where there are any."""
-    kept = as_kept_with_tf_jobs(manifest)
-    return kept if kept is manifest or await jobs.has_tf_jobs(client) else manifest
+    """Return a v1 manifest as the cluster keeps such a job: in its own kind, if the cluster serves that."""
+    kept = as_kept_in_own_kind(manifest)
+    own = JOB_KINDS[kept["kind"]]
+    return kept if kept is manifest or await jobs.serves(client, own) else manifest
 
 
-def as_kept_with_tf_jobs(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A v1 manifest as a cluster that has TfJobs of tensorflow.org keeps such a job."""
+def as_kept_in_own_kind(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a v1 manifest as a cluster keeps it that serves the kind of job that it was written for."""
     written_for = (manifest["metadata"].get("annotations") or {}).get(ORIGIN)
-    return converted(manifest, TENSORFLOW) if written_for == TENSORFLOW else manifest
+    dialect = DIALECTS.get(written_for or API_VERSION)
+    return converted(manifest, dialect.api_version) if dialect and dialect.resource != TFJOBS else manifest
 
 
 async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> TFJob:

@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from heapq import merge
 from itertools import islice
 from typing import Any
 
@@ -19,16 +18,7 @@ from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
 from tfjob.jobs.sync_backend import Inline, SyncBackend
-from tfjob.local.jobs.runs import (
-    edit_job,
-    ensure_driven,
-    find_run,
-    is_at_rest,
-    is_cut_off,
-    job_of,
-    labels_of,
-    list_runs,
-)
+from tfjob.local.jobs.runs import edit_job, ensure_driven, find_run, is_at_rest, is_cut_off, job_of, list_runs
 from tfjob.local.run.driver_lock import is_driven, needs_driver, start_background
 from tfjob.local.state.database import is_disk_full
 from tfjob.local.state.home import Home, boot_id
@@ -43,7 +33,6 @@ DEFAULT_NAMESPACE = "default"
 BATCH = 1000
 """Lines of a log that are handed over at once."""
 STEP_SECONDS = 0.1
-LOG_CHARACTERS = 100_000
 LOOK_SECONDS = 0.5
 """How often a follower looks for new attempts."""
 
@@ -118,53 +107,29 @@ class LocalBackend:
 
     async def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         """Of those containers that ever started."""
-        from tfjob.local.logs import reader
+        from tfjob.records.log_reader import runs_of
 
         run = self._run(record_)
-        return [source.replica for source in reader.sources_of(run.folder, labels_of(run), replica)]
+        return list(runs_of(job_of(run), run.folder, replica))
 
-    async def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+    def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         """What lies on disk, now or while it grows."""
+        return self._follow(record_, query) if query.follow else self._read(record_, query)
+
+    async def _read(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        from tfjob.records.log_reader import choose, read, runs_of
+
         run = self._run(record_)
-        if query.follow:
-            async for lines in self._followed(run, query):
-                yield lines
-            return
-        kept = self._kept(run, query)
+        runs = choose(runs_of(job_of(run), run.folder, query.replica), previous=query.previous)
+        kept = read(runs, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
             yield batch
             await self._sleep(0)
 
-    def _kept(self, run: Run, query: LogQuery) -> Iterator[Line]:
-        from tfjob.local.logs import reader
-        from tfjob.local.logs.reader import read
-
-        if not query.previous:
-            return read(
-                reader.sources_of(run.folder, labels_of(run), query.replica), tail=query.tail, since=query.since
-            )
-        earlier = reader.earlier_sources(run.folder, labels_of(run), query.replica)
-        both = (
-            read(
-                [one.source for one in earlier if one.in_place is way], tail=query.tail, since=query.since, previous=way
-            )
-            for way in (True, False)
-        )
-        return merge(*both, key=lambda line: line.time)
-
     async def documents(self, record_: Record) -> dict[str, Any]:
-        """The stored job and pods, and what its folder says of its start and its drivers."""
-        folder = self._run(record_).folder
-        found: dict[str, Any] = {
-            "job.yaml": msgspec.to_builtins(record_.job, str_keys=True),
-            "pods.yaml": msgspec.to_builtins(self.store.children(Pod, record_.uid), str_keys=True),
-        }
-        for name in ("options.json", "provenance.json"):
-            with suppress(OSError, msgspec.DecodeError):
-                found[name.replace("json", "yaml")] = msgspec.json.decode((folder / name).read_bytes())
-        with suppress(OSError):
-            found["controller.log"] = (folder / "controller.log").read_text(errors="replace")[-LOG_CHARACTERS:]
-        return found
+        """The stored job and pods."""
+        pods = self.store.children(Pod, record_.uid)
+        return {"job.yaml": msgspec.to_builtins(record_.job), "pods.yaml": msgspec.to_builtins(pods)}
 
     async def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
         """Edits the stored job and sees to it that somebody carries it out."""
@@ -221,7 +186,7 @@ class LocalBackend:
         """Starts one of its own for all, also beside the one that a run's driver has: a driver's ends with the run."""
         from tfjob.local.pod.machine import machine_of
         from tfjob.local.run import tensorboard
-        from tfjob.plan.build.pods import Settings
+        from tfjob.plan.build.settings import Settings
         from tfjob.plan.build.tensorboard import deployment
 
         names = [record_.name for record_ in records]
@@ -244,12 +209,11 @@ class LocalBackend:
             ensure_driven(self.home, self.store, run)
             await self._sleep(STEP_SECONDS)
 
-    async def _followed(self, run: Run, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        from tfjob.local.logs import reader
-        from tfjob.local.logs.reader import POLL, Follower
+    async def _follow(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        from tfjob.records.log_reader import POLL, Follower, sources_of
 
-        uid = run.uid
-        sources = reader.sources_of(run.folder, labels_of(run), query.replica)
+        uid, run = record_.uid, self._run(record_)
+        sources = sources_of(job_of(run), run.folder, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
@@ -257,7 +221,7 @@ class LocalBackend:
                 over = present is None or is_at_rest(self.store, present)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in reader.sources_of(run.folder, labels_of(run), query.replica):
+                    for source in sources_of(job_of(run), run.folder, query.replica):
                         follower.add(source)
                     yield []
                 if lines := follower.poll():

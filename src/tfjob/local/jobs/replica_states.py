@@ -12,10 +12,10 @@ from tfjob.jobs.replicas import replicas as replicas_of
 from tfjob.local.jobs.runs import job_of
 from tfjob.local.run.pod_folder import pod_folder
 from tfjob.local.sandbox.exec import main_process
-from tfjob.local.state.pod_history import PodRecord, history
 from tfjob.local.state.store import Run, Store
 from tfjob.local.warm.start import how
 from tfjob.plan.facts.tasks import desired, main_container, restarts_in_place, task_of
+from tfjob.records.pods import PodRecord, history
 
 
 def replicas(store: Store, run: Run) -> list[Replica]:

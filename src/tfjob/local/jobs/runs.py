@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tfjob.api.names import child_name
 from tfjob.api.objects import Pod
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.kind import INTERRUPTED
@@ -14,18 +13,11 @@ from tfjob.local.run.driver_lock import is_driven, is_interrupted, needs_driver,
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, edit
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.limits import expiry
 
 
 def job_of(run: Run) -> TFJob:
     return run.decode(TFJob)
-
-
-def labels_of(run: Run) -> dict[str, str]:
-    """Return the names of replicas, such as `worker-0`, by the names of their pods."""
-    job = job_of(run)
-    return {child_name(job, task.type, task.index): task.name for task in desired(job)}
 
 
 def edit_job(store: Store, uid: str, change: Callable[[TFJob], TFJob]) -> None:

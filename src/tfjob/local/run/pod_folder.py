@@ -7,11 +7,7 @@ from pathlib import Path
 
 from tfjob.api.objects import Pod
 from tfjob.local.sandbox import cgroups, rootfs, supervisor
-
-
-def pod_folder(run_folder: Path, pod: Pod) -> Path:
-    """Where one pod lives: its name and enough of its uid to tell attempts apart."""
-    return run_folder / "pods" / f"{pod.metadata.name}.{pod.metadata.uid[:8]}"
+from tfjob.records.pods import pod_folder as pod_folder
 
 
 def was_launched(folder: Path) -> bool:

@@ -13,21 +13,22 @@ import msgspec
 from tfjob import __version__
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import RELEASE, crd_problem
+from tfjob.api.dialect import TF_JOBS
 from tfjob.api.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
 from tfjob.api.types import GROUP
 from tfjob.kube.access.errors import Forbidden, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.version import OLDEST, ServerVersion, server_version, version_problem
-from tfjob.kube.jobs.jobs import has_tf_jobs, where
+from tfjob.kube.jobs.jobs import serves, where
 from tfjob.operator.options import LEASE_NAME, NAME, NAMESPACE, labels
 
 FRESH = timedelta(seconds=60)
-"""A Lease that was renewed longer ago has nobody who holds it."""
+"""A Lease that was renewed longer ago counts as free."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: whether it is as it should be, and else what is wrong and what to do."""
+    """The result of one check: whether it passed, else what is wrong and what to do."""
 
     title: str
     ok: bool
@@ -47,7 +48,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Versions:
-    """Who is of which release; empty where it is not known."""
+    """The release of each part; empty where unknown."""
 
     server: ServerVersion
     crd: str
@@ -55,7 +56,7 @@ class Versions:
 
     @property
     def skew(self) -> str:
-        """What does not go together, in one sentence; empty if all does."""
+        """Which releases do not fit together, in one sentence; empty if all do."""
         if problem := version_problem(self.server):
             return problem
         if self.crd and self.crd != __version__:
@@ -79,7 +80,7 @@ RIGHTS: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 
 async def examine(client: Client, namespace: str) -> list[Finding]:
-    """Everything that must be right for commands to work in a namespace; raises when the API server cannot be asked."""
+    """Check everything that commands need in a namespace. Raises KubeError if the API server cannot be asked."""
     version = await server_version(client)
     parts = await asyncio.gather(_crd(client), _operator(client), _rights(client, namespace))
     return [
@@ -90,7 +91,7 @@ async def examine(client: Client, namespace: str) -> list[Finding]:
 
 
 async def versions(client: Client) -> Versions:
-    """Releases, as far as we may look."""
+    """Return the releases, as far as the user's rights show them."""
     version, crd, operators = await asyncio.gather(server_version(client), _found_crd(client), deployments(client))
     release = (crd or {}).get("metadata", {}).get("annotations", {}).get(RELEASE, "")
     return Versions(version, release, operators)
@@ -107,7 +108,7 @@ async def _crd(client: Client) -> list[Finding]:
     try:
         found = await client.get(CRDS, "", CRD_NAME)
     except NotFound:
-        if await has_tf_jobs(client):
+        if await serves(client, TF_JOBS):
             return [Finding("it knows TfJobs of tensorflow.org", True)]
         return [Finding(title, False, f"there is no CRD {CRD_NAME}", "Install the operator: tfjob operator install")]
     except Forbidden:
@@ -135,7 +136,7 @@ async def _operator(client: Client) -> list[Finding]:
 
 
 async def deployments(client: Client) -> list[Operator]:
-    """The operators of ours that we may see: everywhere, else where they usually are."""
+    """Return our operators that the user may see: everywhere, else in the usual namespace."""
     selector = ",".join(f"{key}={value}" for key, value in labels().items())
     for namespace in ("", NAMESPACE):
         try:
@@ -158,7 +159,7 @@ def _operator_of(deployment: Mapping[str, Any]) -> Operator:
 
 
 async def _lease_holder(client: Client) -> str:
-    """Who leads now, for an operator that runs outside of the cluster."""
+    """Return the current leader, for an operator that runs outside the cluster."""
     for namespace in ("", NAMESPACE):
         try:
             leases = await client.list(LEASES, namespace, field_selector=f"metadata.name={LEASE_NAME}")

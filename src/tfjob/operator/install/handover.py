@@ -1,7 +1,7 @@
-"""Taking TFJobs over from an operator that handles them: which ones do, and the steps that hand over.
+"""Take TFJobs over from other operators: which ones handle them, and the steps of the handover.
 
-training-operator stays for its other kinds: it is told to leave TFJob out, and its webhook for TFJob goes, which
-would otherwise refuse every job once nobody answers it. Pods of running jobs are not touched.
+training-operator stays for its other kinds, without TFJob. Its webhook for TFJob is removed, because it would reject
+every job once it has no server. Pods of running jobs are not touched.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class Step:
 
     @property
     def command(self) -> str:
-        """What to paste into a shell."""
         where = ["-n", self.namespace] if self.namespace else []
         kind = self.resource.kind.lower()
         if self.patch is None:
@@ -50,16 +49,16 @@ class Step:
 def steps(
     deployments: Iterable[Object], webhooks: Iterable[Object], kinds: Collection[str], namespace: str
 ) -> list[Step]:
-    """What it takes so that nobody else handles TFJobs; nothing if nobody does.
+    """Return the steps after which no other operator handles TFJobs; empty if none does now.
 
-    `kinds` are those that the cluster serves in kubeflow.org/v1, `namespace` is where we shall be installed.
+    `kinds` are those that the cluster serves in kubeflow.org/v1; `namespace` is where ours will be installed.
     """
     found = [step for one in webhooks for step in _webhook_steps(one)]
     return found + [step for one in deployments for step in _deployment_steps(one, kinds, namespace)]
 
 
 def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespace: bool) -> str:
-    """The namespace of another operator of ours that would handle the same jobs; empty if there is none."""
+    """Return the namespace of another operator of ours that would handle the same jobs; empty if there is none."""
     for one in deployments:
         metadata = one["metadata"]
         place: str = metadata.get("namespace", "")
@@ -74,7 +73,7 @@ def _is_of_ours(metadata: Object) -> bool:
 
 
 def _is_restricted(deployment: Object) -> bool:
-    """Whether an operator of ours looks after its own namespace alone."""
+    """Return whether an operator of ours handles its own namespace only."""
     containers = deployment["spec"]["template"]["spec"].get("containers") or []
     return any(word.startswith("--namespace") for container in containers for word in container.get("args") or [])
 
@@ -110,7 +109,7 @@ def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace:
 
 
 def _operator_container(deployment: Object) -> tuple[int, str]:
-    """Which container runs an operator that may handle TFJobs, and its image; -1 if none does."""
+    """Return the index and image of the container with an operator that may handle TFJobs; -1 if there is none."""
     for index, container in enumerate(deployment["spec"]["template"]["spec"].get("containers") or []):
         image = _base_name(container.get("image", ""))
         if image in TRAINING_OPERATOR | TF_OPERATOR:
@@ -119,7 +118,7 @@ def _operator_container(deployment: Object) -> tuple[int, str]:
 
 
 def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tuple[Mapping[str, Any], ...] | None:
-    """The patch after which training-operator leaves TFJob out; None if it does so already."""
+    """Return the patch after which training-operator leaves TFJob out; None if it does so already."""
     command, in_command = _parted(container.get("command") or [])
     arguments, in_arguments = _parted(container.get("args") or [])
     schemes = in_command + in_arguments
@@ -139,7 +138,7 @@ def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tup
 
 
 def _parted(words: list[str]) -> tuple[list[str], list[str]]:
-    """A command line without the flags that name kinds, and these kinds; `--flag=x` and `--flag x` are one thing."""
+    """Split off the flags that name kinds; return the other arguments and the kinds. `--flag x` is `--flag=x`."""
     kept: list[str] = []
     kinds: list[str] = []
     rest = iter(words)
@@ -157,5 +156,5 @@ def _to_zero() -> tuple[Mapping[str, Any], ...]:
 
 
 def _base_name(image: str) -> str:
-    """`registry:5000/path/name:tag@digest` -> `name`."""
+    """Return `name` for `registry:5000/path/name:tag@digest`."""
     return image.partition("@")[0].rpartition("/")[2].partition(":")[0]

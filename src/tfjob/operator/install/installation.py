@@ -16,12 +16,12 @@ from tfjob.api import resources
 from tfjob.api.crd.older import TF_JOB_CRD_NAME as TF_JOB_CRD_NAME
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import OWNER_LABEL
-from tfjob.api.dialect import JOB_KINDS
+from tfjob.api.dialect import JOB_KINDS, TF_JOBS
 from tfjob.api.resources import CRDS, DEPLOYMENTS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.access.errors import Forbidden, KubeError, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.version import server_version, version_problem
-from tfjob.kube.jobs.jobs import has_tf_jobs
+from tfjob.kube.jobs.jobs import serves
 from tfjob.operator.install import handover, rbac
 from tfjob.operator.install.handover import Step
 from tfjob.operator.install.manifests import Object, Settings, manifests, own_namespace
@@ -52,7 +52,7 @@ class Refused(KubeError):
 
 
 class Installation:
-    """One operator on one cluster; `say` is told each step."""
+    """One operator on one cluster; `say` is called with each step."""
 
     def __init__(self, client: Client, settings: Settings, say: Callable[[str], None]) -> None:
         self.client = client
@@ -60,7 +60,7 @@ class Installation:
         self.say = say
 
     async def install(self, *, take_over: bool = False) -> None:
-        """Applies everything. Raises Refused if the cluster is too old, or another operator handles TFJobs."""
+        """Apply everything. Raises Refused if the cluster is too old or another operator handles TFJobs."""
         if problem := version_problem(await server_version(self.client)):
             raise Refused(problem)
         if self.settings.one_namespace:
@@ -76,13 +76,13 @@ class Installation:
                 await until(established(self.client, name), f"the CRD {name} is not served", CRD_SECONDS)
 
     async def wait_until_ready(self, seconds: float) -> None:
-        """Raises NotReady with the reason if the operator does not come up in time."""
+        """Raise NotReady with the reason if the operator does not become ready in time."""
         self.say(f"waiting for the Deployment {NAME} in namespace {self.settings.namespace}")
         ready = rolled_out(self.client, self.settings.namespace, NAME)
         await until(ready, f"the Deployment {NAME} is not ready", seconds)
 
     async def uninstall(self) -> None:
-        """Removes the operator; the CRD, the jobs, the rights of users and the namespace stay."""
+        """Remove the operator; the CRD, the jobs, the rights of users and the namespace stay."""
         kept = {_said(one) for one in self._last_to_go()}
         for one in reversed(manifests(self.settings)):
             if _said(one) not in kept:
@@ -92,7 +92,7 @@ class Installation:
         await self._delete_lease()
 
     async def purged(self) -> tuple[list[Object], list[str]]:
-        """What `purge` would delete: objects of ours, and the jobs that go with the CRD."""
+        """Return what `purge` would delete: our objects, and the jobs that the CRD takes along."""
         found = [one for one in self._last_to_go() if await self._ours(one) is not None]
         if not any(one["kind"] == "CustomResourceDefinition" for one in found):
             return found, []
@@ -103,12 +103,11 @@ class Installation:
         ]
 
     async def purge(self, objects: Iterable[Object]) -> None:
-        """Deletes what `purged` found."""
         for one in objects:
             await self._delete(one)
 
     def _last_to_go(self) -> list[Object]:
-        """What jobs and their users need without an operator too. Nothing of it belongs to one namespace."""
+        """Return what jobs and their users need even without an operator; it belongs to no namespace."""
         if self.settings.one_namespace:
             return []
         crds = [{"kind": CRDS.kind, "metadata": {"name": name}} for name in (CRD_NAME, TF_JOB_CRD_NAME)]
@@ -122,9 +121,9 @@ class Installation:
             return []
 
     async def _serve_v1_alone(self) -> None:
-        """Takes the older versions out of the CRD, where nobody converts them: the jobs are stored as v1.
+        """Remove the older versions, which no operator converts any more, from the CRD: jobs are stored as v1.
 
-        Applying it does not do that: the certificate in it is the operator's, and would be left without a webhook.
+        Applying the CRD does not do that: the operator owns its certificate, which would stay without a webhook.
         """
         try:
             found = await self.client.get(CRDS, "", CRD_NAME)
@@ -140,18 +139,18 @@ class Installation:
         self.say(f"left CustomResourceDefinition {CRD_NAME} with v1 alone")
 
     async def _need_crd(self) -> None:
-        """Only an administrator of the cluster can make it, so it must be there."""
-        if "TFJob" not in await self._served_kinds() and not await has_tf_jobs(self.client):
+        """Raise Refused without the CRD, which only an administrator of the cluster can create."""
+        if "TFJob" not in await self._served_kinds() and not await serves(self.client, TF_JOBS):
             raise Refused(
                 "the cluster does not know TFJob, and an operator of one namespace cannot make its CRD",
                 f"Ask an administrator to run: {MAKE_CRDS}",
             )
 
     async def _others(self) -> list[Step]:
-        """The steps that make other operators leave TFJobs to us."""
+        """Return the steps that make other operators leave TFJobs to us."""
         place, restricted = self.settings.namespace, self.settings.one_namespace
         if not self.settings.api_versions.kubeflow:
-            return []  # TFJobs may stay with whoever handles them
+            return []  # TFJobs may stay with another operator
         try:
             deployments = await self._deployments()
             webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS)).items
@@ -169,7 +168,7 @@ class Installation:
         return handover.steps(deployments, webhooks, await self._served_kinds(), self.settings.namespace)
 
     async def _deployments(self) -> list[Object]:
-        """Those of the cluster; of one namespace where that is all that the user may see."""
+        """Return the Deployments of the cluster, or of one namespace if the user may see no more."""
         try:
             return (await self.client.list(DEPLOYMENTS)).items
         except Forbidden:
@@ -192,7 +191,7 @@ class Installation:
             else:
                 await self.client.patch(step.resource, step.namespace, step.name, step.patch, "json")
         for step in steps:
-            # Our operator must not start beside the last pod of the other one.
+            # Our operator must not start before the last pod of the other one has ended.
             place = (step.namespace, step.name)
             if step.patch is None:
                 check = gone(self.client, step.resource, *place)
@@ -202,7 +201,7 @@ class Installation:
                 await until(check, f"the Deployment {step.name} does not change over", CHANGE_SECONDS)
 
     async def _ensure_namespace(self) -> None:
-        """Makes a namespace that is missing; one that is there belongs to somebody else and stays as it is."""
+        """Create a missing namespace; an existing one is not ours and stays unchanged."""
         name = self.settings.namespace
         if name == NAMESPACE and not self.settings.one_namespace:
             return
@@ -213,7 +212,7 @@ class Installation:
             await self.client.create(NAMESPACES, "", body)
             self.say(f"created Namespace {name}")
         except Forbidden:
-            pass  # who may not look at it may still work in it
+            pass  # a user who may not read it may still work in it
 
     async def _apply(self, one: Object) -> None:
         await self.client.patch(*_place(one), one, "apply", params={"force": "true"})
@@ -226,7 +225,7 @@ class Installation:
             self.say(f"deleted {_said(one)}")
 
     async def _delete_lease(self) -> None:
-        """The operator made it, without a label; its name in our namespace is enough."""
+        """Delete the Lease, which has no label because the operator created it; its name is unique in our namespace."""
         try:
             await self.client.delete(LEASES, self.settings.namespace, LEASE_NAME)
         except NotFound:
@@ -234,7 +233,7 @@ class Installation:
         self.say(f"deleted Lease {LEASE_NAME}")
 
     async def _ours(self, one: Object) -> Object | None:
-        """The object as it is on the cluster, if it is there and carries our label."""
+        """Return the object as the cluster has it, if it exists and carries our label."""
         try:
             found = await self.client.get(*_place(one))
         except NotFound:

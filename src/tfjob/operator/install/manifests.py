@@ -25,9 +25,9 @@ from tfjob.operator.options import (
 Object = dict[str, Any]
 
 USER_ID = 65532
-"""Nobody in particular; the same in our image."""
+"""An unprivileged user without an account, as in our image."""
 WEBHOOK_SECONDS = 3
-"""How long the API server waits for an answer before it goes on without."""
+"""How long the API server waits for an answer before it proceeds without one."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,6 @@ class Settings:
 
 
 def manifests(settings: Settings) -> list[Object]:
-    """All objects of an installation."""
     if settings.one_namespace:
         return [
             service_account(settings),
@@ -69,13 +68,13 @@ def manifests(settings: Settings) -> list[Object]:
 
 
 def crds(namespace: str, versions: ApiVersions, *, url: str = "") -> list[Object]:
-    """The CRDs; the operator in `namespace` converts the older versions. It adds its certificate itself."""
+    """Return the CRDs; the operator in `namespace` converts older versions and adds its certificate itself."""
     kubeflow = [crd_with(versions.older, _client_config(namespace, CONVERSION_PATH, url))] if versions.kubeflow else []
     return [*kubeflow, *([tf_job_crd()] if versions.tensorflow else [])]
 
 
 def own_namespace() -> Object:
-    """The namespace of the operator alone, where nothing runs that needs more rights than it."""
+    """Return the operator's own namespace, where no pod needs more rights than it."""
     restricted = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
     return {
         "apiVersion": "v1",
@@ -85,12 +84,11 @@ def own_namespace() -> Object:
 
 
 def service_account(settings: Settings) -> Object:
-    """Who the operator is for the API server."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(settings)}
 
 
 def service(settings: Settings) -> Object:
-    """Where metrics are read and the webhook is called."""
+    """Return the Service for metrics and the webhook."""
     ports: list[Object] = [{"name": "metrics", "port": METRICS_PORT, "targetPort": METRICS_PORT}]
     if not settings.one_namespace:
         ports.append({"name": "webhook", "port": 443, "targetPort": WEBHOOK_PORT})
@@ -103,7 +101,7 @@ def service(settings: Settings) -> Object:
 
 
 def deployment(settings: Settings) -> Object:
-    """The operator itself; it fits the `restricted` pod security standard."""
+    """Return the operator's Deployment, which meets the `restricted` pod security standard."""
     pod: Object = {
         "serviceAccountName": NAME,
         "securityContext": {
@@ -138,9 +136,9 @@ def deployment(settings: Settings) -> Object:
 
 
 def webhook(namespace: str, versions: ApiVersions, *, url: str = "") -> Object:
-    """Judges jobs before they are stored, each in the version of its user, whose paths a refusal names.
+    """Return the webhook that checks jobs in the user's version, whose paths a rejection names, before they are stored.
 
-    While the operator is away, nothing is blocked: it judges them again. It adds its certificate itself.
+    Without a running operator nothing is blocked: it checks the jobs again later. It adds its certificate itself.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -165,7 +163,6 @@ def webhook(namespace: str, versions: ApiVersions, *, url: str = "") -> Object:
 
 
 def _judged(group: str, *versions: str) -> Object:
-    """The rule for the jobs of one group."""
     return {
         "apiGroups": [group],
         "apiVersions": list(versions),
@@ -176,14 +173,14 @@ def _judged(group: str, *versions: str) -> Object:
 
 
 def _client_config(namespace: str, path: str, url: str) -> Object:
-    """How the API server reaches the operator; `url` takes the place of the Service where it cannot reach that."""
+    """Return how the API server reaches the operator: by `url` where it cannot reach the Service."""
     if url:
         return {"url": url}
     return {"service": {"name": NAME, "namespace": namespace, "path": path, "port": 443}}
 
 
 def arguments(settings: Settings) -> list[str]:
-    """The command line of the operator in its container."""
+    """Return the operator's command line in its container."""
     words = ["operator", "run", "--leader-elect"]
     if settings.one_namespace:
         words.append(f"--namespace={settings.namespace}")
@@ -198,7 +195,7 @@ def arguments(settings: Settings) -> list[str]:
 
 
 def beside(image: str) -> str:
-    """The image of TensorBoard in the registry of the operator's, with the same tag."""
+    """Return the TensorBoard image in the registry of the operator's image, with the same tag."""
     folder, slash, name = image.partition("@")[0].rpartition("/")
     return f"{folder}{slash}tf-job-tensorboard:{name.partition(':')[2] or __version__}"
 

@@ -12,7 +12,7 @@ from tfjob.kube.cache.decode import CHILD_TYPES
 from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.options import LEASE_NAME, NAME, labels
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.kind import TFJobKind, TfJobKind
 
 Rule = dict[str, list[str]]
@@ -119,7 +119,7 @@ CONVERSION_RULES: list[Rule] = [
 
 
 def for_cluster(namespace: str, versions: ApiVersions) -> list[Object]:
-    """The rights of an operator that looks after all namespaces and runs in `namespace`."""
+    """Return the rights of an operator in `namespace` that handles all namespaces."""
     return [
         _role("ClusterRole", "", [*job_rules(versions), *CLUSTER_RULES, *conversion_rules(versions)]),
         _binding("ClusterRole", "", namespace),
@@ -130,23 +130,21 @@ def for_cluster(namespace: str, versions: ApiVersions) -> list[Object]:
 
 
 def job_rules(versions: ApiVersions) -> list[Rule]:
-    """What the operator needs wherever there are jobs."""
     tfjobs = TFJOB_RULES if versions.kubeflow else []
     return [*tfjobs, *(TF_JOB_RULES if versions.tensorflow else []), *JOB_RULES]
 
 
 def conversion_rules(versions: ApiVersions) -> list[Rule]:
-    """What it needs to convert."""
     return CONVERSION_RULES if versions.older else []
 
 
 def for_namespace(namespace: str, versions: ApiVersions) -> list[Object]:
-    """The rights of an operator that looks after the namespace that it runs in, and nothing else."""
+    """Return the rights of an operator that handles only the namespace that it runs in."""
     return [_role("Role", namespace, [*job_rules(versions), *LEASE_RULES]), _binding("Role", namespace, namespace)]
 
 
 def for_users(groups: list[str]) -> list[Object]:
-    """Roles that add jobs to what `edit` and `view` mean, Kubernetes' own and Kubeflow's."""
+    """Return the roles that add jobs to `edit` and `view`, of Kubernetes and of Kubeflow."""
     change = [*READ, "create", "update", "patch", "delete", "deletecollection"]
     return [
         _user_role("edit", groups, change, ("admin", "edit")),

@@ -23,7 +23,7 @@ class NotReady(KubeError):
 
 
 async def until(check: Check, failure: str, seconds: float) -> None:
-    """Asks until nothing is missing; raises NotReady with the failure and what is missing when time is up."""
+    """Check until nothing is missing. Raises NotReady with the failure and what is missing after `seconds`."""
     end = time.monotonic() + seconds
     while (reason := await check()) is not None:
         if time.monotonic() > end:
@@ -32,7 +32,7 @@ async def until(check: Check, failure: str, seconds: float) -> None:
 
 
 def established(client: Client, crd: str) -> Check:
-    """Whether a CRD is served."""
+    """Check that a CRD is served."""
 
     async def check() -> str | None:
         conditions = _conditions(await client.get(CRDS, "", crd))
@@ -44,7 +44,7 @@ def established(client: Client, crd: str) -> Check:
 
 
 def gone(client: Client, resource: Resource, namespace: str, name: str) -> Check:
-    """Whether an object is no longer there."""
+    """Check that an object no longer exists."""
 
     async def check() -> str | None:
         try:
@@ -57,7 +57,7 @@ def gone(client: Client, resource: Resource, namespace: str, name: str) -> Check
 
 
 def rolled_out(client: Client, namespace: str, name: str) -> Check:
-    """Whether every pod of a Deployment is of its present template and available, and none is left of another."""
+    """Check that every pod of a Deployment has its present template and is available, and that no other is left."""
 
     async def check() -> str | None:
         found = await client.get(DEPLOYMENTS, namespace, name)
@@ -70,10 +70,10 @@ def rolled_out(client: Client, namespace: str, name: str) -> Check:
 
 
 async def _why_not(client: Client, namespace: str, deployment: Object) -> str:
-    """What the pods of a Deployment wait for, and what its own conditions say."""
+    """Return what the pods of a Deployment wait for, and what its own conditions say."""
     selector = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
     pods = (await client.list(PODS, namespace, label_selector=selector)).items
-    reasons = [reason for pod in pods for reason in _waits_for(pod)]
+    reasons = [reason for pod in pods for reason in waits_for(pod)]
     reasons += [
         condition.get("message", "")
         for kind, condition in _conditions(deployment).items()
@@ -82,7 +82,8 @@ async def _why_not(client: Client, namespace: str, deployment: Object) -> str:
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
 
-def _waits_for(pod: Object) -> Iterable[str]:
+def waits_for(pod: Object) -> Iterable[str]:
+    """Yield why a pod does not run: it cannot be scheduled, or a container waits."""
     scheduled = _conditions(pod).get("PodScheduled", {})
     if scheduled.get("status") == "False":
         yield scheduled.get("message", "")

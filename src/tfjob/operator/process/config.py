@@ -23,18 +23,19 @@ import logging
 import pathlib
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from tfjob.api.image_reference import image_fault
 from tfjob.api.objects import ConfigMap, Object, ObjectMeta, Pod
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, path_text
 from tfjob.api.resources import CONFIG_MAPS
-from tfjob.api.suggest import did_you_mean, one_of
+from tfjob.api.schema.checker import EMPTY, UNKNOWN_FIELD, Schema
 from tfjob.api.text.reader import Document, described, parse
 from tfjob.controller.actions import Event
 from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError
@@ -45,17 +46,20 @@ from tfjob.operator.options import CONFIG_KEY
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 KEYS = (CONFIG_KEY, "controller-config-file.yaml")
-"""Of the ConfigMap: the documents' and the one of the releases after them."""
-_TOP = ("accelerators", "grpcServerFilePath", "tfImage")
-_ACCELERATOR = ("resource", "volumes", "envVars")
-_VOLUME = ("name", "hostPath", "mountPath")
-_VARIABLE = ("name", "value")
+"""Keys of the ConfigMap: the documented one, and that of later releases."""
+_DEFINITIONS = {
+    "Config": {"accelerators": "{Accelerator}", "grpcServerFilePath": "string", "tfImage": "string"},
+    "Accelerator": {"resource": "string", "volumes": "[Volume]", "envVars": "[Variable]"},
+    "Volume": {"name": "string", "hostPath": "string", "mountPath": "string"},
+    "Variable": {"name": "string", "value": "any"},
+}
+_SCHEMA = Schema(_DEFINITIONS, folded=frozenset(_DEFINITIONS))
 _RESOURCE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VARIABLE_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 logger = logging.getLogger("tfjob.operator")
 DOCUMENTED_SERVER_FILE = "/opt/mlkube/grpc_tensorflow_server/grpc_tensorflow_server.py"
-"""Where the first operator's image had its program: whoever names it wants the standard one, which is ours now."""
+"""The path of the program in the first operator's image; naming it means the standard program, which is ours now."""
 PROGRAM_BYTES = 900_000
 """A ConfigMap holds a MiB."""
 INVALID, ODD, USED = "InvalidControllerConfig", "OddControllerConfig", "ControllerConfigUsed"
@@ -64,7 +68,7 @@ Tell = Callable[[Object, Event], None]
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """What the operator was told beside its command line."""
+    """The operator's configuration in addition to its command line."""
 
     accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
     server_file: str = ""
@@ -80,14 +84,14 @@ class Read:
 
 
 def read_config_map(data: Mapping[str, str], source: str, wanted: str = KEYS[0]) -> Read:
-    """The configuration in a ConfigMap, at a key of that name before all others. Raises InvalidManifest."""
+    """Read the configuration in a ConfigMap, from the key `wanted` if it exists. Raises InvalidManifest."""
     key, warnings = _chosen_key(data, source, wanted)
     found = read(data[key], f"{source} {key}", wanted)
     return Read(found.config, [*warnings, *found.warnings])
 
 
 def read(text: str | bytes, source: str, wanted: str = KEYS[0]) -> Read:
-    """The configuration in a text; also in one that is the whole ConfigMap. Raises InvalidManifest."""
+    """Read a configuration, or a whole ConfigMap with one. Raises InvalidManifest."""
     if not text.strip():
         return Read(ControllerConfig(), [])
     parsed = parse(text, source)
@@ -125,52 +129,58 @@ class _Reader:
     """Turns a document into a configuration and notes every fault with its place."""
 
     def __init__(self, document: Document) -> None:
-        self.problems: list[Problem] = []
         self._document = document
+        self._checked = _SCHEMA.check(document.value, "Config")
+        self.problems: list[Problem] = []
+        for problem in self._checked.problems:
+            # The 2017 operator ignored unknown fields and empty accelerators.
+            self._place(replace(problem, warning=problem.message in (UNKNOWN_FIELD, EMPTY)))
 
     def config(self) -> ControllerConfig:
-        top = self._fields(self._document.value, (), _TOP)
-        found = self._mapping(top.get("accelerators"), ("accelerators",))
-        accelerators = {name: self._accelerator(name, value) for name, value in found.items()}
-        image = self._text(top, "tfImage", ())
+        top = self._checked.value
+        accelerators = {
+            name: self._accelerator(("accelerators", name), fields)
+            for name, fields in top.get("accelerators", {}).items()
+        }
+        image, path = top.get("tfImage", ""), top.get("grpcServerFilePath", "")
         if image and (fault := image_fault(image))[0]:
             self._report(("tfImage",), *fault)
-        path = self._text(top, "grpcServerFilePath", ())
         if path:
             self._absolute(path, ("grpcServerFilePath",))
         return ControllerConfig(accelerators, path, image)
 
-    def _accelerator(self, name: str, value: Any) -> Accelerator:
-        at: Path = ("accelerators", name)
-        if not _RESOURCE.fullmatch(name):
-            self._report(at, f"{name!r} is no name of a resource", "write it like nvidia.com/gpu")
-        fields = self._fields(self._mapping(value, at), at, _ACCELERATOR)
-        resource = self._text(fields, "resource", at)
-        if resource and not _RESOURCE.fullmatch(resource):
-            self._report((*at, "resource"), f"{resource!r} is no name of a resource", "write it like nvidia.com/gpu")
-        volumes = [self._volume(each, place) for each, place in self._items(fields, "volumes", at, _VOLUME)]
-        for index, one in enumerate(volumes):
-            if any(other.name == one.name or other.mount_path == one.mount_path for other in volumes[:index]):
-                self._report((*at, "volumes", index), "has the name or the mountPath of one before it")
+    def _accelerator(self, at: Path, fields: Mapping[str, Any]) -> Accelerator:
+        resource = fields.get("resource", "")
+        for name, place in ((str(at[-1]), at), (resource, (*at, "resource"))):
+            if name and not _RESOURCE.fullmatch(name):
+                self._report(place, f"{name!r} is no name of a resource", "write it like nvidia.com/gpu")
+        volumes: list[HostVolume] = []
+        for index, each in enumerate(fields.get("volumes", ())):
+            place = (*at, "volumes", index)
+            one = self._volume(place, each)
+            if any(other.name == one.name or other.mount_path == one.mount_path for other in volumes):
+                self._report(place, "has the name or the mountPath of one before it")
+            volumes.append(one)
         variables: dict[str, str] = {}
-        for each, place in self._items(fields, "envVars", at, _VARIABLE):
-            variable = self._named(each, place, _VARIABLE_NAME, "variable")
+        for index, each in enumerate(fields.get("envVars", ())):
+            place = (*at, "envVars", index)
+            variable, value = self._named(place, each, _VARIABLE_NAME, "variable"), each.get("value", "")
             if variable in variables:
                 self._report((*place, "name"), f"{variable} is set twice")
-            variables[variable] = self._text(each, "value", place)
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                self._report((*place, "value"), f"must be a string, is {described(value)}", "put it in quotes")
+            variables[variable] = str(value)
         return Accelerator(tuple(volumes), variables, resource)
 
-    def _volume(self, fields: Mapping[str, Any], at: Path) -> HostVolume:
-        name = self._named(fields, at, _VOLUME_NAME, "volume")
-        paths = []
-        for key in ("hostPath", "mountPath"):
-            path = self._text(fields, key, at)
-            self._absolute(path, (*at, key))
-            paths.append(path)
-        return HostVolume(name, *paths)
+    def _volume(self, at: Path, fields: Mapping[str, Any]) -> HostVolume:
+        host, mount = fields.get("hostPath", ""), fields.get("mountPath", "")
+        name = self._named(at, fields, _VOLUME_NAME, "volume")
+        self._absolute(host, (*at, "hostPath"))
+        self._absolute(mount, (*at, "mountPath"))
+        return HostVolume(name, host, mount)
 
-    def _named(self, fields: Mapping[str, Any], at: Path, pattern: re.Pattern[str], what: str) -> str:
-        name = self._text(fields, "name", at)
+    def _named(self, at: Path, fields: Mapping[str, Any], pattern: re.Pattern[str], what: str) -> str:
+        name: str = fields.get("name", "")
         if not pattern.fullmatch(name):
             self._report((*at, "name"), f"{name!r} is no name of a {what}" if name else f"the {what} needs a name")
         return name
@@ -181,68 +191,14 @@ class _Reader:
         elif ".." in path.split("/") or ":" in path:
             self._report(at, f"{path!r} holds '..' or ':', which Kubernetes refuses")
 
-    def _items(
-        self, fields: Mapping[str, Any], key: str, at: Path, known: tuple[str, ...]
-    ) -> Iterator[tuple[dict[str, Any], Path]]:
-        value = fields.get(key)
-        if value is not None and not isinstance(value, list):
-            self._report((*at, key), f"must be a list, not {described(value)}", "begin each entry with '- '")
-            return
-        for index, each in enumerate(value or ()):
-            place = (*at, key, index)
-            yield self._fields(self._mapping(each, place), place, known), place
+    def _report(self, at: Path, message: str, hint: str = "") -> None:
+        renamed = self._checked.renamed
+        written = tuple(renamed.get(at[: index + 1], part) for index, part in enumerate(at))
+        self._place(Problem(path_text(written), message, hint))
 
-    def _text(self, fields: Mapping[str, Any], key: str, at: Path) -> str:
-        value = fields.get(key)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
-        if value is not None:
-            self._report((*at, key), f"must be a text, not {described(value)}", "put it in quotes")
-        return ""
-
-    def _mapping(self, value: Any, at: Path) -> dict[str, Any]:
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self._report(at, f"must be a mapping, not {described(value)}", "indent its fields below it")
-        return {}
-
-    def _fields(self, value: Mapping[str, Any], at: Path, known: tuple[str, ...]) -> dict[str, Any]:
-        """The fields under their proper spelling."""
-        spelt = {name.lower(): name for name in known}
-        fields: dict[str, Any] = {}
-        for key, each in value.items():
-            name = spelt.get(key.lower())
-            if name is None:
-                hint = did_you_mean(key, known) or f"known here: {one_of(known)}"
-                self._report((*at, key), "is not known and not used", hint, warning=True)
-            elif name in fields:
-                self._report((*at, key), f"is a second {name}")
-            else:
-                fields[name] = each
-        return fields
-
-    def _report(self, at: Path, message: str, hint: str = "", *, warning: bool = False) -> None:
-        at = self._as_written(at)
-        line, column = self._document.position(at)
-        source = self._document.source
-        self.problems.append(Problem(path_text(at), message, hint, line, column, source, warning))
-
-    def _as_written(self, at: Path) -> Path:
-        """A path in the document's own spelling."""
-        value: Any = self._document.value
-        parts: list[str | int] = []
-        for part in at:
-            if isinstance(value, dict):
-                if part not in value:
-                    part = next((key for key in value if str(key).lower() == str(part).lower()), part)
-                value = value.get(part)
-            elif isinstance(value, list) and isinstance(part, int):
-                value = value[part]
-            parts.append(part)
-        return tuple(parts)
+    def _place(self, problem: Problem) -> None:
+        line, column = self._document.position(problem.path)
+        self.problems.append(replace(problem, line=line, column=column, source=self._document.source))
 
 
 Use = Callable[[ControllerConfig, str], None]
@@ -261,7 +217,7 @@ class Configuration:
         self.good = True
 
     def take(self, about: Object, attempt: Callable[[], Read]) -> None:
-        """Uses what `attempt` reads, if it can be used."""
+        """Use what `attempt` reads, if it is valid."""
         try:
             found = attempt()
         except InvalidManifest as error:
@@ -281,7 +237,6 @@ class Configuration:
             self._tell(about, Event(ODD, str(warning), warning=True))
 
     def drop(self) -> None:
-        """There is none any more."""
         self.good = True
         self._use(ControllerConfig(), "")
         logger.info("the configuration was deleted: no accelerators")
@@ -306,18 +261,17 @@ class ConfigMapWatch:
         )
 
     async def first(self) -> None:
-        """Waits until what is there now was read; an operator that may not read it goes on without."""
+        """Wait until the present configuration was read; an operator without the right to read it starts without."""
         try:
             await self._client.get(CONFIG_MAPS, self._namespace, self._name)
         except Forbidden as error:
             logger.warning("the configuration %s/%s may not be read: %s", self._namespace, self._name, error.message)
             return
         except KubeError:
-            pass  # there is none, or the reflector goes on trying
+            pass  # there is none, or the reflector keeps trying
         await self._reflector.synced.wait()
 
     async def run(self) -> NoReturn:
-        """Follows until cancelled."""
         await self._reflector.run()
 
     def _changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
@@ -340,7 +294,7 @@ class FileWatch:
         self._seen: bytes | None = None
 
     async def first(self) -> None:
-        """Reads the file; raises ConfigError if that is not possible."""
+        """Read the file. Raises ConfigError if that is not possible."""
         try:
             self._look()
         except OSError as error:
@@ -348,7 +302,7 @@ class FileWatch:
             raise ConfigError(f"--controller-config-file {self._file}: {error.strerror}", hint) from None
 
     async def run(self) -> NoReturn:
-        """Follows until cancelled; a file that is gone for a while leaves everything as it is."""
+        """Follow the file until cancelled; while it is missing, nothing changes."""
         while True:
             await asyncio.sleep(self._pause)
             try:
@@ -364,7 +318,7 @@ class FileWatch:
 
 
 def _program(path: str) -> tuple[str, list[Problem]]:
-    """The program that a configuration names, and what is wrong with it: nothing then, which means ours."""
+    """Return the program that a configuration names, and its problems; an empty program means ours."""
     if not path:
         return "", []
     try:

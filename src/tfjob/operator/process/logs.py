@@ -15,7 +15,6 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def configure(*, json: bool, level: int = logging.INFO) -> None:
-    """Sends every record to stderr in the chosen form."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if json else PlainFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -23,7 +22,7 @@ def configure(*, json: bool, level: int = logging.INFO) -> None:
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What a record says beside its message: the pass that it is about, and what the caller added."""
+    """Return what a record has in addition to its message: the pass that it is about, and the caller's fields."""
     found: dict[str, Any] = {}
     at_work = current_pass()
     if at_work is not None:
@@ -36,7 +35,6 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a record, with the field names that controller-runtime's logs have."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line."""
         line: dict[str, Any] = {
             "ts": _stamp(record),
             "level": record.levelname.lower(),
@@ -53,7 +51,7 @@ class PlainFormatter(logging.Formatter):
     """A line a record for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, message, and the rest as name=value."""
+        """Format as time, level, message, and the rest as name=value."""
         rest = "".join(f" {name}={value}" for name, value in fields(record).items())
         text = f"{_stamp(record)} {record.levelname:<7} {record.getMessage()}{rest}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text

@@ -1,7 +1,7 @@
-"""The operator's process: reach the API server, follow it, lead, work; and end in order.
+"""The operator's process: reach the API server, follow it, lead, work; and shut down gracefully.
 
-The caches are filled before this process leads, so that a standby takes over at once. Whoever loses the lease exits:
-a process that stops half of itself is the one that writes too late.
+The caches are filled before this process leads, so that a standby takes over at once. A process that loses the lease
+exits: one that stops only parts of itself may still write after another leads.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ STOPPING_SECONDS = 0.8
 
 
 class Operator:
-    """One process; `run` returns when it was asked to end, and raises LeaseLost when it may not go on."""
+    """One process; `run` returns after a request to stop, and raises LeaseLost if it must not continue."""
 
     def __init__(
         self, client: Client, lease_client: Client, access: Access, options: Options, kinds: Sequence[str] = (KIND,)
@@ -118,7 +118,7 @@ class Operator:
         return ConfigMapWatch(client, namespace, options.config_map, options.config_key, self.configuration)
 
     def _configured(self, config: ControllerConfig, program: str) -> None:
-        """New pods are made by this configuration."""
+        """Make new pods by this configuration."""
         settings = replace(
             self.options.settings,
             accelerators=config.accelerators,
@@ -129,11 +129,10 @@ class Operator:
             kind.settings = settings
 
     def stop(self) -> None:
-        """Asks the process to end in order."""
         self._stop.set()
 
     def resumed(self, *_: object) -> None:
-        """Ends at once if the lease ran out in a pause: a request may stand between its fence and the network."""
+        """Exit at once if the lease ran out in a pause: a request may be between its fence and the network."""
         if self.client.before_write is not None:
             try:
                 self.client.before_write()
@@ -141,7 +140,6 @@ class Operator:
                 _leave(error)
 
     async def run(self) -> None:
-        """Works until asked to end."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(serving(probes.probes(self._healthy(), self._ready()), self.options.health))
             await stack.enter_async_context(serving(probes.metrics(self.metrics.registry), self.options.metrics))
@@ -156,7 +154,6 @@ class Operator:
             _reraise(work)
 
     async def _work(self) -> None:
-        """Follows the cluster, leads, and reconciles."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.cluster.follow())
             tasks.create_task(self._watch_the_loop())
@@ -183,7 +180,7 @@ class Operator:
             logger.info("workers started: %d", self.options.workers)
 
     async def _end(self, work: asyncio.Task[None]) -> None:
-        """Lets passes under way come to their end, hands the lease over, and says the last news."""
+        """Let running passes finish, release the lease, and write the last events."""
         begun = time.monotonic()
         led = self.lease is None or self.lease.held
         if not work.done():
@@ -195,7 +192,7 @@ class Operator:
                 async with asyncio.timeout(1.0):
                     await self.lease.release()
         if led:
-            # Events harm nobody: they may be written when the next one leads.
+            # Events do no harm: they may be written when the next process leads.
             self.client.before_write = None
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
@@ -203,14 +200,13 @@ class Operator:
         logger.info("ended in %.1f s", time.monotonic() - begun)
 
     async def _watch_the_loop(self) -> None:
-        """Measures how late the event loop runs."""
         while True:
             before = time.monotonic()
             await asyncio.sleep(LAG_SECONDS)
             self.metrics.loop_lag.set(max(0.0, time.monotonic() - before - LAG_SECONDS))
 
     def _healthy(self) -> dict[str, probes.Check]:
-        """Alive is what can still make progress; whether the API server answers is its own health, not ours."""
+        """Return the liveness checks: whether we can make progress. The API server's health is not ours."""
         return {"ping": lambda: "", "watches": self._stale_watch}
 
     def _ready(self) -> dict[str, probes.Check]:
@@ -227,9 +223,9 @@ class Operator:
 
 
 async def operate(access: Access, options: Options) -> None:
-    """Runs an operator until SIGTERM or SIGINT."""
+    """Run an operator until SIGTERM or SIGINT."""
     logger.info("tfjob operator %s at %s", __version__, access.server)
-    # The lease has connections of its own: a renewal must not wait behind the writes of a busy moment.
+    # The lease has separate connections: a renewal must not wait behind other writes.
     lengths = options.durations
     async with Client(access, CONNECTIONS, lengths) as client, Client(access, 2, lengths) as lease_client:
         kinds = await discover_job_kinds(client, options)
@@ -243,21 +239,20 @@ async def operate(access: Access, options: Options) -> None:
 
 
 def whole_seconds() -> datetime:
-    """The time as every other status of a cluster has it."""
+    """Return the time in whole seconds, as every status of a cluster has it."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 def pod_groups(options: Options) -> Resource | None:
-    """The kind of PodGroup that the gang scheduler reads."""
     if not options.gang_scheduler:
         return None
     return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS
 
 
 async def discover_job_kinds(client: Client, options: Options) -> list[str]:
-    """The kinds of jobs that the cluster has.
+    """Return the kinds of jobs that the cluster has.
 
-    Refuses one that is too old, or lacks what we write; says so when the definition of TFJobs is not ours.
+    Raises ConfigError for a cluster that is too old or lacks what we write; warns if the CRD of TFJob is not ours.
     """
     version = await server_version(client)
     if problem := version_problem(version):
@@ -291,9 +286,9 @@ async def _serves(client: Client, resource: Resource) -> bool:
 
 
 def main(access: Access, options: Options) -> int:
-    """The exit code of an operator process: 0 when asked to end, 1 when it may not go on.
+    """Return the exit code of an operator process: 0 after a shutdown on request, 1 if it must stop.
 
-    Raises KubeError for what whoever started it can mend.
+    Raises KubeError for what the user who started it can fix.
     """
     try:
         uvloop.run(operate(access, options))
@@ -302,15 +297,15 @@ def main(access: Access, options: Options) -> int:
     except KubeError:
         raise
     except Exception:
-        # Nobody can be asked to start it again in another way and see: the log is all that there is.
+        # In a cluster the log is the only trace, so it gets the traceback.
         logger.exception("the operator ends")
         raise
     return 0
 
 
 def _leave(error: LeaseLost) -> NoReturn:
-    """At once: nothing that is still under way may reach the API server."""
-    with suppress(RuntimeError):  # a handler of signals may have come upon a line that is half written
+    """Exit at once: no request that is under way may reach the API server."""
+    with suppress(RuntimeError):  # a signal handler may interrupt a half-written line
         logger.error("the lease is lost: %s", error)
         logging.shutdown()
     os._exit(1)
@@ -321,7 +316,7 @@ def _identity() -> str:
 
 
 def _reraise(work: asyncio.Task[None]) -> None:
-    """The reason why the work ended by itself."""
+    """Raise the error that ended the work."""
     error = work.exception()
     if isinstance(error, BaseExceptionGroup):
         for known in (LeaseLost, KubeError):

@@ -162,7 +162,7 @@ class Metrics(Hooks):
     # --- the hook of the client ----------------------------------------------------------------------------------
 
     def requested(self, method: str, code: int, seconds: float) -> None:
-        """The API server answered, or did not (code 0)."""
+        """Count an answer of the API server, or none (code 0)."""
         count = self._answers.get((method, code))
         if count is None:
             labels = (str(code) if code else "<error>", self._host, method)
@@ -171,18 +171,16 @@ class Metrics(Hooks):
 
 
 class SampleCollector(Collector):
-    """Values that are asked for when somebody reads them."""
+    """Values that are computed when they are read."""
 
     def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        """The values now."""
         yield from self._families()
 
 
 def gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    """A family of present values."""
     family = GaugeMetricFamily(name, text, labels=labels)
     for row, value in rows:
         family.add_metric(row, value)
@@ -190,7 +188,6 @@ def gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequ
 
 
 def counter(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    """A family of sums."""
     family = CounterMetricFamily(name, text, labels=labels)
     for row, value in rows:
         family.add_metric(row, value)
@@ -210,7 +207,6 @@ class Sampled(Protocol):
 
 
 def samples(operator: Sampled) -> Iterator[Metric]:
-    """Every value, now."""
     working = operator.queue.working_seconds()
     names, queue = ("name", "controller"), (CONTROLLER, CONTROLLER)
     yield gauge(

@@ -13,7 +13,7 @@ Check = Callable[[], str]
 
 
 def probes(healthy: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
-    """The endpoints that a kubelet asks. A standby is ready: it could serve, and a rollout waits for it."""
+    """Return the kubelet's endpoints. A standby is ready: it could serve, and a rollout waits for it."""
     app = web.Application()
     for path, checks in (("/healthz", healthy), ("/livez", healthy), ("/readyz", ready)):
         app.router.add_get(path, _answering(path, checks))
@@ -22,8 +22,6 @@ def probes(healthy: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Appl
 
 
 def metrics(registry: CollectorRegistry) -> web.Application:
-    """The endpoint that Prometheus asks."""
-
     async def exposition(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 

@@ -22,7 +22,7 @@ CONNECT_SECONDS, PAUSE_SECONDS = 2.0, 0.2
 
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    """One task; its exit code."""
+    """Run one task; return its exit code."""
     # The first process of a container ignores what it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     config = json.loads(environ["TF_CONFIG"])
@@ -46,7 +46,7 @@ def _welcome(server: socket.socket) -> NoReturn:
 
 
 def _reach(address: str) -> None:
-    """Tries until somebody answers; how long that may take is the job's own limit."""
+    """Retry until the peer answers; only the job's own time limit ends that."""
     while True:
         try:
             socket.create_connection((address.rpartition(":")[0], _port(address)), CONNECT_SECONDS).close()

@@ -2,13 +2,13 @@
 
     await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, 120)
 
-`Pulls` says which images pods wait for, and when waiting is pointless.
+Why a replica does not start is read from the status of the job.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +17,7 @@ from tfjob.api.dialect import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, Resource
 from tfjob.kube.access.errors import ApiError, KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.operator.install.rollout import until
-from tfjob.plan.policy.verdict import shortened
+from tfjob.operator.install.rollout import until, waits_for
 
 Object = dict[str, Any]
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.selftest.rendezvous"]
@@ -26,9 +25,8 @@ MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.selftest.rendezvous"]
 LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
 BOARD_SECONDS, GONE_SECONDS = 60, 60
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, JOBS, DEPLOYMENTS)
-"""What a job may have of its own."""
-PodObject = Mapping[str, Any]
-NOT_PULLED = frozenset({"ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
+"""The kinds of objects that belong to a job."""
+NOT_PULLED = ("ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff")
 PULL_SECONDS = 60.0
 """A registry may fail once or twice; the kubelet has asked it three times by then."""
 
@@ -58,7 +56,6 @@ class Trial:
     pull_secret: str = ""
 
     def manifest(self, resource: Resource, seconds: int) -> Object:
-        """The job for one of both kinds."""
         spec = self._first() if resource == TF_JOBS else self._current(seconds)
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
@@ -105,19 +102,19 @@ class Trial:
 
 
 class SelfTest:
-    """One run of the test; `say` is told each step."""
+    """One run of the test; `say` is called with each step."""
 
     def __init__(self, client: Client, trial: Trial, say: Callable[[str], None]) -> None:
         self.client = client
         self.trial = trial
         self.say = say
         self._last = ""
-        self._pulls = Pulls()
+        self._unpulled_since: float | None = None
 
     async def run(self, resource: Resource, seconds: int) -> None:
-        """Raises Failed if the job does not succeed, NotReady if it does not end or does not go in time.
+        """Raise Failed if the job does not succeed, NotReady if it does not end or is not removed in time.
 
-        Both include the reason; NotPulled is an image that never came.
+        Both include the reason; NotPulled is for an image that cannot be pulled.
         """
         end = time.monotonic() + seconds
         name, namespace = self.trial.name, self.trial.namespace
@@ -147,24 +144,22 @@ class SelfTest:
             raise Failed(f"{resource.kind} {self.trial.name} failed: {reason}")
         if state == "Succeeded":
             return None
-        waits = await self._waits(resource)
-        return "; ".join(filter(None, (f"{state or 'no operator looks after it'}: {reason}", waits)))
+        self.check_pull(status, time.monotonic())
+        return f"{state or 'no operator looks after it'}: {reason}"
 
-    async def _waits(self, resource: Resource) -> str:
-        """Which pods are still being started; raises NotPulled when an image of theirs will not come."""
-        board = f"app=tensorboard,{TF_JOB_NAME_LABEL}={self.trial.name}"
-        pods = [
-            pod
-            for selector in (self._selector(resource), board)
-            for pod in (await self.client.list(PODS, self.trial.namespace, label_selector=selector)).items
-        ]
-        if failure := self._pulls.failure(pods, time.monotonic()):
-            raise NotPulled(failure)
-        being_made = pods_starting(pods)
-        return f"being started: {being_made}" if being_made else ""
+    def check_pull(self, status: Mapping[str, Any], now: float) -> None:
+        """Raise NotPulled if the status says for too long that an image cannot be pulled."""
+        # A status of v1alpha1 has the message after the reason.
+        word, _, rest = status.get("reason", "").partition(": ")
+        if word not in NOT_PULLED:
+            self._unpulled_since = None
+            return
+        self._unpulled_since = now if self._unpulled_since is None else self._unpulled_since
+        if now - self._unpulled_since >= PULL_SECONDS:
+            raise NotPulled(f"an image cannot be pulled: {status.get('message') or rest}")
 
     async def _unseen(self, resource: Resource) -> str | None:
-        """What keeps the TensorBoard from being seen, as `kubectl proxy` would show it."""
+        """Return why the TensorBoard cannot be seen, as through `kubectl proxy`; None if it can."""
         namespace = self.trial.namespace
         selector = f"app=tensorboard,{self._selector(resource)}"
         found = (await self.client.list(SERVICES, namespace, label_selector=selector)).items
@@ -174,14 +169,14 @@ class SelfTest:
         try:
             await self.client.request("GET", f"{path}/data/environment")
         except ApiError as error:
-            return "; ".join(filter(None, (error.message, await self._waits(resource))))
+            pods = (await self.client.list(PODS, namespace, label_selector=self._board)).items
+            return "; ".join([error.message, *(reason for pod in pods for reason in waits_for(pod))])
         return None
 
     async def left(self, resource: Resource) -> str | None:
-        """What there still is of the job."""
-        own, board = self._selector(resource), f"app=tensorboard,{TF_JOB_NAME_LABEL}={self.trial.name}"
-        # The pods of a TensorBoard do not carry the labels of replicas.
-        places = [*((kind, own) for kind in CHILDREN), (PODS, board)]
+        """Return what is left of the job; None if nothing is."""
+        own = self._selector(resource)
+        places = [*((kind, own) for kind in CHILDREN), (PODS, self._board)]
         listed = [await self.client.list(kind, self.trial.namespace, label_selector=one) for kind, one in places]
         found = [
             f"{kind.kind} {one['metadata']['name']}"
@@ -190,37 +185,10 @@ class SelfTest:
         ]
         return ", ".join(dict.fromkeys(found)) or None
 
+    @property
+    def _board(self) -> str:
+        """The selector of the TensorBoard's pods, which do not carry the labels of replicas."""
+        return f"app=tensorboard,{TF_JOB_NAME_LABEL}={self.trial.name}"
+
     def _selector(self, resource: Resource) -> str:
-        """What selects everything that belongs to the job."""
         return f"{TF_JOB_NAME_LABEL if resource == TF_JOBS else JOB_NAME_LABEL}={self.trial.name}"
-
-
-class Pulls:
-    """What has been seen of the images of some pods."""
-
-    def __init__(self) -> None:
-        self._since: dict[str, float] = {}
-
-    def failure(self, pods: Iterable[PodObject], now: float) -> str | None:
-        """The image that could not be pulled for too long, with what the kubelet says; None while there is hope."""
-        failing = {image: message for _, image, reason, message in _waiting(pods) if reason in NOT_PULLED}
-        self._since = {image: self._since.get(image, now) for image in failing}
-        for image, since in self._since.items():
-            if now - since >= PULL_SECONDS:
-                return f"image {image} cannot be pulled: {shortened(failing[image])}"
-        return None
-
-
-def pods_starting(pods: Iterable[PodObject]) -> str:
-    """The pods whose containers are still being made, which includes the pull of their image; empty if none."""
-    return ", ".join(f"{pod} (image {image})" for pod, image, reason, _ in _waiting(pods) if reason not in NOT_PULLED)
-
-
-def _waiting(pods: Iterable[PodObject]) -> Iterator[tuple[str, str, str, str]]:
-    """Pod, image, reason and message of each container that has not started."""
-    for pod in pods:
-        for status in pod.get("status", {}).get("containerStatuses", []):
-            if waiting := status.get("state", {}).get("waiting"):
-                # The status may name an image otherwise than the pod does.
-                (image,) = (one["image"] for one in pod["spec"]["containers"] if one["name"] == status["name"])
-                yield pod["metadata"]["name"], image, waiting.get("reason", ""), waiting.get("message", "")

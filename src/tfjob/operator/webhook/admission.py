@@ -23,14 +23,14 @@ MANAGED_BY = "spec.runPolicy.managedBy"
 
 
 def answer(review: Object, *, cut: bool = False) -> dict[str, Any]:
-    """The AdmissionReview that answers one; it is of the same version. A `cut` one has null for what lies too deep."""
+    """Answer an AdmissionReview in its own version. A `cut` one has null for what is nested too deeply."""
     request: Object = review.get("request") or {}
     response = {"uid": request.get("uid", ""), **_verdict(request, problems_of(request, cut=cut))}
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 
 def problems_of(request: Object, *, cut: bool = False) -> list[Problem]:
-    """What is wrong with the object of a request that would be stored."""
+    """Return the problems of the object that a request would store."""
     new: Object = request.get("object") or {}
     old: Object = request.get("oldObject") or {}
     if request.get("operation") not in ("CREATE", "UPDATE") or _metadata(new).get("deletionTimestamp"):
@@ -58,7 +58,7 @@ def _verdict(request: Object, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _refusal(request: Object, faults: list[Problem]) -> dict[str, Any]:
-    """A Status as the API server itself gives it for an invalid object, so that clients show it in the same way."""
+    """Return the Status that an API server gives for an invalid object, so that clients show it in the same way."""
     kind: Object = request.get("kind") or {}
     lines = [_text(fault) for fault in faults]
     return {
@@ -77,7 +77,7 @@ def _refusal(request: Object, faults: list[Problem]) -> dict[str, Any]:
 
 
 def _changed_manager(old: Object, new: Object) -> list[Problem]:
-    """A job does not change its controller: both would look after its pods."""
+    """Report a change of a job's controller: both would manage its pods."""
     before, after = _manager(old), _manager(new)
     if before == after:
         return []
@@ -91,13 +91,13 @@ def _manager(job: Object) -> str:
 
 
 def _v1_spec(job: Object) -> Any:
-    """The spec that is stored: what an older version has no field for is found there too."""
+    """Return the spec that is stored, which includes what an older version has no field for."""
     served = job.get("apiVersion") in OLDER
     return (converted(dict(job), API_VERSION) if served else job).get("spec")
 
 
 def _named(job: Object) -> Object:
-    """The job with a name of the length that it will have, where the API server is still to make one up."""
+    """Return the job with a name of the final length if the API server has yet to generate one."""
     metadata = _metadata(job)
     if metadata.get("name") or not metadata.get("generateName"):
         return job

@@ -1,7 +1,7 @@
 """The webhook's certificates: made in memory, trusted through the webhook configuration, never written to a disk.
 
-Each operator process signs a certificate of its own and adds it to the bundle of those that the API server trusts; the
-key never leaves the process. docs/decisions/0008 says why.
+Each operator process signs its own certificate and adds it to the bundle of those that the API server trusts; the key
+never leaves the process. docs/decisions/0008 says why.
 
     await publish(client, ADMISSION, [certificate], now)
 
@@ -52,12 +52,10 @@ class Certificate:
     expires: datetime
 
     def wears_out(self, now: datetime) -> bool:
-        """Whether it is time for the next one."""
         return now >= self.expires - RENEW_BEFORE
 
 
 def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -> Certificate:
-    """A new certificate for a server that is called by these host names."""
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
         x509.CertificateBuilder()
@@ -80,16 +78,16 @@ def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) ->
 
 
 def trusted(bundle: bytes, own: Iterable[bytes], now: datetime) -> bytes:
-    """The bundle with our own certificates in it, without those that have expired, and with no more than a few."""
+    """Return the bundle with our own certificates, without expired ones, and with a few of the others at most."""
     mine = [x509.load_pem_x509_certificate(pem) for pem in own]
     others = [one for one in _read(bundle) if one not in mine and one.not_valid_after_utc > now]
     newest = sorted(others, key=_age)[-max(0, MOST_TRUSTED - len(mine)) :]
-    # In one order, whoever writes: two replicas must not rewrite each other's bundle for ever.
+    # The order does not depend on the writer: two replicas must not rewrite each other's bundle forever.
     return b"".join(one.public_bytes(Encoding.PEM) for one in sorted([*newest, *mine], key=_age))
 
 
 def load(context: ssl.SSLContext, certificate: Certificate) -> None:
-    """Serves it to every connection from now on; those that are open go on with what they have."""
+    """Serve it to every connection from now on; open connections keep the old one."""
     # OpenSSL reads files only; this one is in memory, so that a read-only disk will do and no key is ever on one.
     descriptor = os.memfd_create("webhook", os.MFD_CLOEXEC)
     try:
@@ -100,7 +98,7 @@ def load(context: ssl.SSLContext, certificate: Certificate) -> None:
 
 
 def _read(bundle: bytes) -> list[x509.Certificate]:
-    """What is in a bundle; nothing if it is none."""
+    """Return our certificates in a bundle; none if it cannot be read."""
     try:
         return [one for one in x509.load_pem_x509_certificates(bundle) if one.subject == _SUBJECT]
     except ValueError:
@@ -170,7 +168,7 @@ PLACES = (ADMISSION, CONVERSION)
 
 
 async def publish(client: Client, place: Place, own: Sequence[bytes], now: datetime) -> None:
-    """Sees to it that certificates (PEM) are trusted at a place, where it is in use; raises KubeError."""
+    """Add certificates (PEM) to the trusted ones at a place, if it is in use. Raises KubeError."""
     for attempt in range(1, TRIES + 1):
         try:
             found = await client.get(place.resource, "", place.name)

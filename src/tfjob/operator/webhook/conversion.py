@@ -1,6 +1,6 @@
 """The answer to a ConversionReview: jobs in the version that the API server asks for.
 
-It depends on nothing but the review, so every replica of the operator gives it, whoever leads.
+It depends only on the review, so every replica of the operator answers, not only the leader.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Object = dict[str, Any]
 
 
 def refusal(review: Mapping[str, Any]) -> Object:
-    """The answer to a review whose objects are nested too deeply: without what lies deep they would not be the same."""
+    """Reject a review whose objects are nested too deeply: shortened objects would not be the same."""
     request: Mapping[str, Any] = review.get("request") or {}
     return _answered(request.get("uid", ""), [], f"spec is nested more than {LEVELS} levels deep")
 
 
 def answer(review: Mapping[str, Any]) -> Object:
-    """The ConversionReview that answers one: all objects in their order, or why there are none."""
+    """Answer a ConversionReview: all objects in their order, or the reason why there are none."""
     request: Mapping[str, Any] = review.get("request") or {}
     objects, fault = [], ""
     try:
@@ -33,7 +33,7 @@ def answer(review: Mapping[str, Any]) -> Object:
     except StrangeVersion as error:
         fault = str(error)
     except Exception as error:
-        # Whatever it is, the API server must hear of it, and other reviews go on.
+        # Any error is reported to the API server, and must not stop other reviews.
         logger.exception("a conversion failed")
         fault = f"{type(error).__name__}: {error}"
     return _answered(request.get("uid", ""), objects, fault)

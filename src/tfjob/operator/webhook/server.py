@@ -1,10 +1,10 @@
-"""Admission and conversion as a server: TLS with a certificate of its own, which it publishes and replaces in time.
+"""Admission and conversion as a server with its own TLS certificate, which it publishes and replaces in time.
 
     webhook = Webhook(client, Address("", 9443), host_names(namespace))
     await webhook.run()                      until cancelled
 
-Nothing here may end the operator: while the API server cannot reach or trust the webhook, jobs are not judged on
-admission and older versions are not served, and the operator goes on.
+Nothing here may end the operator: while the API server cannot reach or trust the webhook, jobs are not checked on
+admission and older versions are not served, but the operator keeps running.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ _reviews = msgspec.json.Decoder(Review)
 
 
 def webhook_app() -> web.Application:
-    """Answers AdmissionReviews and ConversionReviews."""
     app = web.Application(client_max_size=BODY_LIMIT)
     app.router.add_post(WEBHOOK_PATH, _validate)
     app.router.add_post(CONVERSION_PATH, _convert)
@@ -59,7 +58,7 @@ async def _convert(request: web.Request) -> web.Response:
 
 
 async def _answered(request: web.Request, answer: Answer, answer_to_cut: Answer, *, in_thread: bool) -> web.Response:
-    """The answer to a review, or to what is left of one that is nested too deeply."""
+    """Answer a review, or what is left of one that is nested too deeply."""
     body = await request.read()
     try:
         try:
@@ -94,11 +93,11 @@ class Webhook:
         self._complaints: list[str] = []
 
     def fault(self) -> str:
-        """Why this process should not be asked yet; it is ready as soon as it tried to publish its certificate."""
+        """Return why this process is not ready; it is as soon as it has tried to publish its certificate."""
         return "" if self._asked else "the webhook's certificate is not published yet"
 
     async def run(self) -> None:
-        """Serves until cancelled. Raises ConfigError when the port is taken."""
+        """Serve until cancelled. Raises ConfigError if the port is taken."""
         certificate = self._new()
         certificates.load(self._context, certificate)
         async with serving(webhook_app(), self.address, self._context):
@@ -106,7 +105,7 @@ class Webhook:
             await self._keep_trusted(certificate)
 
     async def publish(self, *own: Certificate) -> bool:
-        """Sees to it that the API server trusts these certificates; whether it does now."""
+        """Make the API server trust these certificates; return whether it does now."""
         bundle, complaints = [one.certificate for one in own], []
         for place in certificates.PLACES:
             try:
@@ -130,7 +129,7 @@ class Webhook:
                 certificate = await self._replaced(certificate)
 
     async def _replaced(self, old: Certificate) -> Certificate:
-        """The next certificate: trusted first and used then, so that no call meets one that is not known."""
+        """Return the next certificate, which is trusted before it is used, so that no call meets an unknown one."""
         # One for all tries: more of them would push the other replicas' out of the bundle.
         new = self._next = self._next or self._new()
         if await self.publish(old, new):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfjob.controller.actions import Event
+from tfjob.plan import events
 from tfjob.plan.build.job_storage import similar_names
 from tfjob.plan.facts.tf_config import main_template_container
 
@@ -29,7 +30,7 @@ class HostVolume:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """What whoever asks for one resource gets; `resource` is the name to request instead, if it has another today."""
+    """What containers that request a resource get; `resource` is the name to request instead, if it changed."""
 
     volumes: Sequence[HostVolume] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -37,9 +38,9 @@ class Accelerator:
 
 
 def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Object, list[str]]:
-    """A pod's spec with what its training container needs, and in a sentence each what the user has in its place.
+    """Return a pod's spec with what its training container needs, and a sentence for each value of the user that stays.
 
-    The given spec is not changed. Equipping the result once more changes nothing.
+    The given spec is not changed. Equipping the result again changes nothing.
     """
     if not accelerators:
         return spec, []
@@ -54,13 +55,13 @@ def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Obj
 
 
 def news(kind: str, template: Object, accelerators: Mapping[str, Accelerator]) -> Iterator[Event]:
-    """What users should know of the pods of a replica type before they are made."""
+    """Warn before the pods of a replica type are created."""
     for sentence in equipped(template.get("spec") or {}, accelerators)[1]:
-        yield Event("AcceleratorOverridden", f"{kind}: {sentence}", warning=True)
+        yield events.accelerator_overridden(kind, sentence)
 
 
 def _asked_for(container: Object) -> list[str]:
-    """The resource names of a container, each once; the amount does not count."""
+    """Return the resource names of a container, each once; the amount does not count."""
     resources = container.get("resources") or {}
     return list(dict.fromkeys([*(resources.get("limits") or {}), *(resources.get("requests") or {})]))
 
@@ -102,7 +103,7 @@ class _Equipment:
         self._mounts.append({"name": self._volume(wanted), "mountPath": wanted.mount_path})
 
     def _volume(self, wanted: HostVolume) -> str:
-        """The name of the pod's volume with that path of the host; a name that means something else is left alone."""
+        """Return the name of the pod's volume with that host path; add one under a free name if there is none."""
         taken = {volume.get("name") for volume in self._volumes}
         name = next(
             name for name in similar_names(wanted.name) if name not in taken or self._holds(name, wanted.host_path)
@@ -124,7 +125,7 @@ class _Equipment:
         self._variables.append({"name": variable, "value": value})
 
     def _request(self, name: str, resource: str) -> None:
-        """Requests another resource instead; a limit alone says both, and only a limit may be given for devices."""
+        """Request another resource instead; a limit alone is also a request, and devices may only have limits."""
         limits, requests = (dict(self._resources.get(group) or {}) for group in ("limits", "requests"))
         if resource == name and (name in limits or _may_be_overcommitted(name)):
             return
@@ -138,7 +139,7 @@ class _Equipment:
 
 
 def _may_be_overcommitted(resource: str) -> bool:
-    """Whether Kubernetes takes a request of it without a limit: its own resources, but not those of devices."""
+    """Return whether Kubernetes accepts a request without a limit: for its own resources, but not for devices."""
     domain, slash, _ = resource.rpartition("/")
     return not slash or domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
 

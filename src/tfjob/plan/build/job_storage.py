@@ -31,12 +31,12 @@ NAME_LENGTH = 63
 
 
 def claim_name(job_name: str) -> str:
-    """The claim of a job that names no volume of its own: the same for every run of that name."""
+    """Return the claim of a job that names no volume: one for all runs of that name."""
     return f"{job_name}-{VOLUME}"
 
 
 def storage_of(job: TFJob, *, for_all: bool = False) -> tuple[Object, Object] | None:
-    """The volume and its mount as the first replica type has them that has them; with `for_all` else our own."""
+    """Return the volume and its mount of the first replica type that has them, else with `for_all` our own."""
     for kind in REPLICA_TYPES:
         replica = job.spec.tf_replica_specs.get(kind)
         spec: Object = ((replica.template if replica else None) or {}).get("spec") or {}
@@ -51,9 +51,9 @@ def storage_of(job: TFJob, *, for_all: bool = False) -> tuple[Object, Object] | 
 
 
 def with_storage(job: TFJob, task: Task, spec: Object, *, for_all: bool) -> Object:
-    """The pod spec of a task with the variables; `for_all` adds the volume where no container mounts it.
+    """Return a task's pod spec with the environment variables; `for_all` adds the volume if no container mounts it.
 
-    Without a mount of the volume the spec is returned as it is.
+    Without a mount of the volume the spec is returned unchanged.
     """
     storage = storage_of(job, for_all=True) if for_all else None
     if storage and not any(_mount(container) for container in _containers(spec)):
@@ -71,7 +71,7 @@ def with_storage(job: TFJob, task: Task, spec: Object, *, for_all: bool) -> Obje
 
 
 def _mounted(spec: Object, volume: Object, mount: Object) -> Object:
-    """A pod spec whose main container mounts the volume, as the other replicas have it: they are to share it."""
+    """Mount the volume in the main container as the other replicas do, because they share it."""
     main = main_template_container({"spec": spec})
     if not main:
         return spec
@@ -89,9 +89,9 @@ def _mounted(spec: Object, volume: Object, mount: Object) -> Object:
 
 
 def _told(container: Object, task: Task) -> Object:
-    """A container that knows its folders.
+    """Add the environment variables of the task's folders to a container.
 
-    Ours come before the manifest's variables, so that those, and the command, can refer to them by `$(NAME)`.
+    They come before the manifest's own, so that these, and the command, can refer to them by `$(NAME)`.
     """
     mount = _mount(container)
     if mount is None:
@@ -116,9 +116,9 @@ def _folders(mount: Mapping[str, Any], task: Task) -> dict[str, str]:
 
 
 def _brought(container: Mapping[str, Any], name: str) -> Iterator[Object]:
-    """The variable as `envFrom` may bring it: what `env` says would count more, and we cannot look into the sources.
+    """Return the variables of `envFrom` under `name`: a value in `env` would win, and we cannot read the sources.
 
-    A key that is not there leaves the variable as it was.
+    A missing key leaves the variable unchanged.
     """
     for source in container.get("envFrom") or ():
         key = name.removeprefix(source.get("prefix") or "")
@@ -131,7 +131,7 @@ def _brought(container: Mapping[str, Any], name: str) -> Iterator[Object]:
 
 
 def _mount(container: Mapping[str, Any]) -> Object | None:
-    """How a container mounts the volume; the first mount counts."""
+    """Return how a container mounts the volume; the first mount counts."""
     mounts: list[Object] = container.get("volumeMounts") or []
     return next((one for one in mounts if one.get("name") == VOLUME and one.get("mountPath")), None)
 
@@ -141,7 +141,7 @@ def _containers(spec: Mapping[str, Any]) -> list[Object]:
 
 
 def similar_names(name: str) -> Iterator[str]:
-    """A volume's name, then others like it, for when it is taken."""
+    """Yield a volume's name, then similar ones for when it is taken."""
     yield name
     for number in count(2):
         suffix = f"-{number}"

@@ -26,12 +26,12 @@ Object = dict[str, Any]
 
 @cache
 def program() -> str:
-    """The program of the default parameter server; it runs in the images of users and is never imported here."""
+    """Return the program of the default parameter server; it runs in users' images and is never imported here."""
     return (Path(__file__).with_name("programs") / FILE).read_text(encoding="utf-8")
 
 
 def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
-    """The program as the pods of a job mount it; `own_program` takes the place of ours."""
+    """Return the program as a job's pods mount it; `own_program` replaces ours."""
     metadata = ObjectMeta(
         name=server_program_name(job),
         namespace=job.metadata.namespace,
@@ -42,13 +42,12 @@ def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
 
 
 def has_default_server(job: TFJob) -> bool:
-    """Whether a job has parameter servers of ours."""
     replica = job.spec.tf_replica_specs.get(PS)
     return replica is not None and serves_by_default(job, PS, replica) and replicas_of(job, PS) > 0
 
 
 def lacks_program(job: TFJob, observed: Observed) -> bool:
-    """Whether the ConfigMap has to be made before parameter servers can start."""
+    """Return whether the ConfigMap must be created before parameter servers can start."""
     if not has_default_server(job):
         return False
     name = server_program_name(job)
@@ -58,7 +57,7 @@ def lacks_program(job: TFJob, observed: Observed) -> bool:
 
 
 def with_server(job: TFJob, template: Object, image: str) -> Object:
-    """A template with the server beside whatever else it has; what its own container for the server says goes first."""
+    """Add the server to a template; what the template's own container for the server has takes precedence."""
     spec: Object = template.get("spec") or {}
     given: list[Object] = spec.get("containers") or []
     taken = {volume.get("name") for volume in spec.get("volumes") or ()}
@@ -82,10 +81,10 @@ def with_server(job: TFJob, template: Object, image: str) -> Object:
 
 
 def flags(job: TFJob, task: Task, cluster_domain: str = "") -> list[str]:
-    """What a server's command line says: the whole cluster, and which task of it this is.
+    """Return a server's command line arguments: the whole cluster, and which task of it this is.
 
-    TF_CONFIG says the same, and ours would do with it; a program of the user's may not. A task of dynamic workers
-    knows no cluster, and so has no flags.
+    Our program could read TF_CONFIG instead; a user's program may not. A task of dynamic workers knows no cluster, and
+    so has no flags.
     """
     if job.spec.enable_dynamic_worker:
         return []

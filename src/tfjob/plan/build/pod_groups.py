@@ -17,6 +17,7 @@ from tfjob.api.names import owner_reference
 from tfjob.api.objects import ObjectMeta, PodGroup
 from tfjob.api.types import SchedulingPolicy, TFJob
 from tfjob.controller.actions import Action, Create, Event, Update
+from tfjob.plan import events
 from tfjob.plan.facts.tasks import Observed, desired
 
 VOLCANO = "volcano"
@@ -38,7 +39,7 @@ class Step:
 
 
 def step(job: TFJob, observed: Observed, scheduler: str) -> Step:
-    """Makes the group before the pods, and changes it only when the job asks for something else."""
+    """Create the group before the pods, and change it only if the job's request changes."""
     if not scheduler:
         return Step()
     name = job.metadata.name
@@ -46,37 +47,34 @@ def step(job: TFJob, observed: Observed, scheduler: str) -> Step:
     if present is None:
         return Step([Create(pod_group(job, scheduler))], hold=True)
     if present.metadata.deletion_timestamp is not None:
-        return Step(hold=True, wait=f"the old PodGroup {name} is being deleted")
+        return Step(hold=True, wait=events.GROUP_LEAVING.format(name=name))
     wanted = pod_group(job, scheduler)
     spec = _changed(present.spec, wanted.spec)
     actions = [] if spec is None else [Update(replace(present, api_version=wanted.api_version, spec=spec))]
     if is_volcano(scheduler) and present.status.phase in ("", "Pending"):
-        return Step(actions, hold=True, wait=f"{VOLCANO} has not admitted PodGroup {name} yet")
+        return Step(actions, hold=True, wait=events.GROUP_NOT_ADMITTED.format(scheduler=VOLCANO, name=name))
     return Step(actions)
 
 
 def is_volcano(scheduler: str) -> bool:
-    """Whether the scheduler of that name is Volcano."""
     return scheduler.lower() == VOLCANO
 
 
 def scheduler_name(scheduler: str) -> str:
-    """What a pod's `schedulerName` says, unless its template names another one."""
+    """Return a pod's `schedulerName`, unless its template names another one."""
     return VOLCANO if is_volcano(scheduler) else scheduler
 
 
 def pod_labels(job: TFJob, scheduler: str) -> dict[str, str]:
-    """What joins a pod to its group, as labels."""
     return {PLUGINS_GROUP: job.metadata.name} if scheduler and not is_volcano(scheduler) else {}
 
 
 def pod_annotations(job: TFJob, replica_type: str, scheduler: str) -> dict[str, str]:
-    """What joins a pod to its group, as annotations."""
     return {VOLCANO_GROUP: job.metadata.name, VOLCANO_TASK: replica_type.lower()} if is_volcano(scheduler) else {}
 
 
 def pod_group(job: TFJob, scheduler: str) -> PodGroup:
-    """The group of a job: how many of its pods, and how much for them, must fit at once."""
+    """Return the group of a job: how many of its pods, and how much for them, must fit at once."""
     policy = job.spec.run_policy.scheduling_policy or SchedulingPolicy()
     members = len(desired(job)) if policy.min_available is None else policy.min_available
     given = {name: _text(value) for name, value in policy.min_resources.items()}
@@ -100,16 +98,15 @@ def pod_group(job: TFJob, scheduler: str) -> PodGroup:
 
 
 def scheduler_news(job: TFJob, scheduler: str) -> Iterator[Event]:
-    """Says that pods which name another scheduler do not start together with the others."""
+    """Warn that pods with another scheduler do not start together with the others."""
     templates = (replica.template or {} for replica in job.spec.tf_replica_specs.values())
     named = {(template.get("spec") or {}).get("schedulerName") for template in templates}
     if scheduler and named - {None, "", scheduler_name(scheduler)}:
-        text = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
-        yield Event("SetPodTemplateSchedulerName", text, warning=True)
+        yield events.OTHER_SCHEDULER
 
 
 def _changed(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The spec that a group should have, or None if it is as good as that."""
+    """Return the spec that a group should have; None if its present one means the same."""
     if present.get("queue"):
         wanted = {**wanted, "queue": present["queue"]}  # a group cannot change its queue
     if all(_same(present.get(name), wanted.get(name)) for name in OURS):
@@ -118,17 +115,17 @@ def _changed(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str,
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values mean the same; `1` and `1000m` do, and so do nothing and an empty value."""
+    """Return whether two values mean the same, as `1` and `1000m`, or nothing and an empty value, do."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_amount(one[name]) == _amount(other[name]) for name in one)
     return bool(one == other or not (one or other))
 
 
 def _resources(job: TFJob, members: int) -> dict[str, str]:
-    """What the first pods of a job ask for together: requests, or limits where a container has no requests.
+    """Return what the first pods of a job request in total; limits count if a container has no requests.
 
-    v1.9 takes the pods with the highest priority first. What a priority class is worth can only be read with rights
-    over the whole cluster, so the order is that of the types; it matters only if `minAvailable` leaves pods out.
+    v1.9 takes the pods with the highest priority first. The value of a priority class can only be read with rights on
+    the whole cluster, so the order is that of the types; it matters only if `minAvailable` leaves pods out.
     """
     amounts: dict[str, list[Any]] = {}
     for task in desired(job)[:members]:
@@ -142,7 +139,7 @@ def _resources(job: TFJob, members: int) -> dict[str, str]:
 
 
 def _text(value: Any) -> Any:
-    """A quantity as the API of a group takes it: not as a fraction without quotes, which a manifest may have."""
+    """Return a quantity as the API of a group accepts it: a manifest may have a fraction without quotes."""
     return quantity.total([value]) if isinstance(value, float) else value
 
 

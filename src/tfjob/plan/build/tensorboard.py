@@ -18,26 +18,27 @@ from tfjob.api.names import RUNTIME_ID_LABEL, has_master_role, job_labels, owner
 from tfjob.api.objects import Deployment, ObjectMeta, Service
 from tfjob.api.types import REPLICA_TYPES, TensorBoard, TFJob
 from tfjob.controller.actions import Action, Create, Delete
-from tfjob.plan.build.pods import Settings, template_of
+from tfjob.plan.build.pods import template_of
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Observed, desired
 from tfjob.plan.facts.tf_config import main_template_container
 
 PORT, SERVICE_PORT, PORT_NAME = 6006, 80, "tb-port"
 USER_ID = 65532
-"""Nobody in particular; the same in our image."""
+"""An unprivileged user without an account, as in our image."""
 MADE_OF = "tfjob/made-of"
-"""Annotation: a digest of what the job says of the object, so that an edit can be told.
+"""Annotation: a digest of what the job says about the object, to detect an edit.
 
-What the operator adds, its default image among it, is left out: an operator that is replaced by a newer one must not
-restart the TensorBoards of all jobs, of which most ended long ago.
+What the operator adds, such as its default image, is left out: a newer operator must not restart the TensorBoards of
+all jobs, most of which ended long ago.
 """
 OBJECT_STORES = ("s3://", "gs://")
 STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_", "GCE_METADATA_")
-"""How the names of variables begin that say where an object store is, and who may read it."""
+"""Prefixes of the environment variables with the address and the credentials of an object store."""
 
 
 def steps(job: TFJob, board: Observed, settings: Settings) -> list[Action]:
-    """What is missing of the TensorBoard of a job that has begun; what an edit of the job made wrong goes first."""
+    """Return what the TensorBoard of a started job lacks; children that an edit made wrong are deleted first."""
     wanted: list[Deployment | Service] = []
     if job.spec.tensor_board is not None and job.status.attempt:
         wanted = [deployment(job, settings), service(job)]
@@ -55,7 +56,7 @@ def steps(job: TFJob, board: Observed, settings: Settings) -> list[Action]:
 
 
 def deployment(job: TFJob, settings: Settings) -> Deployment:
-    """The server; its pods fit the `restricted` pod security standard, whatever the image."""
+    """Return the server; its pods meet the `restricted` pod security standard, with any image."""
     board = job.spec.tensor_board
     assert board is not None
     selector = labels(job)
@@ -70,7 +71,7 @@ def deployment(job: TFJob, settings: Settings) -> Deployment:
 
 
 def service(job: TFJob) -> Service:
-    """Its address: port 80, inside of the cluster unless the job says otherwise."""
+    """Return its Service: port 80, inside the cluster unless the job asks for another type."""
     board = job.spec.tensor_board
     assert board is not None
     spec = {
@@ -82,7 +83,6 @@ def service(job: TFJob) -> Service:
 
 
 def _wishes(job: TFJob, board: TensorBoard) -> list[object]:
-    """What the job says of the pods."""
     template = _speaker(job)
     own = [board.log_dir, board.image, board.volumes, board.volume_mounts]
     return [*own, _identity(template), _store_access(board, main_template_container(template))]
@@ -131,13 +131,13 @@ def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], setti
 
 
 def _identity(template: Mapping[str, Any]) -> dict[str, Any]:
-    """Who the pods of a template are to the cluster and to registries."""
+    """Return the identity of a template's pods at the cluster and at registries."""
     pod: Mapping[str, Any] = template.get("spec") or {}
     return {name: pod[name] for name in ("serviceAccountName", "imagePullSecrets") if pod.get(name)}
 
 
 def _store_access(board: TensorBoard, trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables with which the training container reaches its object store, if that has the log folder."""
+    """Return the variables with which the training container reaches its object store, if that has the log folder."""
     if not board.log_dir.startswith(OBJECT_STORES):
         return {}
     own = [one for one in trainer.get("env") or () if str(one.get("name", "")).startswith(STORE_VARIABLES)]
@@ -146,14 +146,14 @@ def _store_access(board: TensorBoard, trainer: Mapping[str, Any]) -> dict[str, A
 
 
 def _speaker(job: TFJob) -> dict[str, Any]:
-    """The template of the replica that speaks for the job."""
+    """Return the template of the replica that represents the job."""
     tasks = [task for task in desired(job) if has_master_role(job, task.type, task.index)] or desired(job)
     types = [task.type for task in tasks] or [one for one in REPLICA_TYPES if one in job.spec.tf_replica_specs]
     return template_of(job, types[0])
 
 
 def labels(job: TFJob) -> dict[str, str]:
-    """Return what selects the pods; a selector of replica labels must not find them."""
+    """Return the labels that select the pods; a selector of replica labels must not match them."""
     habits = origin(job)
     common = {"app": "tensorboard", TF_JOB_NAME_LABEL: job.metadata.name, habits.resource.group: ""}
     return {**common, RUNTIME_ID_LABEL: runtime_id(job)} if habits.has_runtime_id else common

@@ -8,28 +8,26 @@ from datetime import datetime
 import msgspec
 
 from tfjob.api.types import Condition, TFJobStatus
+from tfjob.plan import events
 
 CREATED, RUNNING, RESTARTING = "Created", "Running", "Restarting"
 SUSPENDED, SUCCEEDED, FAILED = "Suspended", "Succeeded", "Failed"
 
 REASONS = {
-    CREATED: "TFJobCreated",
-    RUNNING: "TFJobRunning",
-    RESTARTING: "TFJobRestarting",
-    SUSPENDED: "TFJobSuspended",
-    SUCCEEDED: "TFJobSucceeded",
-    FAILED: "TFJobFailed",
+    CREATED: events.TFJOB_CREATED,
+    RUNNING: events.TFJOB_RUNNING,
+    RESTARTING: events.TFJOB_RESTARTING,
+    SUSPENDED: events.TFJOB_SUSPENDED,
+    SUCCEEDED: events.TFJOB_SUCCEEDED,
+    FAILED: events.TFJOB_FAILED,
 }
-RESUMED = "TFJobResumed"
 
 
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:
-    """Whether a condition of that type holds."""
     return any(condition.type == kind and condition.status == "True" for condition in conditions)
 
 
 def is_finished(status: TFJobStatus) -> bool:
-    """Whether a job has ended for good."""
     return is_true(status.conditions, SUCCEEDED) or is_true(status.conditions, FAILED)
 
 
@@ -42,10 +40,10 @@ def with_condition(
     status: str = "True",
     reason: str = "",
 ) -> list[Condition]:
-    """The list after a condition was set; unchanged when type, status and reason already stand there.
+    """Return the list with a condition set; unchanged if it has the same type, status and reason.
 
-    Running and Restarting exclude each other; an end turns Running to False but keeps it; a changed one moves to the
-    end, so that the last condition is the latest news.
+    Running and Restarting exclude each other; an end sets Running to False but keeps it; a changed condition moves to
+    the end, so that the last one is the latest.
     """
     reason = reason or REASONS[kind]
     present = next((condition for condition in conditions if condition.type == kind), None)

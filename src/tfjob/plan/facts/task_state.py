@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob, TFJobStatus
+from tfjob.plan import events
 from tfjob.plan.facts.tasks import (
     Observed,
     Task,
@@ -18,8 +19,6 @@ from tfjob.plan.facts.tasks import (
     policy_of,
     task_of,
 )
-
-POD_LOST, POD_DELETED, NODE_NOT_READY = "PodLost", "PodDeleted", "NodeNotReady"
 
 INFRASTRUCTURE_REASONS = frozenset(
     {
@@ -36,10 +35,10 @@ INFRASTRUCTURE_REASONS = frozenset(
         "Unknown",
     }
 )
-"""Reasons of a failed pod that are no fault of the program in it; `OutOfcpu` and its like belong to them too.
+"""Reasons of a failed pod that are not the fault of its program; `OutOfcpu` and similar ones count too.
 
-After a node was without power containerd finds containers and no processes: it calls that `Unknown`, with exit code 255
-and the time when it looked. A program that exits 255 by itself has `Error`.
+After a power loss containerd finds containers without processes: it reports `Unknown`, with exit code 255 and the time
+when it looked. A program that exits with 255 has `Error`.
 """
 
 
@@ -61,7 +60,6 @@ class End:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the task is done."""
         return self.exit_code == 0 and not self.infrastructure and not self.premature
 
 
@@ -77,19 +75,19 @@ class TaskState:
 
     @property
     def running(self) -> bool:
-        """Whether its pod runs and nobody is deleting it."""
+        """Whether its pod runs and is not being deleted."""
         return bool(self.pod and self.pod.status.phase == "Running" and not self.pod.metadata.deletion_timestamp)
 
     @property
     def up(self) -> bool:
-        """Whether its program runs: a pod is called Running also while its container waits for the next try."""
+        """Whether its program runs: a pod counts as Running also while its container waits for the next try."""
         container = main_container(self.pod) if self.pod else None
         between = bool(container and (container.state.waiting or container.state.terminated))
         return self.running and not between
 
 
 def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -> list[TaskState]:
-    """How every desired task stands, in the light of what the status remembers."""
+    """Return the state of every desired task, given what the status remembers."""
     pods = {task: pod for pod in observed.pods if (task := task_of(pod)) is not None}
     started, completed = members(status.started), members(status.completed_indexes)
     due_of = attempts_due(job, status)
@@ -106,13 +104,13 @@ def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -
             if end is not None and end.succeeded and policy_of(job, task) == "Always":
                 end = replace(end, premature=True)
         elif task in started:
-            end = End(now, reason=POD_LOST, message="its pod is gone", infrastructure=True)
+            end = End(now, reason=events.POD_LOST, message=events.POD_GONE, infrastructure=True)
         views.append(TaskState(task, due, pod, end))
     return views
 
 
 def end_of(terminated: ContainerTerminated | None, now: datetime) -> End:
-    """A container's end as the end of its task; `now` stands in for a time that nobody reported."""
+    """Return a container's end as the end of its task; `now` replaces a missing time."""
     if terminated is None:
         return End(now)
     started = terminated.started_at
@@ -128,7 +126,7 @@ def end_of(terminated: ContainerTerminated | None, now: datetime) -> End:
 
 
 def is_over(pod: Pod) -> bool:
-    """Whether nothing of a pod runs any more; a kubelet says so of the containers before it says so of the pod."""
+    """Return whether nothing of a pod runs any more; a kubelet reports the containers before the pod."""
     if pod.status.phase in ("Succeeded", "Failed"):
         return True
     ends = [status.state.terminated for status in pod.status.container_statuses]
@@ -139,7 +137,7 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
     terminated = _terminated(pod)
     if pod.metadata.deletion_timestamp is not None:
         # Even an exit 0: a program that is asked to stop may well say that it did so without trouble.
-        reason, message = _disruption(pod) or (POD_DELETED, "its pod is being deleted")
+        reason, message = _disruption(pod) or (events.POD_DELETED, events.POD_LEAVING)
         return End(now, reason=reason, message=message, infrastructure=True)
     failed = pod.status.phase == "Failed"
     # A kubelet says of the container that it ended before it says of the pod that it failed.
@@ -156,14 +154,15 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
         # A pod can fail without its container ever having run, for example when the node turns it away.
         # Its time must not move with each pass, or it would never settle.
         time = pod.status.start_time or pod.metadata.creation_timestamp or now
-        return End(time, reason=pod.status.reason or "PodFailed", message=pod.status.message)
-    if pod.spec.get("nodeName") in lost_nodes:
-        return End(now, reason=NODE_NOT_READY, message=f"node {pod.spec['nodeName']} is not ready", infrastructure=True)
+        return End(time, reason=pod.status.reason or events.POD_FAILED, message=pod.status.message)
+    if (node := pod.spec.get("nodeName")) in lost_nodes:
+        text = events.NODE_LOST.format(node=node)
+        return End(now, reason=events.NODE_NOT_READY, message=text, infrastructure=True)
     return None
 
 
 def _terminated(pod: Pod) -> ContainerTerminated | None:
-    """The end of the main container; in a failed pod whose main container never ran, that of the failed init one."""
+    """Return the end of the main container; if it never ran in a failed pod, that of the failed init container."""
     status = main_container(pod)
     if status and status.state.terminated:
         return status.state.terminated
@@ -174,7 +173,7 @@ def _terminated(pod: Pod) -> ContainerTerminated | None:
 
 
 def _starts_again(pod: Pod, terminated: ContainerTerminated) -> bool:
-    """Whether the kubelet will start the container again, so that its end is not the task's end."""
+    """Return whether the kubelet restarts the container, so that its end is not the task's end."""
     policy = pod.spec.get("restartPolicy", "Always")
     if pod.status.phase in ("Succeeded", "Failed"):
         return False
@@ -182,9 +181,9 @@ def _starts_again(pod: Pod, terminated: ContainerTerminated) -> bool:
 
 
 def _is_called_pending(pod: Pod) -> bool:
-    """Whether a pod that is over has not yet been seen to run: the kubelet corrects that in a moment.
+    """Return whether a pod that is over is still reported as Pending: the kubelet corrects that in a moment.
 
-    Until then there are no logs for those who go by the phase, as the client of v1.9 does when the job is done.
+    Until then, clients that check the phase, as v1.9's does at the end of a job, find no logs.
     """
     return pod.status.phase == "Pending" and is_over(pod)
 

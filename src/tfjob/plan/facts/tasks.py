@@ -35,7 +35,7 @@ class Task(Struct, frozen=True, order=True, cache_hash=True):
 
     @property
     def name(self) -> str:
-        """How people call it: `worker-0`."""
+        """The name for users: `worker-0`."""
         return task_name(self.type, self.index)
 
 
@@ -54,12 +54,12 @@ class Observed:
 
 
 def desired(job: TFJob) -> tuple[Task, ...]:
-    """Every task that the spec asks for, in v1.9's order of types."""
+    """Return every task that the spec asks for, in v1.9's order of types."""
     return _tasks(tuple(replicas_of(job, replica_type) for replica_type in REPLICA_TYPES))
 
 
 def replicas_of(job: TFJob, replica_type: str) -> int:
-    """How many tasks of a type the spec asks for; unset means one, and an edit that nobody judged has an end too."""
+    """Return the number of tasks of a type: one if unset, and never more than MOST_REPLICAS, even if unchecked."""
     replica = job.spec.tf_replica_specs.get(replica_type)
     if replica is None:
         return 0
@@ -67,7 +67,7 @@ def replicas_of(job: TFJob, replica_type: str) -> int:
 
 
 def policy_of(job: TFJob, task: Task) -> str:
-    """The restart policy of a task: the replica's, else its template's own, else Never.
+    """Return the restart policy of a task: the replica's, else its template's own, else Never.
 
     The default parameter server is restarted in place whenever it ends, unless its template says otherwise.
     Where the role decides (2017), the chief's exit code is checked, a parameter server always runs, and any other
@@ -83,19 +83,17 @@ def policy_of(job: TFJob, task: Task) -> str:
 
 
 def chief_of(job: TFJob) -> Task | None:
-    """The task that `terminationPolicy` calls the chief."""
     chief = job.spec.termination_policy and job.spec.termination_policy.chief
     return Task(CANONICAL_TYPE.get(chief.replica_name.lower(), MASTER), chief.replica_index) if chief else None
 
 
 def task_of(child: Pod | Service) -> Task | None:
-    """The task that a pod or service belongs to, by its labels."""
     labels = child.metadata.labels
     return _labelled(labels.get(REPLICA_TYPE_LABEL, ""), labels.get(REPLICA_INDEX_LABEL, ""))
 
 
 def main_container(pod: Pod) -> ContainerStatus | None:
-    """The container whose end is the task's end: the one called tensorflow, else the first."""
+    """Return the container whose end is the task's end: the one called tensorflow, else the first."""
     statuses = pod.status.container_statuses
     for status in statuses:
         if status.name == CONTAINER_NAME:
@@ -104,12 +102,12 @@ def main_container(pod: Pod) -> ContainerStatus | None:
 
 
 def members(ranges: Mapping[str, str]) -> frozenset[Task]:
-    """The tasks that a status field such as `started` names."""
+    """Return the tasks in a status field such as `started`."""
     return frozenset().union(*(_members(replica_type, text) for replica_type, text in ranges.items()))
 
 
 def ranges(tasks: Iterable[Task]) -> dict[str, str]:
-    """The status field that names `tasks`."""
+    """Return the status field for `tasks`."""
     by_type: dict[str, set[int]] = {}
     for task in tasks:
         by_type.setdefault(task.type, set()).add(task.index)
@@ -137,7 +135,7 @@ def _members(replica_type: str, text: str) -> frozenset[Task]:
 
 
 def split_tensorboard(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
-    """The children of the replicas, and those of the TensorBoard."""
+    """Return the children of the replicas, and those of the TensorBoard."""
     if not observed.services and not observed.deployments:
         return observed, Observed()
     name = tensorboard_name(job)
@@ -149,7 +147,7 @@ def split_tensorboard(job: TFJob, observed: Observed) -> tuple[Observed, Observe
 
 
 def gang_types(job: TFJob) -> frozenset[str]:
-    """The types whose tasks restart as one; none when every task restarts alone.
+    """Return the types whose tasks restart as one; none if every task restarts alone.
 
     `Auto` binds chief, master and workers together unless parameter servers or dynamic workers hold the state.
     Evaluators never belong: they only read checkpoints. Where the role decides (2017), every task restarts alone, as
@@ -166,38 +164,35 @@ def gang_types(job: TFJob) -> frozenset[str]:
 
 
 def gang(job: TFJob) -> frozenset[Task]:
-    """The tasks that restart as one; a single task is no gang."""
+    """Return the tasks that restart as one; a single task is not a gang."""
     types = gang_types(job)
     tasks = frozenset(task for task in desired(job) if task.type in types)
     return tasks if len(tasks) > 1 else frozenset()
 
 
 def attempt_of(pod: Pod) -> int:
-    """The attempt that a pod is on: the one it was made for, plus its restarts in place."""
+    """Return the attempt that a pod is on: the one it was made for, plus its restarts in place."""
     return made_for(pod) + restarts_in_place(pod)
 
 
 def made_for(pod: Pod) -> int:
-    """The attempt that a pod was made for."""
     written = pod.metadata.annotations.get(ATTEMPT, "")
     return int(written) if written.isdecimal() else 1  # by hand, perhaps
 
 
 def restarts_in_place(pod: Pod) -> int:
-    """How often the kubelet has restarted the main container."""
     status = main_container(pod)
     return status.restart_count if status else 0
 
 
 def attempt_due(job: TFJob, status: TFJobStatus, task: Task) -> int:
-    """The attempt that a task should be on."""
     return attempts_due(job, status)(task)
 
 
 def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
-    """The attempt that each task should be on.
+    """Return a function from a task to the attempt that it should be on.
 
-    A gang's attempts do not concern a task beside it: an evaluator goes on while the gang starts again.
+    A gang's attempts do not count for other tasks: an evaluator keeps running while the gang restarts.
     """
     types, together, restarts = gang_types(job), max(status.attempt, 1), status.task_restarts
 
@@ -209,7 +204,7 @@ def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
 
 
 def is_stale(pod: Pod, task: Task, due: int, started: Set[Task]) -> bool:
-    """Whether a pod is of an attempt that is over.
+    """Return whether a pod belongs to an earlier attempt.
 
     A task that is not in `started` was not yet seen on the attempt that is due. Its old pod stays old even if the
     kubelet restarts it in place, or reports such a restart late.

@@ -1,7 +1,7 @@
 """TF_CONFIG: how every replica learns the addresses of its peers, byte for byte as training-operator v1.9 writes it.
 
-One difference on purpose: an evaluator is in nobody's `cluster` but its own. A ParameterServerStrategy chief waits for
-ever for a server that an evaluator never starts.
+One difference is on purpose: an evaluator is only in its own `cluster`. A ParameterServerStrategy chief would wait
+forever for a server that an evaluator never starts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tfjob.plan.facts.tasks import Task, replicas_of
 
 
 def tf_config(job: TFJob, task: Task, cluster_domain: str = "") -> str | None:
-    """The value of TF_CONFIG for one task, or None where the program must not see one."""
+    """Return the value of TF_CONFIG for a task; None if the program must not see one."""
     return next(tf_configs(job, [task], cluster_domain))
 
 
 def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> Iterator[str | None]:
-    """The values for many tasks; what they have in common is rendered once."""
+    """Return the values for many tasks; what they have in common is rendered once."""
     habits = origin(job)
     needed = habits.tf_config and (_total(job) != 1 or habits.tf_config_for_one_replica)
     shared: dict[bool, str] = {}
@@ -42,7 +42,7 @@ def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> I
 
 
 def address(job: TFJob, task: Task, cluster_domain: str = "") -> str:
-    """`host:port` under which the peers of a task reach it."""
+    """Return `host:port` under which the peers of a task reach it."""
     host = origin(job).host.format(
         name=child_name(job, task.type, task.index),
         namespace=job.metadata.namespace,
@@ -52,7 +52,6 @@ def address(job: TFJob, task: Task, cluster_domain: str = "") -> str:
 
 
 def port(job: TFJob, replica_type: str) -> int:
-    """The port that tasks of a type listen on."""
     replica = job.spec.tf_replica_specs.get(replica_type)
     if replica is None:
         return DEFAULT_PORT
@@ -65,14 +64,13 @@ def port(job: TFJob, replica_type: str) -> int:
 
 
 def main_template_container(template: dict[str, Any]) -> dict[str, Any]:
-    """The container of a pod template that is the task: the one called tensorflow, else the first."""
+    """Return the container of a pod template that is the task: the one called tensorflow, else the first, else {}."""
     containers: list[dict[str, Any]] = (template.get("spec") or {}).get("containers") or []
     named = (container for container in containers if container.get("name") == CONTAINER_NAME)
     return next(named, containers[0] if containers else {})
 
 
 def cluster(job: TFJob, cluster_domain: str = "", *, with_evaluator: bool = False) -> dict[str, list[str]]:
-    """The addresses of all tasks by type."""
     return {
         replica_type.lower(): [
             address(job, Task(replica_type, index), cluster_domain) for index in range(replicas_of(job, replica_type))
@@ -83,7 +81,7 @@ def cluster(job: TFJob, cluster_domain: str = "", *, with_evaluator: bool = Fals
 
 
 def _sparse_cluster(job: TFJob, task: Task, cluster_domain: str) -> dict[str, Any]:
-    """What a task of an elastic job knows: a worker itself and all parameter servers, a parameter server itself."""
+    """Return what a task of an elastic job knows: itself, and for a worker also all parameter servers."""
     servers = [address(job, Task(PS, index), cluster_domain) for index in range(replicas_of(job, PS))]
     own = address(job, task, cluster_domain)
     if task.type == WORKER:

@@ -1,7 +1,7 @@
 """Back-offs: how long a task that runs again waits, by how often it did so lately.
 
-Each task waits for its own restarts, so that one that fails again and again delays no other; a gang waits as one. Who
-may have died of another's end waits for that one too: started alone it would only die again.
+Each task waits for its own restarts, so that one that fails repeatedly delays no other; a gang waits as one. A task
+that may have failed because of another waits for that one too: started alone, it would fail again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_BYTES, LONG = 1024, 64
 
 
 def back_offs(job: TFJob, status: TFJobStatus) -> Sequence[BackOff]:
-    """Those of a status that concern tasks of the job; an older status has one for all, with its last restart."""
+    """Return the back-offs of tasks that the job has; an older status has one for all, with its last restart."""
     last, wanted = status.last_restart, frozenset(desired(job))
     if status.back_offs or last is None or last.not_before is None:
         known = [(members(one.tasks) & wanted, one) for one in status.back_offs]
@@ -32,7 +32,6 @@ def back_offs(job: TFJob, status: TFJobStatus) -> Sequence[BackOff]:
 
 
 def held_back(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> frozenset[Task]:
-    """The tasks that may not start yet."""
     held = frozenset[Task]().union(*(members(one.tasks) for one in _to_come(job, status, now, durations)))
     # A member that was added since does not start before the others.
     together = gang(job) if held else frozenset[Task]()
@@ -40,12 +39,12 @@ def held_back(job: TFJob, status: TFJobStatus, now: datetime, durations: Duratio
 
 
 def next_starts(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> list[datetime]:
-    """When those who are held back may start, the soonest first."""
+    """Return when the tasks that are held back may start, the soonest first."""
     return sorted(one.not_before for one in _to_come(job, status, now, durations) if one.not_before)
 
 
 def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[tuple[Task, datetime, datetime]]:
-    """Who was away because of its own restarts, and from when to when."""
+    """Yield each task that waited because of its own restarts, and from when to when."""
     for one in back_offs(job, status):
         if one.restarts and one.not_before and (wait := wait_after(one.restarts, durations)):
             for task in sorted(members(one.tasks)):
@@ -53,7 +52,7 @@ def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[
 
 
 def wait_after(restarts: int, durations: Durations) -> timedelta:
-    """How long the last of so many restarts in a row waits."""
+    """Return how long the last of so many restarts in a row waits."""
     waits = durations.restart_waits
     return waits[min(restarts, len(waits)) - 1]
 
@@ -69,9 +68,9 @@ def after(
     incident: bool,
     durations: Durations = USUAL,
 ) -> list[BackOff]:
-    """What a status remembers when `units`, each a task or a gang, start again because of the task called `cause`.
+    """Return the back-offs after `units`, each a task or a gang, restart because of the task called `cause`.
 
-    Consequences of an incident that is recorded already are no restarts of their own that count.
+    Consequences of an incident that is recorded already do not count as restarts.
     """
     latest = now + durations.restart_waits[-1]
     lately = [
@@ -92,12 +91,11 @@ def after(
 
 
 def of(known: Sequence[BackOff], name: str) -> BackOff | None:
-    """The one of the task with that name."""
     return next((one for one in reversed(known) if any(task.name == name for task in members(one.tasks))), None)
 
 
 def _to_come(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations) -> list[BackOff]:
-    """Of starts that are still to come; one that is further away than any wait is of a clock that was set back."""
+    """Return the starts in the future; one further away than any wait comes from a clock that was set back."""
     latest = now + durations.restart_waits[-1]
     return [one for one in back_offs(job, status) if one.not_before and now < one.not_before <= latest]
 
@@ -107,7 +105,7 @@ def _no_sooner(one: BackOff, time: datetime) -> BackOff:
 
 
 def _entries(waits: Mapping[Task, BackOff]) -> list[BackOff]:
-    """One for all who wait alike."""
+    """Merge tasks with equal waits into one entry."""
     alike: dict[tuple[datetime, int], list[Task]] = {}
     for task, one in waits.items():
         if one.not_before:
@@ -121,10 +119,10 @@ def _entries(waits: Mapping[Task, BackOff]) -> list[BackOff]:
 
 
 def _bounded(entries: list[BackOff]) -> list[BackOff]:
-    """The same in as many bytes as a status has room for: too many tasks are no longer told apart.
+    """Merge entries until they fit into the bytes that a status has room for.
 
-    Then some wait too long, as all of a job would with one back-off for all; to forget one would let a thousand tasks
-    that fail at once start again and again without any wait. Of a task that is in two of them the later counts.
+    Then some tasks wait too long, as with one back-off for the whole job; dropping an entry would let a thousand tasks
+    that fail at once restart without any wait. If a task is in two entries, the later one counts.
     """
     while len(msgspec.json.encode(entries)) > MOST_BYTES:
         longest = max(entries, key=_length)

@@ -21,9 +21,9 @@ RUNNING, ALL, NONE = "Running", "All", "None"
 
 
 def cleanup(job: TFJob, observed: Observed) -> list[Action]:
-    """The removals: `All` every pod, `Running` (the default) those that have not ended, `None` none.
+    """Return the removals: `All` every pod, `Running` (the default) those that have not ended, `None` none.
 
-    A service goes with its pod, and a group of pods in any case: nothing is left to be scheduled.
+    A service is removed with its pod, and a pod group always: nothing is left to be scheduled.
     """
     policy = job.spec.run_policy.clean_pod_policy or RUNNING
     if policy == NONE:
@@ -34,14 +34,13 @@ def cleanup(job: TFJob, observed: Observed) -> list[Action]:
 
 
 def everything(observed: Observed) -> list[Action]:
-    """Removes all children, as suspending does."""
     return _removals([*observed.pods, *observed.services, *observed.pod_groups])
 
 
 def overdue(
     pods: Iterable[Pod], observed: Observed, now: datetime, durations: Durations
 ) -> tuple[list[Action], list[datetime]]:
-    """Delete again those of `pods`, which must go, that are still terminating long after they should be gone.
+    """Repeat the deletion of those of `pods`, which must go, that are still terminating long after they should be gone.
 
     Also returns when that is next due for each pod that is terminating.
     """

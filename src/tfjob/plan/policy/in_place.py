@@ -1,7 +1,7 @@
 """Restarts in place: a container that ended and that the kubelet starts again, at once or after a growing pause.
 
-They happen without asking us. What is told of them goes by the time of the end, so that each is told once, and by one
-end for all when many replicas fail of the same.
+They happen without us. Each is reported once, by the time of the end; if many replicas fail for the same reason, one
+end is reported for all.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from tfjob.api.objects import ContainerStatus, Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.actions import Event
+from tfjob.plan import events
 from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import Task, main_container
-from tfjob.plan.policy.verdict import sentence, shortened
+from tfjob.plan.policy.verdict import sentence
 
-CRASH_LOOP = "CrashLoopBackOff"
 QUIET_PER_REPLICA = timedelta(seconds=1)
-"""How long, for every other replica that is restarted too, nothing more is told: a thousand would fill the screen."""
+"""The pause between reports, per replica that is restarted: a thousand reports would fill the screen."""
 PAUSE = re.compile(r"back-off (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)? ")
 
 
@@ -44,29 +44,28 @@ class Restarting:
     @property
     def next_start(self) -> str:
         """When it starts again, in words that stay the same while it waits."""
-        at = self.end.time + self.pause if self.pause else None
-        return f"next start at {at:%H:%M:%S} UTC" if at else "it starts again after a pause"
+        return events.NEXT_START.format(at=self.end.time + self.pause) if self.pause else events.AFTER_A_PAUSE
 
 
 def restarting(task: Task, container: ContainerStatus | None) -> Restarting | None:
-    """The latest restart in place of a container, done or due; None when it never ended, or has just ended."""
+    """Return the latest restart in place of a container, done or due; None if it never ended, or has just ended."""
     ended = container.last_state.terminated if container else None
     if container is None or ended is None or ended.finished_at is None or container.state.terminated:
         return None
     waiting = container.state.waiting
-    waits = waiting is not None and waiting.reason == CRASH_LOOP
+    waits = waiting is not None and waiting.reason == events.CRASH_LOOP
     pause = _pause(waiting.message) if waiting and waits else None
     return Restarting(task, end_of(ended, ended.finished_at), container.restart_count + waits, waits, pause)
 
 
 def between_tries(pod: Pod) -> str:
-    """Why the main container of a pod does not run though the pod is called Running; empty when it does."""
+    """Return why the main container of a pod in phase Running does not run; empty if it does."""
     container = main_container(pod) if pod.status.phase == "Running" else None
     return container.state.waiting.reason if container and container.state.waiting else ""
 
 
 def newest(views: Sequence[TaskState], told: datetime | None) -> Restarting | None:
-    """The latest restart in place that nobody was told of yet; `told` is the time of the end that was told last."""
+    """Return the latest restart in place not yet reported; `told` is the time of the end that was reported last."""
     found = [
         one
         for view in views
@@ -79,30 +78,20 @@ def newest(views: Sequence[TaskState], told: datetime | None) -> Restarting | No
 
 
 def telling(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> tuple[TFJobStatus, list[Event]]:
-    """The status that remembers what was told, and what to tell."""
+    """Return the status that remembers what was reported, and the events to publish."""
     last = newest(views, status.told_restart)
     if last is None:
         return status, []
     remembered = replace(status, told_restart=last.end.time)
     # What happened before we took a job over from v1.9 is no news.
-    news = [Event("TFJobRestarting", _words(job, last), warning=True)] if job.status.state else []
-    return remembered, news
-
-
-def _words(job: TFJob, last: Restarting) -> str:
-    limit = job.spec.run_policy.backoff_limit
-    bound = "no backoffLimit" if limit is None else f"backoffLimit {limit}"
-    if not last.waits:
-        again = "it was started again"
-    elif last.pause:
-        again = f"it starts again in {last.pause.total_seconds():.0f} s"
-    else:
-        again = "it starts again after a pause"
-    return f"{shortened(sentence(last.task, last.end))}; {again} (restart {last.restarts}, {bound})"
+    if not job.status.state:
+        return remembered, []
+    end = sentence(last.task, last.end)
+    return remembered, [events.restart_in_place(job, end, last.restarts, last.pause, waits=last.waits)]
 
 
 def _pause(message: str) -> timedelta | None:
-    """How long a kubelet says that it waits: `back-off 1m20s restarting failed container=...`."""
+    """Return the wait in a kubelet's message: `back-off 1m20s restarting failed container=...`."""
     found = PAUSE.search(message)
     if found is None or not any(found.groups()):
         return None

@@ -9,17 +9,16 @@ from tfjob.plan.facts.conditions import FAILED, SUCCEEDED
 
 LONGEST_SECONDS = 10**9
 """Thirty years: more would run past the calendar."""
-BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
 
 
 def deadline(job: TFJob, status: TFJobStatus) -> datetime | None:
-    """When `activeDeadlineSeconds` ends the job."""
+    """Return when `activeDeadlineSeconds` ends the job."""
     seconds = job.spec.run_policy.active_deadline_seconds
     return _after(status.start_time, seconds) if seconds is not None and status.start_time else None
 
 
 def expiry(job: TFJob, status: TFJobStatus) -> datetime | None:
-    """When `ttlSecondsAfterFinished` removes the finished job."""
+    """Return when `ttlSecondsAfterFinished` removes the finished job."""
     seconds = job.spec.run_policy.ttl_seconds_after_finished
     ended = _ended(status) if seconds is not None else None
     return _after(ended, seconds) if seconds is not None and ended else None
@@ -30,19 +29,14 @@ def _after(time: datetime, seconds: int) -> datetime:
 
 
 def over_backoff_limit(job: TFJob, status: TFJobStatus) -> bool:
-    """Whether restarts in place, which happen without asking us, have used up more than `backoffLimit`."""
+    """Return whether restarts in place, which happen without us, have used up more than `backoffLimit`."""
     limit = job.spec.run_policy.backoff_limit
     return limit is not None and status.retries > limit
 
 
 def _ended(status: TFJobStatus) -> datetime | None:
-    """When a job ended; v1.9 leaves some jobs without a completion time, but not without a condition."""
+    """Return when a job ended; v1.9 leaves some jobs without a completion time, but not without a condition."""
     if status.completion_time:
         return status.completion_time
     ends = [one for one in status.conditions if one.type in (SUCCEEDED, FAILED) and one.status == "True"]
     return min((one.last_transition_time for one in ends if one.last_transition_time), default=None)
-
-
-def backoff_words(job: TFJob) -> str:
-    """How a failure that could have been tried again says why it was not."""
-    return f"no restarts are left (backoffLimit {job.spec.run_policy.backoff_limit})"

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from tfjob.api.names import child_name
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob
+from tfjob.plan import events
 from tfjob.plan.facts.task_state import TaskState, end_of
 from tfjob.plan.facts.tasks import Observed, main_container, task_of
-from tfjob.plan.policy.in_place import CRASH_LOOP, restarting
-from tfjob.plan.policy.verdict import sentence, shortened
+from tfjob.plan.policy.in_place import restarting
+from tfjob.plan.policy.verdict import sentence
 
 HOPELESS = frozenset({"InvalidImageName", "Invalid"})
 """Nothing but an edit can help: fail at once."""
@@ -27,13 +28,7 @@ DOUBTFUL = frozenset(
         "ImagePullBackOff",
     }
 )
-"""Somebody may still create what is missing: fail after a grace."""
-
-POD_GROUP_PENDING = "PodGroupPending"
-STARTING = "Starting"
-"""Nobody says why a task does not run yet; whatever else is known of the job is a better reason."""
-RESTARTED = "Restarting"
-"""A container has ended, and there is no pause, or no more of it, before it is started again in place."""
+"""The missing object may still be created: fail after a grace period."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +42,19 @@ class Wait:
 
     @property
     def text(self) -> str:
-        """Who waits, and for what."""
         return ": ".join(filter(None, (self.task, self.message)))
 
 
 def waits(
     job: TFJob, views: Sequence[TaskState], observed: Observed, leaving: Sequence[Pod], grace: timedelta, held: str = ""
 ) -> list[Wait]:
-    """Every reason why tasks wait, the most final one first.
+    """Return every reason why tasks wait, the most final one first.
 
     `leaving` are the pods whose names are not free yet; `held` is why all pods wait for their PodGroup.
     """
     found = [
         # What is in the way of a pod matters more than what a pod that is there waits for.
-        *([Wait("", POD_GROUP_PENDING, held, None)] if held else ()),
+        *([Wait("", events.POD_GROUP_PENDING, held, None)] if held else ()),
         *_refused(job, views, observed, grace),
         *_unreachable(leaving, observed.lost_nodes),
         *(wait for view in views if view.pod and not view.completed and (wait := _of_pod(view, view.pod, grace))),
@@ -69,29 +63,29 @@ def waits(
 
 
 def starting(views: Sequence[TaskState], observed: Observed) -> list[Wait]:
-    """The first task that does not run though nobody says why; what ended and was let pass is not waited for."""
+    """Return the first task that does not run for an unknown reason; an end that was tolerated is not waited for."""
     slow = next((view for view in views if not (view.up or view.completed or view.end)), None)
     if slow is None:
         return []
     old = slow.pod is None and any(task_of(child) == slow.task for child in observed.pods)
-    return [Wait(slow.task.name, STARTING, "its old pod is not gone yet" if old else "it has not started yet", None)]
+    return [Wait(slow.task.name, events.STARTING, events.OLD_POD_EXISTS if old else events.NOT_STARTED, None)]
 
 
 def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
     name = view.task.name
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
-        if waiting and waiting.reason == CRASH_LOOP and (again := restarting(view.task, status)):
+        if waiting and waiting.reason == events.CRASH_LOOP and (again := restarting(view.task, status)):
             whose = "" if status == main_container(pod) else f"container {status.name} "
-            return _wait(name, CRASH_LOOP, f"{whose}{again.what}; {again.next_start}", None, grace)
+            return _wait(name, events.CRASH_LOOP, f"{whose}{again.what}; {again.next_start}", None, grace)
         if waiting and waiting.reason and waiting.reason not in ("ContainerCreating", "PodInitializing"):
             return _wait(name, waiting.reason, waiting.message, _waiting_since(pod), grace)
     if view.running and not view.up and not view.end and (ended := _last_end(pod)):
         text = sentence(view.task, end_of(ended, datetime.max)).removeprefix(f"{name} ")
-        return _wait(name, RESTARTED, f"{text}; it is being started again", None, grace)
+        return _wait(name, events.RESTARTED, f"{text}; it is being started again", None, grace)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return _wait(name, condition.reason or "Unschedulable", condition.message, None, grace)
+            return _wait(name, condition.reason or events.UNSCHEDULABLE, condition.message, None, grace)
     if pod.status.phase in ("", "Pending") and pod.status.reason:
         return _wait(name, pod.status.reason, pod.status.message, _waiting_since(pod), grace)
     return None
@@ -103,7 +97,7 @@ def _last_end(pod: Pod) -> ContainerTerminated | None:
 
 
 def _waiting_since(pod: Pod) -> datetime | None:
-    """From when on a node has tried to start the pod's container: time in the queue, or running before, is no wait."""
+    """Return since when a node has tried to start the pod's container: queueing and running before do not count."""
     container = main_container(pod)
     before = container.last_state.terminated if container else None
     times = (pod.metadata.creation_timestamp, pod.status.start_time, before.finished_at if before else None)
@@ -122,16 +116,16 @@ def _refused(job: TFJob, views: Sequence[TaskState], observed: Observed, grace: 
 
 
 def _unreachable(leaving: Sequence[Pod], lost_nodes: frozenset[str]) -> Iterator[Wait]:
-    """A pod cannot be removed while its node does not answer: it may still run there."""
+    """Report pods that cannot be removed while their node does not answer: they may still run there."""
     for pod in leaving:
         node, task = pod.spec.get("nodeName"), task_of(pod)
         if node in lost_nodes and task:
-            text = f"pod {pod.metadata.name} cannot be removed while node {node} does not answer"
-            yield Wait(task.name, "NodeUnreachable", text, None)
+            text = events.POD_STUCK.format(pod=pod.metadata.name, node=node)
+            yield Wait(task.name, events.NODE_UNREACHABLE, text, None)
 
 
 def _wait(name: str, reason: str, message: str, since: datetime | None, grace: timedelta) -> Wait:
-    message = shortened(message)
+    message = events.shortened(message)
     if reason in HOPELESS and since:
         return Wait(name, reason, message, since)
     return Wait(name, reason, message, since + grace if reason in DOUBTFUL and since else None)

@@ -15,17 +15,14 @@ from datetime import datetime, timedelta
 from tfjob.api.dialect import BATCH, origin
 from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.facts.task_state import NODE_NOT_READY, End, TaskState, end_of
+from tfjob.plan import events
+from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import GANG, Task, gang, main_container, policy_of
 from tfjob.plan.policy.backoff import absences
-from tfjob.plan.policy.limits import BACKOFF_LIMIT_EXCEEDED
 from tfjob.plan.policy.verdict import START_ERROR, verdict
 
-SETTLING = "Settling"
-"""Why a job with a failure that is held is restarting; `lastReconcileTime` is then since when."""
-OOM_KILLED, HELD_BACK = "OOMKilled", "HeldBack"
 NO_PROGRAM = ("executable file not found", "no such file or directory", "permission denied", "exec format error")
-"""How the system says that there is nothing to execute; runtimes repeat it, each with an exit code of its own."""
+"""System errors for a missing program; runtimes repeat them with different exit codes."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +80,17 @@ class Failure:
 
     @property
     def task(self) -> Task:
-        """Whose end it is."""
         return self.view.task
 
     @property
     def second(self) -> datetime:
-        """When, as coarse as Kubernetes reports it: within one second the order is unknown."""
+        """When it ended, as exactly as Kubernetes reports it: within one second the order is unknown."""
         return self.end.time.replace(microsecond=0)
 
 
 @dataclass(frozen=True)
 class Settle:
-    """Wait until `until` for a root cause to show, as since `since`; `first` is to blame if none does."""
+    """Wait from `since` until `until` for a root cause; `first` is to blame if none shows."""
 
     first: Verdict
     since: datetime
@@ -113,8 +109,8 @@ class Fail:
 class Again:
     """Run tasks again: the whole gang, or `tasks` alone, or both.
 
-    `counted` is how much of `backoffLimit` it uses up. What follows from an incident that is recorded already is no
-    `incident` of its own. `followers` may have died of the cause. `oom` names the tasks whose memory did not suffice.
+    `counted` is how much of `backoffLimit` it uses up. `incident` is False for consequences of a recorded incident.
+    `followers` may have failed because of the cause. `oom` names the tasks that ran out of memory.
     """
 
     cause: Verdict
@@ -132,7 +128,7 @@ Decision = Settle | Fail | Again
 def decide(
     job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations = USUAL
 ) -> Decision | None:
-    """What follows from the tasks that ended without success; None when there are none."""
+    """Decide what follows from the tasks that ended without success; None if there are none."""
     retryable: list[Failure] = []
     permanent: list[Failure] = []
     for failure in _failures(views):
@@ -157,11 +153,11 @@ def decide(
     earlier = _aftershock(job, status, first, durations)
     if earlier is not None:
         return _rerun(job, earlier, failures, incident=False)
-    return Fail(OOM_KILLED if _is_oom(first.end) else "ReplicaFailed", _verdict(first))
+    return Fail(events.OOM_KILLED if _is_oom(first.end) else events.REPLICA_FAILED, _verdict(first))
 
 
 def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: Durations) -> bool:
-    """Whether a failure, taken alone, may be tried again: the retry table as a function."""
+    """Return whether a failure, taken alone, may be retried: the retry table as a function."""
     end, policy = failure.end, policy_of(job, failure.task)
     # A batch/v1 Job replaces a failed pod whatever its code; under the others the kubelet has given up on the pod.
     habits = origin(job)
@@ -177,7 +173,6 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: D
 
 
 def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
-    """The names of the tasks that the last restart concerns."""
     last = status.last_restart
     if last is None:
         return frozenset()
@@ -186,26 +181,26 @@ def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
 
 
 def settling_time(job: TFJob, durations: Durations) -> timedelta:
-    """How long a failure that looks permanent is held; failures within it have one cause."""
+    """Return how long to wait for the cause of a failure that looks permanent; failures within it have one cause."""
     return durations.settle_gang if gang(job) else durations.settle_tasks
 
 
 def settling_since(status: TFJobStatus, now: datetime) -> datetime:
-    """When the failure that is held was first seen: now, unless an earlier pass has written it down."""
-    since = status.last_reconcile_time if status.reason == SETTLING else None
+    """Return when the failure that we wait on was first seen: now, unless an earlier pass recorded it."""
+    since = status.last_reconcile_time if status.reason == events.SETTLING else None
     return min(since, now) if since else now
 
 
 def _failures(views: Sequence[TaskState]) -> list[Failure]:
-    """The ends without success, earliest first.
+    """Return the ends without success, earliest first.
 
-    A node that does not answer is no failure by itself: it may come back, and its pods with it. It only explains why
-    another task failed.
+    A node that does not answer is not a failure: it may come back, and its pods with it. It only explains why another
+    task failed.
     """
     found = [Failure(view, view.end) for view in views if view.end and not view.end.succeeded]
     explained = any(not failure.end.infrastructure for failure in found)
     return sorted(
-        (failure for failure in found if explained or failure.end.reason != NODE_NOT_READY),
+        (failure for failure in found if explained or failure.end.reason != events.NODE_NOT_READY),
         key=lambda failure: failure.end.time,
     )
 
@@ -217,7 +212,7 @@ def _again(job: TFJob, status: TFJobStatus, root: Failure, failures: Sequence[Fa
         counted = sum(not failure.end.infrastructure for failure in failures)
     limit = job.spec.run_policy.backoff_limit
     if counted and limit is not None and status.retries + counted > limit:
-        return Fail(BACKOFF_LIMIT_EXCEEDED, _verdict(root))
+        return Fail(events.BACKOFF_LIMIT_EXCEEDED, _verdict(root))
     return _rerun(job, _verdict(root), failures, counted=counted)
 
 
@@ -238,20 +233,20 @@ def _rerun(
 
 
 def _follows(job: TFJob, failure: Failure, cause: Verdict) -> bool:
-    """Whether a task that runs again because of a cause, or beside it, may have died of it."""
+    """Return whether a task that restarts because of a cause, or alongside it, may have failed because of it."""
     alone = failure.task.type == EVALUATOR or origin(job).api_version == BATCH
     return not (alone or failure.end.infrastructure or failure.task.name == cause.replica)
 
 
 def _root(failures: Sequence[Failure]) -> Failure:
-    """The one to blame: a loss of infrastructure, whenever it was noticed, else the first; an evaluator last."""
+    """Return the failure to blame: a loss of infrastructure, whenever noticed, else the first; an evaluator last."""
     return min(failures, key=lambda item: (item.task.type == EVALUATOR, not item.end.infrastructure))
 
 
 def _explains(cause: Failure, first: Failure) -> bool:
-    """Whether `first` may be the consequence of `cause`: it ended no later, or it is lost, whenever that was noticed.
+    """Return whether `first` may follow from `cause`: that ended no later, or was lost, whenever that was noticed.
 
-    Nobody depends on an evaluator.
+    No task depends on an evaluator.
     """
     return cause.task.type != EVALUATOR and (cause.end.infrastructure or cause.second <= first.second)
 
@@ -259,7 +254,7 @@ def _explains(cause: Failure, first: Failure) -> bool:
 def _is_cause(job: TFJob, exit_code: int | None) -> bool:
     """Return whether an end that is retried may excuse the end of another task.
 
-    Where the role decides, a worker is retried even after an error of its own; that does not excuse the chief's error.
+    Where the role decides, a worker is retried even after its own error; that does not excuse the chief's error.
     """
     return not origin(job).restarts_by_role or exit_code is None or exit_code >= 128
 
@@ -267,7 +262,7 @@ def _is_cause(job: TFJob, exit_code: int | None) -> bool:
 def _earlier_cause(
     job: TFJob, status: TFJobStatus, views: Sequence[TaskState], first: Failure, durations: Durations
 ) -> Verdict | None:
-    """A cause that is being repaired already: restarted by us, or in place by the kubelet, while `first` ran."""
+    """Return a cause that is already being repaired: restarted by us, or by the kubelet, while `first` ran."""
     started = first.end.started
     if started is None:
         return None
@@ -283,7 +278,7 @@ def _earlier_cause(
 
 
 def _may_concern(job: TFJob, cause: Verdict, first: Failure) -> bool:
-    """Whether the end that a restart has answered is another task's, of which `first` could have died at all."""
+    """Return whether the end that a restart answered belongs to another task on which `first` depends."""
     own = cause.replica == first.task.name
     return not own and not cause.replica.startswith(EVALUATOR.lower()) and _is_cause(job, cause.exit_code)
 
@@ -291,10 +286,10 @@ def _may_concern(job: TFJob, cause: Verdict, first: Failure) -> bool:
 def _absent_peer(
     job: TFJob, status: TFJobStatus, first: Failure, started: datetime, durations: Durations
 ) -> Verdict | None:
-    """A task that was held back when `first` ran, which may have been started meanwhile: it could not do without.
+    """Return a task that `first` needed and that was held back when `first` ran, though it may have started since.
 
-    An evaluator can, a gang is away as one, and nobody needs more memory for it. Where the role decides, a
-    task also waits after an error of its own, which excuses no other task.
+    None for an evaluator, which needs no peer, for a gang, which is absent as a whole, and for an OOM kill, which has
+    its own cause. Where the role decides, a task also waits after its own error, which excuses no other task.
     """
     if first.task.type == EVALUATOR or _is_oom(first.end) or gang(job) or origin(job).restarts_by_role:
         return None
@@ -302,21 +297,22 @@ def _absent_peer(
         (until, task, since)
         for task, since, until in absences(job, status, durations)
         if task != first.task and task.type != EVALUATOR
-        # The kubelet tells whole seconds: who started in the same one may have started with it.
+        # The kubelet reports whole seconds: within one second, the order is unknown.
         if since.replace(microsecond=0) <= first.second and started < until.replace(microsecond=0)
         if first.end.time <= until + durations.aftermath
     ]
     if not away:
         return None
     _, task, since = max(away)
-    return Verdict(replica=task.name, reason=HELD_BACK, message=f"{task.name} was not back yet", time=since)
+    text = events.NOT_BACK.format(task=task.name)
+    return Verdict(replica=task.name, reason=events.HELD_BACK, message=text, time=since)
 
 
 def _aftershock(job: TFJob, status: TFJobStatus, first: Failure, durations: Durations) -> Verdict | None:
-    """The loss of another task after which `first` was started, and of which it may have failed all the same.
+    """Return the loss of another task before `first` started, because of which `first` may still have failed.
 
-    Who lived through the loss needs seconds until it talks to the new task (gRPC tries again after a growing delay),
-    and a chief that is back sooner fails of it. A program with an error of its own is tried for that minute.
+    A survivor of the loss needs seconds until it talks to the new task (gRPC retries with a growing delay), and a chief
+    that is back sooner fails because of that. A program with its own error is retried for that minute.
     """
     last, started = status.last_restart, first.end.started
     if last is None or last.cause.time is None or started is None or gang(job) or first.task.type == EVALUATOR:
@@ -329,7 +325,7 @@ def _aftershock(job: TFJob, status: TFJobStatus, first: Failure, durations: Dura
 
 
 def _repaired_causes(status: TFJobStatus, views: Sequence[TaskState]) -> Iterator[tuple[Verdict, datetime]]:
-    """Ends that were answered with a restart, and when the task could run again."""
+    """Yield ends that were answered with a restart, and when the task could run again."""
     last = status.last_restart
     if last and last.cause.time:
         yield last.cause, last.not_before or last.cause.time
@@ -341,7 +337,7 @@ def _repaired_causes(status: TFJobStatus, views: Sequence[TaskState]) -> Iterato
 
 
 def _is_elsewhere(views: Sequence[TaskState], first: Failure) -> bool:
-    """Whether somebody who could still turn out to be the cause is on another node."""
+    """Return whether a task that may still turn out to be the cause is on another node."""
     here = _node(first.view)
     possible = (view for view in views if not (view.end or view.completed or view.task.type == EVALUATOR))
     return any(_node(view) not in ("", here) for view in possible)
@@ -353,14 +349,14 @@ def _node(view: TaskState) -> str:
 
 
 def _all_ended(job: TFJob, views: Sequence[TaskState], first: Failure) -> bool:
-    """Whether nobody is left who could still turn out to be the cause."""
+    """Return whether no task is left that may still turn out to be the cause."""
     members = gang(job)
     concerned = [view for view in views if view.task in members] if first.task in members else views
     return all(view.end or view.completed for view in concerned)
 
 
 def _tolerated(job: TFJob, failure: Failure) -> bool:
-    """A worker of an elastic job may fail without failing the job, as in v1.9."""
+    """Return whether a worker of an elastic job may fail without failing the job, as in v1.9."""
     return job.spec.enable_dynamic_worker and failure.task.type == WORKER and policy_of(job, failure.task) != "ExitCode"
 
 
@@ -369,7 +365,7 @@ def _has_no_program(end: End) -> bool:
 
 
 def _is_oom(end: End) -> bool:
-    return end.reason == OOM_KILLED
+    return end.reason == events.OOM_KILLED
 
 
 def _soon_after_start(end: End, durations: Durations) -> bool:

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Set
 
 from tfjob.api.types import CHIEF, MASTER, WORKER, TFJob
+from tfjob.plan import events
 from tfjob.plan.facts.tasks import Task, chief_of, desired, replicas_of
 
 ALL_WORKERS = "AllWorkers"
 
 
 def rule_met(job: TFJob, completed: Set[Task]) -> str | None:
-    """The rule that makes the job Succeeded, or None while none holds.
+    """Return the rule that makes the job Succeeded; None while none holds.
 
     The chief decides: the one that `terminationPolicy` names, else Chief or Master. Without one, worker 0 or all
     workers; with `successPolicy: AllWorkers` only all of them. Without any of these types, everyone.
     """
     if chief := chief_of(job):
-        return f"{chief.name} exited 0" if chief in completed else None
+        return events.REPLICA_DONE.format(replica=chief.name) if chief in completed else None
     for replica_type in (CHIEF, MASTER):
         if replicas_of(job, replica_type):
             return _all(job, replica_type, completed)
     if not replicas_of(job, WORKER):
         tasks = desired(job)
-        return "every replica exited 0" if tasks and all(task in completed for task in tasks) else None
+        return events.EVERY_REPLICA_DONE if tasks and all(task in completed for task in tasks) else None
     if job.spec.success_policy != ALL_WORKERS and Task(WORKER, 0) in completed:
-        return "worker-0 exited 0"
+        return events.REPLICA_DONE.format(replica="worker-0")
     return _all(job, WORKER, completed)
 
 
 def deciding_types(job: TFJob) -> tuple[str, ...]:
-    """The types whose running pods make the job Running."""
     chiefs = tuple(replica_type for replica_type in (CHIEF, MASTER) if replicas_of(job, replica_type))
     if chiefs:
         return chiefs
@@ -43,5 +43,7 @@ def _all(job: TFJob, replica_type: str, completed: Set[Task]) -> str | None:
     count = replicas_of(job, replica_type)
     if not all(Task(replica_type, index) in completed for index in range(count)):
         return None
-    name = replica_type.lower()
-    return f"{name}-0 exited 0" if count == 1 else f"all {count} {name} replicas exited 0"
+    kind = replica_type.lower()
+    if count == 1:
+        return events.REPLICA_DONE.format(replica=f"{kind}-0")
+    return events.REPLICAS_DONE.format(count=count, kind=kind)

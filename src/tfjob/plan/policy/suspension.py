@@ -1,4 +1,4 @@
-"""Suspending a job and letting it go on: the edits of its spec, and why somebody made them."""
+"""Suspend and resume a job: the edits of its spec, and the annotation with the reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ RESUMING = "Resuming"
 
 
 def suspended(job: TFJob, reason: str) -> TFJob:
-    """The job with `suspend` set, and why."""
     annotations = {**job.metadata.annotations, SUSPEND_REASON: reason}
     return replace(
         job,
@@ -22,7 +21,6 @@ def suspended(job: TFJob, reason: str) -> TFJob:
 
 
 def resumed(job: TFJob) -> TFJob:
-    """The job with `suspend` cleared."""
     annotations = {key: value for key, value in job.metadata.annotations.items() if key != SUSPEND_REASON}
     return replace(
         job,

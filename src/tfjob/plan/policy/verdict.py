@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.objects import PEAK_MEMORY, Pod
 from tfjob.api.types import TFJob, Verdict
+from tfjob.plan.events import OOM_KILLED, shortened
 from tfjob.plan.facts.task_state import End
 from tfjob.plan.facts.tasks import Task, task_of
 from tfjob.plan.facts.tf_config import main_template_container
 
 LINES, BYTES = 20, 4096
 FEW_BYTES = 1024
-SENTENCE = 512
-"""How long, in bytes, a message may be that repeats what a cluster or a program said."""
+
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 START_ERROR = "StartError"
@@ -28,7 +27,7 @@ AT_LAST = "unable to start container process: "
 
 
 def verdict(task: Task, attempt: int, end: End) -> Verdict:
-    """What is known of one end, in the shape that status, events and commands show."""
+    """Return what is known of an end, for the status, events and commands."""
     lines = last_lines(end.message) if end.exit_code not in (None, 0) else []
     return Verdict(
         replica=task.name,
@@ -43,7 +42,7 @@ def verdict(task: Task, attempt: int, end: End) -> Verdict:
 
 
 def sentence(task: Task, end: End) -> str:
-    """One end in one sentence: `worker-1 was killed by SIGKILL (137, OOMKilled)`."""
+    """Describe an end in one sentence: `worker-1 was killed by SIGKILL (137, OOMKilled)`."""
     if end.exit_code is None:
         detail = f": {end.message}" if end.message else ""
         return f"{task.name} was lost ({end.reason}){detail}"
@@ -58,7 +57,7 @@ def sentence(task: Task, end: End) -> str:
 
 
 def signal_name(end: End) -> str:
-    """The signal behind an exit code above 128, as a name."""
+    """Return the name of the signal behind an exit code above 128; empty if there is none."""
     number = end.signal or (end.exit_code - 128 if end.exit_code and 128 < end.exit_code <= 192 else 0)
     try:
         return signal.Signals(number).name
@@ -67,14 +66,14 @@ def signal_name(end: End) -> str:
 
 
 def last_lines(message: str) -> list[str]:
-    """The end of a termination message: plain text, and bounded so that a status stays small."""
+    """Return the end of a termination message: plain text, and bounded so that a status stays small."""
     lines = [_plain(line) for line in ANSI.sub("", message).rstrip().split("\n")]
     kept = _last_of(lines, BYTES)
     return [] if kept == [""] else kept
 
 
 def fewer_lines(cause: Verdict) -> Verdict:
-    """The same with a few of its last lines: a status has room for the many of one end only."""
+    """Keep a few of the last lines: a status has room for the many lines of one end only."""
     return replace(cause, last_lines=_last_of(cause.last_lines, FEW_BYTES))
 
 
@@ -90,20 +89,14 @@ def _last_of(lines: Sequence[str], limit: int) -> list[str]:
     return kept[::-1]
 
 
-def shortened(text: str, limit: int = SENTENCE) -> str:
-    """A text of at most `limit` bytes; what is cut off shows as an ellipsis."""
-    encoded = _utf8(text)
-    return text if len(encoded) <= limit else encoded[: limit - 3].decode(errors="ignore") + "…"
-
-
 def _plain(line: str) -> str:
-    """What a terminal would show of a line: a progress bar draws over itself, and control characters draw nothing."""
+    """Return what a terminal would show of a line: a progress bar overwrites itself, control characters vanish."""
     shown = line.rstrip("\r").rsplit("\r", 1)[-1]
-    return CONTROL.sub("", _utf8(shown).decode())
+    return CONTROL.sub("", shown.encode(errors="replace").decode())
 
 
 def _fitting(line: str, limit: int) -> str:
-    """The end of a line that alone would take more than all the room there is."""
+    """Return the end of a line that alone exceeds the limit."""
     while _size(line) > limit:
         line = line[len(line) // 8 + 1 :]
     return line
@@ -113,20 +106,11 @@ def _size(line: str) -> int:
     return len(msgspec.json.encode(line)) + 1
 
 
-def _utf8(text: str) -> bytes:
-    return text.encode(errors="replace")
-
-
-def limit_verdict(reason: str, message: str, now: datetime) -> Verdict:
-    """A job that ended because of a limit and not because of a replica."""
-    return Verdict(reason=reason, message=message, time=now)
-
-
 def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict, *, repeated: bool) -> Verdict:
-    """An OOM verdict with the figures that tell how much to raise the limit by; others unchanged."""
+    """Add to an OOM verdict the figures that help to choose a higher limit; return others unchanged."""
     pod = next((pod for pod in pods if (task := task_of(pod)) and task.name == cause.replica), None)
     task = task_of(pod) if pod else None
-    if cause.reason != "OOMKilled" or pod is None or task is None:
+    if cause.reason != OOM_KILLED or pod is None or task is None:
         return cause
     template = job.spec.tf_replica_specs[task.type].template or {}
     limits = (main_template_container(template).get("resources") or {}).get("limits") or {}

@@ -22,8 +22,9 @@ from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
 from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage, unwrapped, wrapper
 from tfjob.kube.jobs.jobs import job_of
-from tfjob.plan.build.pods import Settings
-from tfjob.plan.facts.task_state import POD_DELETED, survey
+from tfjob.plan.build.settings import Settings
+from tfjob.plan.events import POD_DELETED
+from tfjob.plan.facts.task_state import survey
 from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.kind import TFJobKind, TfJobKind
 

@@ -108,6 +108,18 @@ def test_an_empty_configuration_is_one(text: str) -> None:
     assert read(text, "file").config == ControllerConfig()
 
 
+def test_an_accelerator_without_fields_is_a_warning() -> None:
+    found = read("accelerators:\n  gpu:\n", "file")
+    assert found.config.accelerators == {"gpu": Accelerator()}
+    assert [(warning.path, warning.warning) for warning in found.warnings] == [("accelerators.gpu", True)]
+
+
+@pytest.mark.parametrize("value", ["0.9", "3", "text"])
+def test_a_variable_may_be_a_number(value: str) -> None:
+    found = read(f"accelerators:\n  gpu:\n    envVars: [{{name: A, value: {value}}}]\n", "file")
+    assert found.config.accelerators["gpu"].variables == {"A": value}
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [

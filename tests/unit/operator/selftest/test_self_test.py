@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +13,9 @@ from tfjob.api.dialect import TF_JOBS
 from tfjob.api.manifest.loader import load
 from tfjob.api.resources import Resource
 from tfjob.api.types import TFJOBS
-from tfjob.operator.selftest.self_test import PULL_SECONDS, Pulls, Trial, pods_starting
+from tfjob.kube.access.config import Access
+from tfjob.kube.client.client import Client
+from tfjob.operator.selftest.self_test import PULL_SECONDS, NotPulled, SelfTest, Trial
 
 TRIAL = Trial("trial", "default", image="registry.example/tf-job-operator:1", pull_secret="key")
 
@@ -44,44 +45,34 @@ def test_the_parameter_server_may_have_an_image_of_its_own_and_is_pulled_with_th
     assert all(one and one["spec"]["imagePullSecrets"] == [{"name": "key"}] for one in templates)
 
 
-# --- an image that does not come: named when waiting is pointless, and not before -------------------------------------
+# --- an image that cannot be pulled -----------------------------------------------------------------------------------
 
-IMAGE = "registry.example/sample:1"
-NEW = {"metadata": {"name": "new"}, "spec": {"containers": []}}
-
-
-def pod(reason: str | None, message: str = "", name: str = "master") -> dict[str, Any]:
-    """A pod whose container waits for a reason, or runs."""
-    state = {"waiting": {"reason": reason, "message": message}} if reason else {"running": {}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "tensorflow", "image": IMAGE}]},
-        "status": {"containerStatuses": [{"name": "tensorflow", "image": "", "state": state}]},
-    }
+MESSAGE = 'worker-0: Back-off pulling image "registry.example/sample:1"'
 
 
-@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"])
-def test_an_image_that_cannot_be_pulled_is_named_with_what_the_kubelet_says(reason: str, wording: Wording) -> None:
-    pulls = Pulls()
-    assert pulls.failure([pod(reason, "not found")], 0) is None
-    assert pulls.failure([pod(reason, "not found")], PULL_SECONDS - 1) is None
-    failure = pulls.failure([pod(reason, "not found")], PULL_SECONDS)
-    assert failure is not None
-    assert IMAGE in failure
-    wording(failure)
+def check_pulls(*reasons: tuple[str, float]) -> None:
+    """Show a self-test the reasons of a status, each at its time in seconds."""
+    test = SelfTest(Client(Access("http://api.example")), TRIAL, print)
+    for reason, now in reasons:
+        test.check_pull({"reason": reason, "message": MESSAGE}, now)
 
 
-def test_an_image_that_came_after_all_is_no_failure() -> None:
-    pulls = Pulls()
-    pulls.failure([pod("ErrImagePull")], 0)
-    assert pulls.failure([pod(None)], 30) is None
-    assert pulls.failure([pod("ErrImagePull")], PULL_SECONDS) is None, "a pull that failed anew"
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"])
+def test_an_image_that_cannot_be_pulled_is_named(reason: str, wording: Wording) -> None:
+    check_pulls((reason, 0), (reason, PULL_SECONDS - 1))
+    with pytest.raises(NotPulled) as caught:
+        check_pulls((reason, 0), (reason, PULL_SECONDS))
+    wording(caught.value)
 
 
-def test_a_pull_that_takes_long_is_shown_and_no_failure(wording: Wording) -> None:
-    pulls, pods = Pulls(), [NEW, pod("ContainerCreating"), pod(None, name="worker")]
-    assert pulls.failure(pods, 0) is None
-    assert pulls.failure(pods, 10 * PULL_SECONDS) is None
-    assert IMAGE in pods_starting(pods)
-    wording(pods_starting(pods))
-    assert pods_starting([pod(None)]) == ""
+def test_a_status_of_v1alpha1_has_the_message_in_its_reason() -> None:
+    with pytest.raises(NotPulled, match="an image cannot be pulled: worker-0"):
+        check_pulls((f"ImagePullBackOff: {MESSAGE}", 0), (f"ImagePullBackOff: {MESSAGE}", PULL_SECONDS))
+
+
+def test_a_pull_that_works_at_last_is_not_a_failure() -> None:
+    check_pulls(("ErrImagePull", 0), ("", 30), ("ErrImagePull", PULL_SECONDS), ("ErrImagePull", PULL_SECONDS + 30))
+
+
+def test_a_pull_that_takes_long_is_not_a_failure() -> None:
+    check_pulls(("Starting", 0), ("Starting", 10 * PULL_SECONDS))

@@ -11,7 +11,8 @@ from support.golden import Wording
 from support.plan.builders import after, job, see, task, template
 from tfjob.controller.actions import Event
 from tfjob.plan.build.accelerators import Accelerator, HostVolume, equipped
-from tfjob.plan.build.pods import Settings, pod
+from tfjob.plan.build.pods import pod
+from tfjob.plan.build.settings import Settings
 
 OLD, NEW = "alpha.kubernetes.io/nvidia-gpu", "nvidia.com/gpu"
 LIB = HostVolume("lib", "/usr/lib/driver", "/usr/lib/nvidia")

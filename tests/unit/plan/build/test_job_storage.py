@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from support.plan.builders import job, task, template
 from tfjob.api.types import ReplicaSpec
 from tfjob.plan.build.job_storage import VARIABLES
-from tfjob.plan.build.pods import Settings, pod
+from tfjob.plan.build.pods import pod
+from tfjob.plan.build.settings import Settings
 
 CLUSTER, LAPTOP = Settings(), Settings(storage_for_all=True)
 CLAIM = {"name": "tfjob-data", "persistentVolumeClaim": {"claimName": "big-disk"}}

@@ -19,7 +19,8 @@ from tfjob.api.versions.write_back import completed
 from tfjob.controller.actions import Create
 from tfjob.controller.kind import Rejection
 from tfjob.plan.build.parameter_server import config_map, has_default_server
-from tfjob.plan.build.pods import Settings, pod, service
+from tfjob.plan.build.pods import pod, service
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import JobPlan, plan
 

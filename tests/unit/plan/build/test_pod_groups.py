@@ -29,7 +29,7 @@ from tfjob.controller.actions import Create, Update
 from tfjob.controller.kind import Rejection
 from tfjob.plan.build import pods as children
 from tfjob.plan.build.pod_groups import pod_group, step
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import JobPlan
 

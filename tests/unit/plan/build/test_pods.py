@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from support.plan.builders import job, task, template
 from tfjob.api.objects import OwnerReference
 from tfjob.api.types import ReplicaSpec, TFJob
-from tfjob.plan.build.pods import Settings, cluster_size, pod, pods, service
+from tfjob.plan.build.pods import cluster_size, pod, pods, service
+from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tf_config import tf_config
 
 SETTINGS = Settings()

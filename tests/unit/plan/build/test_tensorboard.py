@@ -12,7 +12,7 @@ from tfjob.api.names import tensorboard_name
 from tfjob.api.objects import Deployment, Service
 from tfjob.api.types import RUNTIME_ID, TensorBoard, TFJob, TFJobStatus
 from tfjob.controller.actions import Create
-from tfjob.plan.build.pods import TENSORBOARD_IMAGE, Settings
+from tfjob.plan.build.settings import TENSORBOARD_IMAGE, Settings
 from tfjob.plan.build.tensorboard import deployment, service
 from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import JobPlan, plan

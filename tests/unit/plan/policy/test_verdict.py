@@ -9,7 +9,7 @@ from support.golden import Wording
 from support.plan.builders import T0, job, pod, task, template
 from tfjob.api.types import Verdict
 from tfjob.plan.facts.task_state import End
-from tfjob.plan.policy.verdict import BYTES, LINES, last_lines, memory_advice, shortened, verdict
+from tfjob.plan.policy.verdict import BYTES, LINES, last_lines, memory_advice, verdict
 
 RUNC = 'failed to create task: runc create failed: unable to start container process: exec: "x": not found: unknown'
 
@@ -64,11 +64,6 @@ def test_of_one_endless_line_the_end_is_kept() -> None:
     (line,) = last_lines("x" * 100_000 + " the point")
     assert line.endswith(" the point")
     assert BYTES / 4 < len(line) <= BYTES
-
-
-def test_a_short_text_stays_and_a_long_one_is_cut_between_characters() -> None:
-    assert shortened("é" * 10, 20) == "é" * 10
-    assert shortened("é" * 11, 20) == "é" * 8 + "…"
 
 
 def test_lost_pods_have_no_last_lines_and_failed_ones_do() -> None:

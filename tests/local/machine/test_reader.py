@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tfjob.jobs.backend import Line
-from tfjob.local.logs.reader import Follower, Source
+from tfjob.records.log_reader import Follower, Source
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -1,6 +1,6 @@
-"""Reading the logs of containers: CRI lines in rotated files, once or while they grow.
+"""Reading the logs of a record, of a run of this machine or of a cluster: once, or while they grow.
 
-    for line in read([Source("worker-0", pod / "logs" / "tensorflow")], tail=10): ...
+    for line in read(choose(runs_of(job, folder, "worker-0")), tail=10): ...
 
     with Follower(sources) as follower:
         while running:
@@ -11,7 +11,7 @@ Below a container's folder lies one folder per restart, 0, 1, 2 ..., each with `
 `truncated`, the bytes that rotation threw away. A file is known by its inode: when it is renamed under a reader, the
 reader drains it and goes on with the one that came after it.
 
-`sources_of` finds the logs in the folder of a run by replica and attempt.
+Lines are as the CRI has them; the stream `notice` marks a line that no program wrote.
 """
 
 from __future__ import annotations
@@ -20,21 +20,26 @@ import heapq
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
+from tfjob.api.names import child_name
+from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, character_start, readable, visible
-from tfjob.local.logs.files import LogFiles
-from tfjob.local.state.pod_history import PodRecord, history
+from tfjob.plan.facts.tasks import desired
+from tfjob.records.log_files import LogFiles
+from tfjob.records.pods import PodRecord, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from tfjob.api.types import TFJob
+
 
 POLL = 0.1
-Labels: TypeAlias = "Mapping[str, str]"
-"""What the pods of a run are called in its logs, by name; a pod without a label keeps its name."""
+OUTPUT, NOTICE = b"stdout", b"notice"
+"""The streams; their names have one length."""
 _CHUNK = 1024 * 1024
 
 
@@ -45,19 +50,9 @@ class Source(NamedTuple):
     folder: Path
 
 
-def read(
-    sources: Iterable[Source],
-    *,
-    tail: int | None = None,
-    since: datetime | None = None,
-    previous: bool = False,
-) -> Iterator[Line]:
-    """What is there now, merged by time: of each container's last run, or with `previous` of the run before it."""
-    streams = []
-    for source in sources:
-        runs = restarts(source.folder)[: -1 if previous else None]
-        if runs:
-            streams.append(_Stream(source.replica, source.folder / str(runs[-1]), tail, since))
+def read(runs: Mapping[str, Path], *, tail: int | None = None, since: datetime | None = None) -> Iterator[Line]:
+    """What is there now of one run of each container, by label, merged by time."""
+    streams = [_Stream(label, folder, tail, since) for label, folder in runs.items()]
     return heapq.merge(*(stream.rest() for stream in streams), key=lambda line: line.time)
 
 
@@ -264,10 +259,13 @@ class _Lines:
     def take(self, records: list[bytes]) -> list[Line]:
         lines: list[Line] = []
         for record in records:
-            stamp, _, rest = record.partition(b" stdout ")
-            tag, text = rest[:1], rest[2:]
-            if tag not in (b"F", b"P") or not self._set_time(stamp):
+            stamp, _, rest = record.partition(b" ")
+            stream, tag, text = rest[:6], rest[7:8], rest[9:]
+            if stream not in (OUTPUT, NOTICE) or tag not in (b"F", b"P") or not self._set_time(stamp):
                 continue  # the torn end of a full disk; the writer says how much is missing
+            if stream == NOTICE:
+                self._add(lines, text, notice=True)
+                continue
             if self._begun:
                 text = self._held + text
             if b"\r" in text:
@@ -297,12 +295,12 @@ class _Lines:
             self._held, self._begun = b"", False
         return lines
 
-    def _add(self, lines: list[Line], text: bytes, *, more: bool = False) -> None:
+    def _add(self, lines: list[Line], text: bytes, *, more: bool = False, notice: bool = False) -> None:
         if self._since is not None and self._time < self._since:
             return
-        lines += [Line(self._time, self._replica, notice, notice=True) for notice in self._notices]
+        lines += [Line(self._time, self._replica, one, notice=True) for one in self._notices]
         self._notices.clear()
-        lines.append(Line(self._time, self._replica, readable(text.rstrip(b"\r")), more))
+        lines.append(Line(self._time, self._replica, readable(text.rstrip(b"\r")), more, notice))
 
     def _set_time(self, stamp: bytes) -> bool:
         if stamp == self._stamp:
@@ -315,47 +313,49 @@ class _Lines:
         return True
 
 
-class Earlier(NamedTuple):
-    """A container's run before the last: in the same pod (`in_place`), or the last one of the pod before it."""
-
-    source: Source
-    in_place: bool
+Runs = dict[str, list["Path | None"]]
+"""By label of a container, the folders of its runs, the newest last; None for one that has not begun."""
 
 
-def sources_of(folder: Path, labels: Labels, replica: str | None) -> list[Source]:
-    """The newest attempt of each replica that `replica` means (all, one, or one container: `worker-0/sidecar`)."""
-    return [
-        source for _, records in _pods(folder, labels, replica) for source in _containers(labels, records[-1], replica)
-    ]
+def runs_of(job: TFJob, folder: Path, replica: str | None = None) -> Runs:
+    """The runs of the containers that `replica` means: of all, of one, or of one container (`worker-0/sidecar`)."""
+    found: Runs = {}
+    for pods in _pods(job, folder, replica):
+        for source in (source for pod in pods for source in _containers(job, pod, replica)):
+            found.setdefault(source.replica, []).extend(source.folder / str(run) for run in restarts(source.folder))
+        for source in _containers(job, pods[-1], replica):
+            if found[source.replica] and not restarts(source.folder):
+                found[source.replica].append(None)
+    return {label: runs for label, runs in found.items() if runs}
 
 
-def earlier_sources(folder: Path, labels: Labels, replica: str | None) -> list[Earlier]:
-    """The attempt before the newest, of each container that has one."""
-    found = []
-    for _, records in _pods(folder, labels, replica):
-        older = {source.replica: source for source in _containers(labels, records[-2], replica)} if records[1:] else {}
-        for source in _containers(labels, records[-1], replica):
-            if len(restarts(source.folder)) > 1:
-                found.append(Earlier(source, in_place=True))
-            elif source.replica in older:
-                found.append(Earlier(older[source.replica], in_place=False))
-    return found
+def choose(runs: Runs, *, previous: bool = False) -> dict[str, Path]:
+    """The newest run of each container, or the one before it, where it has one."""
+    at = -2 if previous else -1
+    return {label: run for label, known in runs.items() if len(known) >= -at and (run := known[at])}
 
 
-def _pods(folder: Path, labels: Labels, replica: str | None) -> Iterator[tuple[str, list[PodRecord]]]:
+def sources_of(job: TFJob, folder: Path, replica: str | None = None) -> list[Source]:
+    """The containers of the newest pod of each replica that `replica` means, those that have begun."""
+    newest = (source for pods in _pods(job, folder, replica) for source in _containers(job, pods[-1], replica))
+    return [source for source in newest if source.folder.is_dir()]
+
+
+def _pods(job: TFJob, folder: Path, replica: str | None) -> Iterator[list[PodRecord]]:
+    labels = _labels(job)
     for name, records in history(folder).items():
-        if replica is None or replica.partition("/")[0] in (labels.get(name), name):
-            yield name, records
+        if replica is None or replica.partition("/")[0] in (labels.get(name), name, records[-1].name):
+            yield records
 
 
-def _containers(labels: Labels, record: PodRecord, replica: str | None) -> list[Source]:
-    label = labels.get(record.name, record.name)
+def _containers(job: TFJob, pod: PodRecord, replica: str | None) -> list[Source]:
+    label = pod.replica or _labels(job).get(pod.name, pod.name)
     container = replica.partition("/")[2] if replica else ""
-    alone = len(record.containers) == 1
-    named = [(f"{label}/{name}", name) for name in record.init_containers]
-    named += [(label if alone else f"{label}/{name}", name) for name in record.containers]
-    return [
-        Source(shown, record.folder / "logs" / name)
-        for shown, name in named
-        if container in ("", name) and (record.folder / "logs" / name).is_dir()
-    ]
+    alone = len(pod.containers) == 1
+    named = [(f"{label}/{name}", name) for name in pod.init_containers]
+    named += [(label if alone else f"{label}/{name}", name) for name in pod.containers]
+    return [Source(shown, pod.folder / "logs" / name) for shown, name in named if container in ("", name)]
+
+
+def _labels(job: TFJob) -> dict[str, str]:
+    return {child_name(job, task.type, task.index): task.name for task in desired(job)}

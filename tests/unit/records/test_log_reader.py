@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import pytest
 from support.golden import Wording
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, readable
-from tfjob.local.logs.reader import Follower, Source, read
 from tfjob.local.sandbox.container_log import ContainerLog
+from tfjob.records import log_reader
+from tfjob.records.log_reader import Follower, Source, choose, restarts
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -29,6 +31,15 @@ def write(file: Path, *records: str) -> Source:
     with file.open("a") as log:
         log.writelines(records)
     return Source(file.parents[2].name, file.parents[1])
+
+
+def read(
+    sources: list[Source], *, tail: int | None = None, since: datetime | None = None, previous: bool = False
+) -> Iterator[Line]:
+    runs: log_reader.Runs = {
+        one.replica: [one.folder / str(number) for number in restarts(one.folder)] for one in sources
+    }
+    return log_reader.read(choose(runs, previous=previous), tail=tail, since=since)
 
 
 def texts(lines: list[Line]) -> list[str]:

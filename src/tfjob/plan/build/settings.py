@@ -1,0 +1,37 @@
+"""The settings of an operator or a driver that decide how children are built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from tfjob import __version__
+from tfjob.durations import USUAL, Durations
+from tfjob.plan.build.accelerators import Accelerator
+
+TENSORBOARD_IMAGE = f"localhost/tf-job-tensorboard:{__version__}"
+"""As tools/image.py makes it; an installation names the one in its registry."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the operator, and not the job, decides.
+
+    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case means Volcano,
+    any other name one with the coscheduling plugin of scheduler-plugins, no name that there is none.
+    `accelerators` holds, by resource name, what pods that request it need. Default parameter servers run in
+    `tf_image` if a job names none, and run `server_program` instead of ours if there is one. With `storage_for_all`
+    a job has storage even if it does not name the volume. `durations` are not for users: a test shortens them.
+    """
+
+    cluster_domain: str = ""
+    pending_grace: timedelta = timedelta(minutes=5)
+    last_lines: bool = True
+    gang_scheduler: str = ""
+    accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
+    tf_image: str = ""
+    server_program: str = ""
+    tensorboard_image: str = TENSORBOARD_IMAGE
+    storage_for_all: bool = False
+    durations: Durations = USUAL

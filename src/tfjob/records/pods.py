@@ -1,0 +1,110 @@
+"""The pods of a run as its record has them; they can be read when the job, and even the database, is gone.
+
+FOLDER/pods/NAME.UID8/spec.json                      its name and its containers
+                     /status.json                    how it stands or ended, of pods of this machine
+                     /logs/CONTAINER/RESTART/log     what a run of a container wrote; see `log_files`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tfjob.api.objects import Pod, PodStatus
+
+
+class ContainerRun(NamedTuple):
+    """One run of a container: the kubelet restarts it in its pod."""
+
+    pod: Pod
+    container: str
+    restart: int
+
+    def folder(self, record: Path) -> Path:
+        """Where its log is."""
+        return pod_folder(record, self.pod) / "logs" / self.container / str(self.restart)
+
+
+def pod_folder(record: Path, pod: Pod) -> Path:
+    """Where a pod is: its name and enough of its uid to tell attempts apart."""
+    return record / "pods" / f"{pod.metadata.name}.{pod.metadata.uid[:8]}"
+
+
+class _Container(msgspec.Struct):
+    name: str
+
+
+class _Written(PodStatus, frozen=True):
+    """What its supervisor wrote of a pod."""
+
+    stopped: bool = False
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    """What is read of a pod's spec; `replica` is only in that of a pod of a cluster."""
+
+    name: str
+    containers: list[_Container] = []
+    init_containers: list[_Container] = []
+    replica: str = ""
+
+
+@dataclass(frozen=True)
+class PodRecord:
+    """One pod: its name, its folder, its containers, and how it stands or ended (None if that is not known).
+
+    `stopped` says that it did not end by itself; `replica` is empty where the name says which it is.
+    """
+
+    name: str
+    folder: Path
+    init_containers: list[str]
+    containers: list[str]
+    status: PodStatus | None
+    stopped: bool = False
+    replica: str = ""
+
+
+def history(run_folder: Path) -> Mapping[str, list[PodRecord]]:
+    """The pods of a run by replica or, on this machine, by name; each list in the order of their making."""
+    found: dict[str, list[PodRecord]] = {}
+    specs = (run_folder / "pods").glob("*/spec.json")
+    for path in sorted(specs, key=lambda path: path.stat().st_mtime_ns):
+        spec = msgspec.json.decode(path.read_bytes(), type=_Spec)
+        status = _status(path.parent / "status.json")
+        record = PodRecord(
+            name=spec.name,
+            folder=path.parent,
+            init_containers=[container.name for container in spec.init_containers],
+            containers=[container.name for container in spec.containers],
+            status=status,
+            stopped=status is not None and status.stopped,
+            replica=spec.replica,
+        )
+        found.setdefault(spec.replica or spec.name, []).append(record)
+    return found
+
+
+def _status(file: Path) -> _Written | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Written)
+    except FileNotFoundError:
+        return None
+
+
+def write_spec(record: Path, pod: Pod, replica: str) -> None:
+    """Begin the record of a pod of a cluster, unless it has begun."""
+    folder = pod_folder(record, pod)
+    if (folder / "spec.json").exists():
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    names = {
+        field: [_Container(one["name"]) for one in pod.spec.get(field) or ()]
+        for field in ("initContainers", "containers")
+    }
+    spec = _Spec(pod.metadata.name, names["containers"], names["initContainers"], replica)
+    (folder / "spec.json").write_bytes(msgspec.json.encode(spec))

@@ -1,0 +1,31 @@
+"""The messages of events and conditions."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from support.plan.builders import job
+from tfjob.controller.actions import Event
+from tfjob.plan import events
+
+
+def test_a_short_text_stays_and_a_long_one_is_cut_between_characters() -> None:
+    assert events.shortened("é" * 10, 20) == "é" * 10
+    assert events.shortened("é" * 11, 20) == "é" * 8 + "…"
+
+
+@pytest.mark.parametrize("pause", [None, timedelta(seconds=20)])
+def test_a_restart_in_place_says_when_and_how_often(pause: timedelta | None) -> None:
+    event = events.restart_in_place(job(worker=1), "worker-0 exited 3", 2, pause, waits=True)
+    assert event.warning
+    assert "restart 2" in event.message
+    assert ("20 s" in event.message) == (pause is not None)
+
+
+@pytest.mark.parametrize(
+    "event", [events.left_alone(job(worker=1), "x" * 5000), events.restart(job(worker=1), "x" * 5000, "worker-0")]
+)
+def test_no_event_is_longer_than_a_cluster_accepts(event: Event) -> None:
+    assert len(event.message.encode()) <= events.EVENT_BYTES
