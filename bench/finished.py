@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import AT_ONCE, manifest, percentile
+from tfjob.api.resources import NAMESPACES, PODS
+from tfjob.api.types import TFJOBS
 from tfjob.kube.access import config
 from tfjob.kube.cache.decode import decode_pod
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import NAMESPACES, PODS, TFJOBS
 
 NAMESPACE = "finished"
 NEW_JOBS = 50

@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 
 from tfjob.api.objects import Model, ObjectMeta, Pod
+from tfjob.api.resources import NAMESPACES, PODS, SERVICES
+from tfjob.api.types import TFJOBS
 from tfjob.kube.access.errors import NotFound
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import NAMESPACES, PODS, SERVICES, TFJOBS
 
 SHAPE = {"Chief": 1, "Worker": 2, "PS": 1}
 PODS_OF_A_JOB = sum(SHAPE.values())

@@ -44,6 +44,8 @@ def help_(folder: Path, rounds: int) -> None:
     print(f"{'':34}{'wall':>9}{'CPU':>9}   ratio of CPU to a bare python")
     show("python -c pass", bare, bare)
     show("tfjob --help", overview, bare)
+    client = [sys.executable, "-c", "import tfjob; tfjob.Client"]
+    show("import tfjob; tfjob.Client", measure(rounds, lambda: subprocess.run(client, check=True)), bare)
     for replicas in (1, 3):
         job = manifest(folder, "empty", PYTHON, replicas)
         show(f"a job of {replicas} x python -c pass", measure(rounds, lambda job=job: run(job)), bare)

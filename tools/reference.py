@@ -27,7 +27,7 @@ import reference_words as words
 
 from tfjob.api import types as api
 from tfjob.api.defaults import with_defaults
-from tfjob.api.dialect import ORIGINS
+from tfjob.api.dialect import DIALECTS
 from tfjob.api.versions.registry import WRITERS
 from tfjob.cli import exit_codes as outcome
 from tfjob.cli.examples import EXAMPLES
@@ -188,7 +188,7 @@ def tfjob() -> str:
     """Every field of spec and status, of each version, from the types."""
     text = (
         f"# TFJob\n\n`apiVersion: {api.API_VERSION}`, `kind: {api.KIND}`. These versions are read and run:\n\n"
-        + "".join(f"- `{version}`\n" for version in ORIGINS)
+        + "".join(f"- `{version}`\n" for version in DIALECTS)
         + f"\n`tfjob convert` writes {', '.join(map(code, WRITERS))}.\n\nReplica types, in any case: "
         + f"{', '.join(map(code, api.REPLICA_TYPES))}.\n\n## spec\n\n"
     )

@@ -80,15 +80,42 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How long a cache may take to show what we wrote; after that the object went while the watch was interrupted."""
     sweep: timedelta = timedelta(seconds=30)
     """Between two looks for writes that no cache showed."""
+    connect: timedelta = timedelta(seconds=10)
+    """How long opening a connection may take, to an API server or to a proxy."""
+    longest_retry_after: timedelta = timedelta(seconds=30)
+    """The longest pause that an API server may ask for; beyond it the caller gets the error."""
+    error_body: timedelta = timedelta(seconds=10)
+    """How long the rest of an error may take that comes in place of a stream."""
+    watch_length: timedelta = timedelta(minutes=5)
+    """How long an API server keeps a watch at least; at most twice as long, at random, so that not all end at once."""
+    stuck_watch: timedelta = timedelta(minutes=5)
+    """How long a watch may neither hear nor try anything before the operator reports itself as unhealthy."""
+    credential_margin: timedelta = timedelta(seconds=10)
+    """How long before their end credentials count as expired, so that they do not expire during a request."""
+    credential_program: timedelta = timedelta(seconds=60)
+    """How long a credential plugin may run that has no terminal."""
 
     # --- the lease of the leader ---
 
     lease: timedelta = timedelta(seconds=15)
-    """How long a lease that nobody renews is respected."""
+    """How long a lease that is not renewed is respected."""
     lease_renewal: timedelta = timedelta(seconds=10)
     """How long a leader that cannot renew its lease still leads."""
     lease_retry: timedelta = timedelta(seconds=1)
     """Between two renewals, and between two looks of a standby: a lease that is released is taken soon."""
+    lease_attempt: timedelta = timedelta(seconds=3)
+    """How long one renewal may take: a connection that went silent must not cost the lease."""
+
+    # --- the rest of the operator ---
+
+    trust_check: timedelta = timedelta(seconds=30)
+    """Between two looks at whether the API server still trusts the webhook's certificate."""
+    trust_retry: timedelta = timedelta(seconds=5)
+    """Until a certificate that could not be published is published again."""
+    trust_spread: timedelta = timedelta(seconds=5)
+    """Until every API server knows a new certificate, and the webhook may use it."""
+    config_check: timedelta = timedelta(seconds=1)
+    """Between two looks at a file; the kubelet takes up to a minute to bring a new ConfigMap into one."""
 
 
 USUAL = Durations()

@@ -11,6 +11,7 @@ import pytest
 
 from support.installed import compile_all
 from support.local.pod_harness import EVERYWHERE, PYTHON, SRC, Place, Pods, place_param
+from support.running import end_processes
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -30,6 +31,13 @@ def readable_source() -> Iterator[Path]:
     compile_all(folder, PYTHON)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """The state folder of the tool; its processes end with the test, also if that fails."""
+    yield tmp_path / "home"
+    end_processes(tmp_path / "home")
 
 
 @pytest.fixture

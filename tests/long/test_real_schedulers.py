@@ -22,7 +22,7 @@ from support.room import Room, job, room, template
 from support.running import wait_until
 from support.schedulers import PATIENCE, SCHEDULER, coscheduling, run_kueue
 from support.served import serve_tfjobs
-from tfjob.kube.client.resources import PODGROUPS
+from tfjob.api.resources import PODGROUPS
 
 pytestmark = [pytest.mark.long, pytest.mark.root, pytest.mark.cluster, pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -21,7 +21,8 @@ from support.room import Room, job, room
 from support.running import wait_until
 from support.training_operator import WEBHOOK, training_operator
 from tfjob.api.crd.tfjob import crd
-from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.api.resources import PODS
+from tfjob.api.types import TFJOBS
 from tfjob.operator.install.handover import steps
 
 pytestmark = [pytest.mark.long, pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -26,7 +26,7 @@ LONGEST = (
     "released",
     "test_commands_nodes.py",
     "test_commands_control_plane.py",
-    "test_server_installation.py",
+    "test_installation.py",
     "test_server_versions.py",
     "test_chart_server.py",
 )

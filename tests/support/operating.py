@@ -23,7 +23,8 @@ import yaml
 from support.running import wait_until
 from tfjob.durations import VARIABLE
 
-READY = "workers started"
+READY, LEADS, WAITS, LOST = "workers started", "lease acquired", "waiting for the lease", "the lease is lost"
+"""Messages of the log that tests wait for; their times count, so no metric can replace them."""
 TOOL = ("-m", "tfjob")
 Lengths = Mapping[str, float | Sequence[float]]
 _ports = itertools.count()

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from support.running import wait_until
+from tfjob.api.resources import CORE_EVENTS, PODS, SERVICES, Resource
+from tfjob.api.types import TFJOBS
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CORE_EVENTS, PODS, SERVICES, TFJOBS, Resource
 
 Object = dict[str, Any]
 JOB_NAME = "training.kubeflow.org/job-name"

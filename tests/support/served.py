@@ -10,11 +10,14 @@ from support.running import wait_until
 from tfjob.api.crd.older import tf_job_crd
 from tfjob.api.crd.tfjob import crd
 
+PUBLISHED = ("/apis/kubeflow.org/v1", "/openapi/v3/apis/kubeflow.org/v1")
+"""What an API server shows of a new kind a moment after it takes the first objects."""
+
 
 def serve_tfjobs(client: Client) -> None:
     """Applies the CRD as `kubectl apply -f` does, and waits until jobs can be made."""
     wait_until(lambda: _applied(client, crd()), 60)
-    wait_until(lambda: served(client), 60)
+    wait_until(lambda: served(client) and all(exists(client, "--raw", path) for path in PUBLISHED), 60)
 
 
 def serve_tf_jobs(client: Client) -> None:
@@ -46,8 +49,13 @@ def _applied(client: Client, definition: dict[str, Any]) -> bool:
 
 def served(client: Client, name: str = "tfjobs") -> bool:
     """Whether the API server knows TFJob, or another kind."""
+    return exists(client, name, "-n", "default")
+
+
+def exists(client: Client, *words: str) -> bool:
+    """Whether `kubectl get` finds an object."""
     try:
-        client.kubectl("get", name, "-n", "default")
+        client.kubectl("get", *words)
     except KubectlFailed:
         return False
     return True

@@ -13,9 +13,10 @@ import msgspec
 
 from support.pod_history import PodHistory
 from support.room import JOB_NAME, Room, room
+from tfjob.api.resources import PODS
+from tfjob.api.types import TFJOBS
 from tfjob.kube.access.errors import Conflict, NotFound
-from tfjob.kube.cache.decode import decode_job, job_of
-from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.kube.jobs.jobs import read_job
 from tfjob.plan.facts.tasks import ATTEMPT, attempts_due, desired, members
 
 Object = dict[str, Any]
@@ -146,6 +147,6 @@ def assert_every_pod_is_recorded(place: Room, history: PodHistory, name: str) ->
 
 def attempts_of(place: Room, name: str) -> dict[str, int]:
     """The attempt that each task of a job is on, as its status says."""
-    found = job_of(decode_job(msgspec.json.encode(place.get(TFJOBS, name))))
+    found = read_job("TFJob", msgspec.json.encode(place.get(TFJOBS, name)))
     due = attempts_due(found, found.status)
     return {task.name: due(task) for task in desired(found)}

@@ -6,7 +6,8 @@ from typing import Any
 
 from support.room import Room, template
 from support.running import wait_until
-from tfjob.kube.client.resources import PODS, TF_JOBS
+from tfjob.api.dialect import TF_JOBS
+from tfjob.api.resources import PODS
 
 Object = dict[str, Any]
 

@@ -68,11 +68,11 @@ class Tmux:
         wait_until(looks, timeout, lambda: f"no {pattern!r} in:\n{self.everything()}")
         return found[-1]
 
-    def wait_for_prompt(self) -> None:
+    def wait_for_prompt(self, timeout: float = 120) -> None:
         """Waits until the shell wants the next command."""
         wait_until(
             lambda: f"\n{self.screen()}".rstrip().endswith(f"\n{PROMPT}"),
-            120,
+            timeout,
             lambda: f"no prompt in:\n{self.everything()}",
         )
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 
 from tfjob.api.dialect import origin
-from tfjob.api.objects import OwnerReference
+from tfjob.api.objects import OPERATOR_NAME, OPERATOR_NAME_LABEL, OwnerReference
 from tfjob.api.types import CHIEF, MASTER, RUNTIME_ID, WORKER, TFJob
 
-JOB_NAME_LABEL = "training.kubeflow.org/job-name"
-OPERATOR_NAME_LABEL = "training.kubeflow.org/operator-name"
 REPLICA_TYPE_LABEL = "training.kubeflow.org/replica-type"
 REPLICA_INDEX_LABEL = "training.kubeflow.org/replica-index"
 JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
-OPERATOR_NAME = "tfjob-controller"
 
-FIRST_LABEL, RUNTIME_ID_LABEL, TF_JOB_NAME_LABEL = "tensorflow.org", "runtime_id", "tf_job_name"
-"""What the children of a TfJob carry; the first one is empty."""
+FIRST_LABEL, RUNTIME_ID_LABEL = "tensorflow.org", "runtime_id"
+"""What children with a random id carry; the first one is empty."""
 
 RUNTIME_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -28,7 +25,7 @@ def child_name(job: TFJob, replica_type: str, index: int) -> str:
         job=job.metadata.name,
         type=replica_type.lower(),
         index=index,
-        runtime=runtime_id(job) if habits.is_tensorflow_org else "",
+        runtime=runtime_id(job) if habits.has_runtime_id else "",
     )
 
 
@@ -36,7 +33,15 @@ def tensorboard_name(job: TFJob) -> str:
     """The name of the Deployment and of the Service of a job's TensorBoard."""
     habits = origin(job)
     return habits.tensorboard_name.format(
-        job=job.metadata.name, runtime=runtime_id(job) if habits.is_tensorflow_org else ""
+        job=job.metadata.name, runtime=runtime_id(job) if habits.has_runtime_id else ""
+    )
+
+
+def server_program_name(job: TFJob) -> str:
+    """Return the name of the ConfigMap with the program of default parameter servers."""
+    habits = origin(job)
+    return habits.server_program_name.format(
+        job=job.metadata.name, runtime=runtime_id(job) if habits.has_runtime_id else ""
     )
 
 
@@ -60,14 +65,14 @@ def runtime_id(job: TFJob) -> str:
 def job_labels(job: TFJob) -> dict[str, str]:
     """What selects every child of a job."""
     labels = {OPERATOR_NAME_LABEL: OPERATOR_NAME, name_label(job): job.metadata.name}
-    if origin(job).is_tensorflow_org:
+    if origin(job).has_runtime_id:
         labels |= {FIRST_LABEL: "", RUNTIME_ID_LABEL: runtime_id(job)}
     return labels
 
 
 def name_label(job: TFJob) -> str:
-    """The label that holds a job's name; each kind has its own, for a cluster may have both with the same name."""
-    return TF_JOB_NAME_LABEL if origin(job).is_tensorflow_org else JOB_NAME_LABEL
+    """Return the label that holds a job's name."""
+    return origin(job).name_label
 
 
 def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
@@ -77,7 +82,7 @@ def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
         REPLICA_TYPE_LABEL: replica_type.lower(),
         REPLICA_INDEX_LABEL: str(index),
     }
-    if origin(job).is_tensorflow_org:
+    if origin(job).has_runtime_id:
         labels |= {"job_type": replica_type.upper(), "task_index": str(index)}
     return labels
 

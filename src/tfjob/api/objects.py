@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+OPERATOR_NAME_LABEL, OPERATOR_NAME = "training.kubeflow.org/operator-name", "tfjob-controller"
+"""The label by which a cluster finds the children of all owners; training-operator sets it too."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation: the whole object once more, as `kubectl apply` was given it."""
 
@@ -40,6 +42,19 @@ class ObjectMeta(Model, frozen=True):
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
     finalizers: list[str] = []
+
+
+class Object(Protocol):
+    """An object of any kind."""
+
+    @property
+    def api_version(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
 
 
 class ContainerWaiting(Model, frozen=True):
@@ -181,7 +196,3 @@ class Job(Model, frozen=True, omit_defaults=False):
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
     status: JobStatus = JobStatus()
-
-
-AnyChild = Pod | Service | PodGroup | ConfigMap | Deployment | Job
-"""Whatever a job may own."""

@@ -40,10 +40,11 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class InvalidManifest(Exception):
-    """A manifest that cannot be used; `problems` says why."""
+    """A manifest that cannot be used: `problems` are its errors, `warnings` what else was found."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem], warnings: Iterable[Problem] = ()) -> None:
         self.problems = tuple(problems)
+        self.warnings = tuple(warnings)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 

@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from tfjob.api.objects import Model, ObjectMeta
+from tfjob.api.resources import Resource
 
 GROUP = "kubeflow.org"
 API_VERSION = "kubeflow.org/v1"
 KIND = "TFJob"
+TFJOBS = Resource(GROUP, "v1", "tfjobs", KIND)
 
 CHIEF, EVALUATOR, MASTER, PS, WORKER = "Chief", "Evaluator", "Master", "PS", "Worker"
 REPLICA_TYPES = (CHIEF, EVALUATOR, MASTER, PS, WORKER)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfjob.cli.examples import epilog
+from tfjob.launch.errors import InvalidRequest
 from tfjob.launch.target import On as On
+from tfjob.launch.target import open_cluster, parse_target
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
@@ -61,12 +63,10 @@ def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On |
     """The callback of an option that says where; None stays None."""
     if value is None:
         return None
-    where, separator, context = value.partition(":")
-    if where == "k8s" and bool(context) == bool(separator):
-        return On(True, context)
-    if value != "local":
-        raise click.BadParameter(f"{value!r} is nowhere: write local, k8s or k8s:CONTEXT", ctx, param)
-    return On()
+    try:
+        return parse_target(value)
+    except InvalidRequest as error:
+        raise click.BadParameter(error.message, ctx, param) from None
 
 
 def namespace_option(command: Command) -> Command:
@@ -133,20 +133,17 @@ def find_job(there: SyncBackend[Any], name: str) -> Record:
 
 @contextmanager
 def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
-    """The jobs of one namespace of a cluster; with `seconds`, nothing is waited for any longer."""
-    from hashlib import sha256
+    """Open the jobs of one namespace of a cluster, and print outages; with `seconds`, every wait ends after them."""
+    print_outages()
+    with open_cluster(on, namespace, seconds) as opened:
+        yield opened
 
+
+def print_outages() -> None:
+    """Print on stderr when a cluster does not answer."""
     from tfjob.cli.notices import show_outages
-    from tfjob.kube.access import config
-    from tfjob.kube.jobs.backend import open_backend
 
     show_outages(lambda text: click.echo(text, err=True))
-    access = config.load(on.context or None)
-    # Two contexts may lead to one cluster, and a context to another one tomorrow.
-    records = home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
-    elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
-    with open_backend(access, namespace, on.words + elsewhere, records, seconds) as opened:
-        yield opened
 
 
 def is_quiet() -> bool:

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 if TYPE_CHECKING:
-    from tfjob.api.problems import InvalidManifest
+    from collections.abc import Iterable
+
+    from tfjob.api.problems import InvalidManifest, Problem
 
 
 SUCCEEDED, FAILED, BAD_INPUT, NOT_FOUND, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -37,11 +39,12 @@ EXTRAS = {
 class Stop(Exception):
     """Ends a command with a message on stderr and an exit code."""
 
-    def __init__(self, code: int, message: str = "", hint: str = "") -> None:
+    def __init__(self, code: int, message: str = "", hint: str = "", warnings: Iterable[Problem] = ()) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.hint = hint
+        self.warnings = warnings
 
 
 def guarded(command: Callable[..., Any]) -> NoReturn:
@@ -101,7 +104,7 @@ def explained(error: Exception) -> Stop | None:
         case Stop():
             return error
         case InvalidManifest():
-            return Stop(BAD_INPUT, _listed(error))
+            return Stop(BAD_INPUT, _listed(error), warnings=error.warnings)
         case NotFound():
             return Stop(NOT_FOUND, error.message, error.hint)
         case InvalidRequest() | Refusal():
@@ -182,7 +185,27 @@ def colour() -> bool | None:
     return False if os.environ.get("NO_COLOR") else None
 
 
+def print_warnings(warnings: Iterable[Problem]) -> None:
+    """Print the warnings about a manifest on stderr."""
+    for warning in warnings:
+        click.echo(str(warning), err=True)
+
+
+@contextmanager
+def name_in_use(verb: str, options: Callable[[str], str]) -> Iterator[None]:
+    """Add how to free the name to NameInUse; `options` are those that a command needs for a namespace."""
+    from tfjob.jobs.find import NameInUse
+
+    try:
+        yield
+    except NameInUse as error:
+        command = f"tfjob delete {error.name}{options(error.namespace)}"
+        hint = f"Choose another name with --name, or {verb} it: {command}"
+        raise Stop(BAD_INPUT, error.message, hint) from None
+
+
 def _complain(stop: Stop) -> None:
+    print_warnings(stop.warnings)
     if stop.message:
         click.echo(click.style("error:", fg="red") + f" {stop.message}", err=True, color=colour())
     if stop.hint:

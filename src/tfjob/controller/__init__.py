@@ -1,6 +1,6 @@
-"""The loop over jobs, the same for a cluster and for this machine.
+"""The loop over owners of any kind, the same for a cluster and for this machine.
 
-In: a `Cluster` (protocol in `cluster`) that names changed jobs and shows their children. Out: one status write and the
-actions of the plan, per pass. Start reading at `controller.Controller`. It is level-triggered: every pass starts from
-what is there, so the process may be killed at any point.
+In: a `Cluster` (protocol in `cluster`) that names changed owners and shows their children, and the kinds (`kind`) that
+decide. Out: one status write and the actions of the plan, per pass. Start reading at `controller.Controller`. It is
+level-triggered: every pass starts from what exists, so the process may be killed at any point.
 """

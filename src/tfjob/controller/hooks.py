@@ -1,18 +1,17 @@
-"""What the loop tells whoever measures it, so that it need not know how: the queue's load and how passes end."""
+"""What the loop reports to metrics: the load of its queue and how passes end."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
-from tfjob.api.types import TFJobStatus
-from tfjob.controller.cluster import Key
+from tfjob.controller.kind import Key
 
 SUCCESS, REQUEUE_AFTER, ERROR = "success", "requeue_after", "error"
 """How a pass ends, in controller-runtime's words."""
 
 
-class Observer(Protocol):
-    """Counts and times; it is called often, so it must be quick and may not raise."""
+class Hooks:
+    """Does nothing; a subclass counts and times. Its methods are called often: they must be quick and may not raise."""
 
     def added(self, depth: int) -> None:
         """A key was added to the queue, which has `depth` keys now."""
@@ -26,36 +25,11 @@ class Observer(Protocol):
     def finished(self, seconds: float) -> None:
         """A worker is done with a key after so many seconds."""
 
-    def reconciled(self, result: str, seconds: float) -> None:
+    def reconciled(self, key: Key, result: str, seconds: float) -> None:
         """A pass ended: success, requeue_after or error."""
 
-    def status_changed(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
+    def status_changed(self, key: Key, before: Any, after: Any) -> None:
         """A status was written."""
 
-    def job_deleted(self, key: Key) -> None:
-        """A finished job was removed because its time to live was over."""
-
-
-class Unobserved:
-    """Nobody measures."""
-
-    def added(self, depth: int) -> None:
-        """Not counted."""
-
-    def taken(self, depth: int, waited: float) -> None:
-        """Not counted."""
-
-    def retried(self) -> None:
-        """Not counted."""
-
-    def finished(self, seconds: float) -> None:
-        """Not counted."""
-
-    def reconciled(self, result: str, seconds: float) -> None:
-        """Not counted."""
-
-    def status_changed(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
-        """Not counted."""
-
-    def job_deleted(self, key: Key) -> None:
-        """Not counted."""
+    def owner_deleted(self, key: Key) -> None:
+        """A finished owner was deleted because its time to live was over."""

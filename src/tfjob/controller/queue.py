@@ -7,8 +7,8 @@ from collections import deque
 from datetime import timedelta
 from time import monotonic
 
-from tfjob.controller.cluster import Key
-from tfjob.controller.hooks import Observer, Unobserved
+from tfjob.controller.hooks import Hooks
+from tfjob.controller.kind import Key
 from tfjob.durations import USUAL
 
 FIRST_DELAY = 0.005
@@ -18,9 +18,9 @@ FIRST_DELAY = 0.005
 class WorkQueue:
     """Keys to look at, each at most once; a key that is added while it is worked on comes back after `done`."""
 
-    def __init__(self, observer: Observer | None = None, longest_retry: timedelta = USUAL.longest_retry) -> None:
+    def __init__(self, hooks: Hooks | None = None, longest_retry: timedelta = USUAL.longest_retry) -> None:
         self._longest_retry = longest_retry.total_seconds()
-        self._observer = observer or Unobserved()
+        self._hooks = hooks or Hooks()
         self._ready: deque[Key] = deque()
         self._waiting: dict[Key, float] = {}
         self._working: dict[Key, float] = {}
@@ -34,7 +34,7 @@ class WorkQueue:
         if key in self._waiting:
             return
         self._waiting[key] = monotonic()
-        self._observer.added(len(self._waiting))
+        self._hooks.added(len(self._waiting))
         if key not in self._working:
             self._ready.append(key)
             self._wake.set()
@@ -54,7 +54,7 @@ class WorkQueue:
         """Asks for another pass after a failure, later each time; returns the delay."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        self._observer.retried()
+        self._hooks.retried()
         delay: float = min(FIRST_DELAY * 2 ** min(count, 20), self._longest_retry)
         self.add_after(key, delay)
         return delay
@@ -72,12 +72,12 @@ class WorkQueue:
         now = monotonic()
         since = self._waiting.pop(key)
         self._working[key] = now
-        self._observer.taken(len(self._waiting), now - since)
+        self._hooks.taken(len(self._waiting), now - since)
         return key
 
     def done(self, key: Key) -> None:
         """Ends the work on a key."""
-        self._observer.finished(monotonic() - self._working.pop(key))
+        self._hooks.finished(monotonic() - self._working.pop(key))
         if key in self._waiting:
             self._ready.append(key)
             self._wake.set()

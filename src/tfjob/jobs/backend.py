@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from tfjob.api.types import TFJob
-from tfjob.plan.actions import RecordedEvent
+from tfjob.controller.actions import RecordedEvent
 
 
 @dataclass(frozen=True)

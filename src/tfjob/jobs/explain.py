@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs.backend import Record
 from tfjob.jobs.report import age
-from tfjob.plan.actions import RecordedEvent
 
 TOLD = ("TFJob", "ExitedWithCode", "SetPodTemplateRestartPolicy", "SuccessfulCreate", "SuccessfulDelete")
 """Events that the state, the verdict or the replicas tell already, by the beginning of their reason."""

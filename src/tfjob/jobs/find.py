@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from tfjob.jobs.backend import NotFound
 
 LATEST = "@latest"
+
+
+class NameInUse(Exception):
+    """A new job has the name of a job that exists."""
+
+    def __init__(self, name: str, namespace: str, state: str, since: datetime | None) -> None:
+        self.name = name
+        self.namespace = namespace
+        when = f" (since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""
+        self.message = f"job {name} exists and is {state}{when}"
+        super().__init__(self.message)
 
 
 class Named(Protocol):

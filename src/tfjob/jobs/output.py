@@ -7,17 +7,13 @@ are RFC 3339 in UTC. A value that does not apply is null, an empty string or an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import click
-import msgspec
 
 from tfjob.api.types import API_VERSION, ORIGIN
 
 if TYPE_CHECKING:
+    from tfjob.controller.actions import RecordedEvent
     from tfjob.jobs.backend import Line, Record, Replica
-    from tfjob.plan.actions import RecordedEvent
     from tfjob.plan.policy.restarts import Row, TfJobRow
 
 
@@ -45,31 +41,6 @@ JOB = {
     " of it was kept here.",
     "failure": "Why it failed: replica, attempt, exitCode, signal, reason, message, lastLines, time.",
 }
-
-
-def print_object(kind: str, content: dict[str, Any], output: str) -> None:
-    """Prints one object as JSON or YAML."""
-    whole = {"apiVersion": OUTPUT_VERSION, "kind": kind, **content}
-    if output == "yaml":
-        click.echo(_yaml(whole), nl=False)
-    else:
-        click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
-
-
-def print_list(kind: str, items: Sequence[dict[str, Any]], output: str) -> None:
-    """Prints a list of objects of one kind."""
-    print_object(f"{kind}List", {"items": items}, output)
-
-
-def print_line(whole: dict[str, Any], output: str) -> None:
-    """Prints one object of a stream: as a line of JSON, or as a document of YAML."""
-    click.echo(f"---\n{_yaml(whole)}" if output == "yaml" else msgspec.json.encode(whole).decode() + "\n", nl=False)
-
-
-def _yaml(whole: dict[str, Any]) -> str:
-    from tfjob.api.text.writer import yaml_text
-
-    return yaml_text([msgspec.json.decode(msgspec.json.encode(whole))])
 
 
 def job_shape(record: Record) -> dict[str, Any]:

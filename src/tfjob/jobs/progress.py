@@ -7,9 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import click
-
 from tfjob.jobs.backend import Line, Record, Replica, Usage
+from tfjob.plan.policy.verdict import ANSI
 
 _OF = r"(?:\s*(?:/|of)\s*(?P<{0}>\d+))?"
 _EPOCH = re.compile(r"(?<![\w/])epoch\b[\s:#=\[]*(?P<epoch>\d+)" + _OF.format("epochs") + r"\b", re.IGNORECASE)
@@ -40,7 +39,7 @@ class Progress:
 
     def after(self, line: str) -> Progress:
         """The progress once a replica has printed a line."""
-        text = click.unstyle(line)
+        text = ANSI.sub("", line)
         epoch = _EPOCH.search(text)
         step = _KERAS.match(text) or _TQDM.search(text) or _STEP.search(text) or _BATCH.search(text)
         found = self
@@ -99,9 +98,9 @@ class _Said:
         while self.lines:
             line = self.lines.popleft()
             self.progress = self.progress.after(line)
-            self.last = line if click.unstyle(line).strip() else self.last
+            self.last = line if ANSI.sub("", line).strip() else self.last
         present = self.progress.after(partial) if partial else self.progress
-        return str(present) or " ".join(click.unstyle(partial or self.last).split())
+        return str(present) or " ".join(ANSI.sub("", partial or self.last).split())
 
 
 class Doings:

@@ -1,30 +1,11 @@
-"""Text about jobs for people: how a run ended, what to type next, tables, times and sizes."""
+"""Text about jobs for people: why a run failed, tables, times and sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-import click
-
 from tfjob.api.types import Verdict
-from tfjob.jobs.backend import Record
-
-
-def ending(record: Record) -> str:
-    """The last lines of an attached run: its end, and the verdict if it failed."""
-    status, name = record.job.status, record.name
-    time = took(record.created, status.completion_time)
-    curves = f"\n  its curves: {_show_curves(record)}" if record.job.spec.tensor_board else ""
-    if status.state == "Succeeded":
-        restarts = f", {status.restarts} restart{'s' if status.restarts > 1 else ''}" if status.restarts else ""
-        return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}{curves}"
-    if status.state == "Failed":
-        told = ": ".join(filter(None, (status.reason, status.message)))
-        why = verdict(status.failure, status.reason) if status.failure else told or "nobody said why"
-        return click.style(f"{name} failed", fg="red") + f" after {time}: {why}{curves}"
-    because = f" ({record.reason})" if record.reason not in ("", record.state) else ""
-    return f"{name} is {record.state}{because}; continue it with: tfjob resume {name}{record.options}"
 
 
 def verdict(failure: Verdict, reason: str = "") -> str:
@@ -35,58 +16,6 @@ def verdict(failure: Verdict, reason: str = "") -> str:
     said = f"\n  the last lines of {failure.replica}:{lines}" if lines else ""
     attempt = f" (attempt {failure.attempt})" if failure.attempt > 1 else ""
     return f"{failure.message}{attempt}{why}{said}"
-
-
-def _show_curves(record: Record) -> str:
-    return f"tfjob tensorboard {record.name}{record.options}"
-
-
-def next_commands(record: Record) -> str:
-    """What a user may want after a job went to the background."""
-    name = record.name
-    commands = {
-        f"tfjob logs {name} -f{record.options}": "its logs",
-        f"tfjob status {name}{record.options}": "how it stands",
-        f"tfjob wait {name}{record.options}": "until it ends",
-        f"tfjob stop {name}{record.options}": "stop it",
-    }
-    if record.job.spec.tensor_board:
-        commands[_show_curves(record)] = "its curves"
-    known = f" as {record.id}" if record.id != name else ""
-    return "\n".join([f"{click.style(name, bold=True)} runs in the background{known}", *_listed(commands)])
-
-
-def guidance(record: Record, storage: str, width: int) -> str:
-    """After an attached run in a terminal: where its files and its own storage are, and a box of what to type next."""
-    name, failure = record.name, record.job.status.failure
-    commands = {}
-    if record.state == "Suspended":
-        commands[f"tfjob resume {name}{record.options}"] = "continue it"
-    replica = f" {failure.replica}" if failure and failure.replica else ""
-    commands[f"tfjob logs {name}{replica}{record.options}"] = "all that it said" if replica else "its logs"
-    commands[f"tfjob status {name}{record.options}"] = "its replicas and attempts"
-    if record.state == "Failed":
-        commands[f"tfjob events {name}{record.options}"] = "what happened, in order"
-    if record.job.spec.tensor_board:
-        commands[_show_curves(record)] = "its curves"
-    commands[f"tfjob delete {name}{record.options}"] = "remove it and its logs"
-    places = [f"  {what:<5}  {place}" for what, place in (("files", record.folder), ("data", storage)) if place]
-    return "\n".join([*places, *_boxed("next", _listed(commands), width)])
-
-
-def _listed(commands: Mapping[str, str]) -> list[str]:
-    """Commands and what each does, in two columns."""
-    width = max(map(len, commands))
-    return [f"  {command:<{width}}   {words}" for command, words in commands.items()]
-
-
-def _boxed(title: str, lines: Sequence[str], width: int) -> list[str]:
-    """Lines in a frame; as they are where the terminal is too narrow for it."""
-    inner = max(map(len, lines)) + 2
-    if inner + 2 > width:
-        return list(lines)
-    top = f"╭─ {title} {'─' * (inner - len(title) - 3)}╮"
-    return [top, *(f"│{line:<{inner}}│" for line in lines), f"╰{'─' * inner}╯"]
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -7,7 +7,6 @@
 This module does not load asyncio, which takes 30 ms: `Inline` is for backends that need no event loop.
 """
 
-# ruff: noqa: D102 (the methods of SyncBackend are described in Backend)
 from __future__ import annotations
 
 import time
@@ -16,8 +15,8 @@ from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 from tfjob.api.types import TFJob
+from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs.backend import Backend, Board, Line, LogQuery, Record, Replica
-from tfjob.plan.actions import RecordedEvent
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Backend)

@@ -1,5 +1,7 @@
-"""From a manifest or a script to running jobs, here or on a cluster.
+"""From a manifest or a script to running jobs, here or on a cluster, as a library.
 
-In: a `Request` (module `starting`). Out: a `Launch` that shows what would start, or starts it. Start reading at
-`starting`, then `local` and `cluster`. This package does not know the command line: errors are exceptions.
+In: a `Request`. Out: `prepare` checks it and returns a `Prepared`, which is everything that would be created; `submit`
+creates exactly that. Start reading at `request` and `prepare`, then `local` and `cluster`.
+
+This package prints nothing: warnings are in the `Prepared`, and errors are exceptions with a message and a hint.
 """

@@ -1,90 +1,186 @@
-"""From a manifest to jobs of a cluster: what is sent, and how they start."""
+"""Jobs of a cluster: prepare them, show every object that they create, and submit them; all of a manifest or none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import click
+import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.conversion import canonical_type
 from tfjob.api.dialect import origin
-from tfjob.api.types import TFJob
+from tfjob.api.manifest.loader import Manifest
+from tfjob.api.objects import Object, Pod
+from tfjob.api.problems import Problem, path_parts
+from tfjob.api.types import API_VERSION, RUNTIME_ID, TFJob
+from tfjob.api.versions.registry import to_version
+from tfjob.jobs.backend import Record
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import KubeError
+from tfjob.kube.cluster.tensorflow_org import wrapper
 from tfjob.kube.jobs.backend import SyncKubeBackend
-from tfjob.kube.submit.submission import Submission, as_kept, as_kept_with_tf_jobs
+from tfjob.kube.jobs.jobs import read_job
+from tfjob.kube.submit import submission
+from tfjob.kube.submit.preflight import Preflight, object_problems
+from tfjob.kube.submit.submission import Submission, as_kept, as_kept_in_own_kind
 from tfjob.launch.errors import InvalidRequest
-from tfjob.launch.starting import Request, jobs_of, report_problems, with_namespace, written
+from tfjob.launch.prepare import Prepared, check, first_children, with_namespace
+from tfjob.launch.request import Request, manifest_text, read_request, without_contents
+from tfjob.launch.target import open_cluster
+from tfjob.plan.build.pods import Settings
 
-ONLY_HERE = {
+ONLY_LOCAL = {
     "python": "--python",
     "volumes": "--volume",
     "level": "--level",
     "no_limits": "--no-limits",
     "cpu": "--cpu",
 }
-"""What a request may say of this machine alone; and whether replicas start warm."""
-OpenBackend = Callable[[str], AbstractContextManager[SyncKubeBackend]]
-"""Opens the jobs of one namespace of a cluster."""
+"""The fields of a request that are about this machine, in addition to `warm`."""
+UID = "(given by the cluster)"
+UNDRAWN = "xxxx"
+"""In place of a TfJob's RuntimeId, which the operator draws; names are made of it, so it has the shape of one."""
 
 
-class ClusterLaunch:
-    """The jobs of a manifest for a cluster."""
+@dataclass(frozen=True, kw_only=True)
+class ClusterJobs(Prepared):
+    """Jobs for a cluster.
 
-    def __init__(self, context: str, request: Request, open_backend: OpenBackend) -> None:
-        given = [option for name, option in ONLY_HERE.items() if getattr(request, name)]
-        if request.warm is not None:
-            given.append("--warm" if request.warm else "--cold")
-        if given:
-            raise InvalidRequest(f"{given[0]} is about this machine, and the job is for a cluster", "Leave it out.")
-        data, manifest = jobs_of(request, cluster=True)
-        report_problems(manifest.problems)
-        self.written = partial(written, request, data, manifest)
-        self.open_backend = partial(open_backend, request.namespace)
-        default = config.load(context or None).namespace
-        jobs = [
-            with_namespace(entry, canonical(entry.written), request.namespace, default) for entry in manifest.entries
-        ]
-        self.submission = Submission(jobs, manifest.objects)
+    `unanswered` is set if the cluster could not say how it keeps TfJobs of tensorflow.org: the manifests are then those
+    for a cluster that has them, and cannot be submitted.
+    """
 
-    def show(self, output: str) -> None:
-        """Prints the objects."""
-        from tfjob.launch.cluster_dry_run import show
-
-        show(self.submission.objects, self._kept(), output)
-
-    def detach(self, output: str, *, quiet: bool) -> bool:
-        """Creates the jobs."""
-        from tfjob.jobs.output import job_shape, print_list
-        from tfjob.jobs.report import next_commands
-        from tfjob.launch.cluster_creation import create_jobs
-
-        with self.open_backend() as backend:
-            records, interrupted = create_jobs(backend, self.submission)
-        if output != "text":
-            print_list("Job", [job_shape(record) for record in records], output)
-        for record in records if output == "text" else ():
-            click.echo(record.name if quiet else next_commands(record))
-        return interrupted
-
-    def _kept(self) -> list[dict[str, Any]]:
-        """The jobs as the cluster would keep them; only one written for tensorflow.org makes it worth asking."""
-        manifests = self.submission.manifests
-        if not any(origin(job).is_tensorflow_org for job in self.submission.jobs):
-            return manifests
-        try:
-            with self.open_backend() as backend:
-                return [backend.run(as_kept(backend.client, manifest)) for manifest in manifests]
-        except KubeError as error:
-            click.echo(f"shown as for a cluster with TfJobs of tensorflow.org; it cannot be asked: {error}", err=True)
-            return [as_kept_with_tf_jobs(manifest) for manifest in manifests]
+    submission: Submission
+    unanswered: KubeError | None = None
 
 
-def canonical(job: TFJob) -> TFJob:
-    """The job with the names of its replica types as the CRD has them."""
+def prepare(request: Request) -> ClusterJobs:
+    """Check a request and return what is sent to the cluster."""
+    given = [option for name, option in ONLY_LOCAL.items() if getattr(request, name)]
+    if request.warm is not None:
+        given.append("--warm" if request.warm else "--cold")
+    if given:
+        raise InvalidRequest(f"{given[0]} is about this machine, and the job is for a cluster", "Leave it out.")
+    data, manifest = read_request(request)
+    warnings = check(manifest.problems)
+    default = config.load(request.target.context or None).namespace
+    jobs = [with_namespace(entry, _canonical(entry.written), request.namespace, default) for entry in manifest.entries]
+    manifests, unanswered = _kept(request, jobs)
+    return ClusterJobs(
+        manifest=partial(manifest_text, request, data, manifest),
+        warnings=warnings,
+        submission=Submission(manifests, manifest.objects),
+        unanswered=unanswered,
+    )
+
+
+def _kept(request: Request, jobs: Sequence[TFJob]) -> tuple[list[dict[str, Any]], KubeError | None]:
+    """Return the jobs as the cluster keeps them; it is asked only if one was written for tensorflow.org."""
+    manifests = [to_version(job, API_VERSION)[0] for job in jobs]
+    if not any(origin(job).wraps_pods for job in jobs):
+        return manifests, None
+    try:
+        with open_cluster(request.target, request.namespace) as backend:
+            return [backend.run(as_kept(backend.client, manifest)) for manifest in manifests], None
+    except KubeError as error:
+        return [as_kept_in_own_kind(manifest) for manifest in manifests], error
+
+
+def _canonical(job: TFJob) -> TFJob:
+    """Return the job with the names of its replica types as the CRD has them."""
     specs = {canonical_type(name): spec for name, spec in job.spec.tf_replica_specs.items()}
     return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
+
+
+def problems(backend: SyncKubeBackend, manifest: Manifest, namespace: str) -> list[Problem]:
+    """Return what the cluster would say to each job and object, with the place in the file; nothing is created."""
+    found: list[Problem] = []
+    for entry in manifest.entries:
+        job = with_namespace(entry, _canonical(entry.written), namespace, backend.namespace)
+        preflight = Preflight(backend.client, job, manifest.objects)
+        found += [entry.located(problem) for problem in backend.run(preflight.problems())]
+    for part, document in zip(manifest.object_parts, manifest.objects, strict=True):
+        refused = backend.run(object_problems(backend.client, document, namespace or backend.namespace))
+        found += [part.located(problem, path_parts(problem.path)) for problem in refused]
+    return found
+
+
+# --- a dry run --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Every object that the jobs create; the RuntimeIds of the jobs named in `undrawn` are placeholders."""
+
+    objects: Sequence[dict[str, Any]]
+    undrawn: Sequence[str]
+
+
+def preview(prepared: ClusterJobs) -> Preview:
+    """Return the objects that `submit` sends, without the content of Secrets, and what the operator makes of them."""
+    objects, undrawn = without_contents(prepared.submission.objects), []
+    for manifest in prepared.submission.manifests:
+        job = _as_read(manifest)
+        if job.status.runtime_id == UNDRAWN:
+            undrawn.append(job.metadata.name)
+        objects += [manifest, *map(_plain, children(job))]
+    return Preview(objects, undrawn)
+
+
+def children(job: TFJob) -> list[Object]:
+    """Return what an operator with its default settings creates for a job."""
+    wrapped = origin(job).wraps_pods
+    made = first_children(job, Settings())
+    return [wrapper(child) if wrapped and isinstance(child, Pod) else child for child in made]
+
+
+def _as_read(manifest: dict[str, Any]) -> TFJob:
+    """Return the job as the operator reads it; a TfJob that asks for no RuntimeId has a placeholder for it."""
+    job = read_job(manifest["kind"], msgspec.json.encode(manifest))
+    if not origin(job).has_runtime_id or job.metadata.annotations.get(RUNTIME_ID):
+        return job
+    return replace(job, status=replace(job.status, runtime_id=UNDRAWN))
+
+
+def _plain(child: Object) -> dict[str, Any]:
+    # Through JSON, so that parts that templates share are written out each time.
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(child))
+    plain.pop("status", None)
+    for owner in plain["metadata"].get("ownerReferences", ()):
+        owner["uid"] = UID
+    return plain
+
+
+# --- submission -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a submission created.
+
+    If it was interrupted, all jobs exist or none, or it is unknown whether they do, because the API server had not
+    answered: `missing` and `unknown` are the manifests of those.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    interrupted: bool = False
+    missing: Sequence[dict[str, Any]] = ()
+    unknown: Sequence[dict[str, Any]] = ()
+
+
+def submit(backend: SyncKubeBackend, prepared: ClusterJobs) -> Outcome:
+    """Create the objects and jobs; an interruption undoes nothing that the API server has already begun."""
+    if prepared.unanswered is not None:
+        raise prepared.unanswered
+    manifests = prepared.submission.manifests
+    try:
+        made = backend.run(submission.submit(backend.client, prepared.submission))
+        return Outcome([backend.record(job) for job in made])
+    except submission.Interrupted as interrupted:
+        records = [backend.record(job) for job in interrupted.made]
+        return Outcome(records, interrupted=True, missing=() if records else manifests)
+    except KeyboardInterrupt:  # a second one, before the API server had answered
+        return Outcome(interrupted=True, unknown=manifests)

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tfjob.launch.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tfjob.jobs.backend import Backend
+    from tfjob.kube.access.config import Access
+    from tfjob.kube.jobs.backend import SyncKubeBackend
 
 
 @dataclass(frozen=True)
@@ -16,3 +29,47 @@ class On:
     def words(self) -> str:
         """The option as the user wrote it, for commands in hints."""
         return f" --on k8s{':' + self.context if self.context else ''}" if self.cluster else ""
+
+
+def parse_target(text: str) -> On:
+    """Return the place that `local`, `k8s` or `k8s:CONTEXT` names. Raises InvalidRequest."""
+    where, separator, context = text.partition(":")
+    if where == "k8s" and bool(context) == bool(separator):
+        return On(True, context)
+    if text != "local":
+        raise InvalidRequest(f"{text!r} is nowhere: write local, k8s or k8s:CONTEXT")
+    return On()
+
+
+@contextmanager
+def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
+    """Open the jobs of one namespace of a cluster; with `seconds`, every wait ends after them."""
+    from tfjob.kube.jobs.backend import open_backend
+
+    with open_backend(*_cluster(on, namespace), seconds) as opened:
+        yield opened
+
+
+def connect(on: On, namespace: str) -> AbstractAsyncContextManager[Backend]:
+    """Open the jobs of one namespace, for the thread of an event loop."""
+    if on.cluster:
+        from tfjob.kube.jobs.backend import connect as connect_cluster
+
+        return connect_cluster(*_cluster(on, namespace))
+    from tfjob.local.jobs.backend import connect as connect_machine
+    from tfjob.local.state.home import find_home
+
+    return connect_machine(find_home(os.environ), namespace, write=True)
+
+
+def _cluster(on: On, namespace: str) -> tuple[Access, str, str, Path]:
+    from hashlib import sha256
+
+    from tfjob.kube.access import config
+    from tfjob.local.state.home import find_home
+
+    access = config.load(on.context or None)
+    # Two contexts may lead to one cluster, and a context to another one tomorrow.
+    records = find_home(os.environ).path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
+    elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
+    return access, namespace, on.words + elsewhere, records

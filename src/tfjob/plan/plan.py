@@ -17,8 +17,9 @@ from tfjob.api.dialect import origin
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
+from tfjob.controller.actions import Action, DeleteOwner, Event
+from tfjob.controller.kind import Plan
 from tfjob.plan import record, summary
-from tfjob.plan.actions import Action, DeleteJob, Event
 from tfjob.plan.build import accelerators, pod_groups, tensorboard
 from tfjob.plan.build.pods import Settings, template_of
 from tfjob.plan.facts import conditions
@@ -35,16 +36,7 @@ from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 
 EVENT_BYTES, MESSAGE_BYTES = 1000, 800
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The outcome of one pass; `again_at` is when time alone will change it."""
-
-    status: TFJobStatus
-    actions: Sequence[Action] = ()
-    news: Sequence[Event] = ()
-    again_at: datetime | None = None
+JobPlan = Plan[TFJobStatus]
 
 
 @dataclass(frozen=True)
@@ -57,10 +49,10 @@ class Pass:
     settings: Settings = field(default_factory=Settings)
 
 
-def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | None = None) -> Plan:
+def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | None = None) -> JobPlan:
     """Decides what one pass over a job writes and does."""
     if not _is_ours(job):
-        return Plan(job.status)
+        return JobPlan(job.status)
     try:
         return _plan_all(job, observed, now, settings or Settings())
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -70,13 +62,13 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
 
         sound, problems = reshaped(job)
         if found := errors(problems):
-            return refusal(job, observed, found, now, settings)
+            return reject(job, observed, found, now, settings)
         if sound == job:
             raise
         return _plan_all(sound, observed, now, settings or Settings())
 
 
-def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
+def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> JobPlan:
     """The same for a job of the right shape."""
     replicas, board = split_tensorboard(job, observed)
     decision = _plan(job, replicas, now, settings)
@@ -84,14 +76,14 @@ def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings)
     return dataclasses.replace(decision, actions=[*decision.actions, *beside]) if beside else decision
 
 
-def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> Plan:
+def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> JobPlan:
     """The same for its replicas."""
     if conditions.is_finished(job.status):
         return _after_the_end(Pass(job, observed, now, settings))
     job = record.adopted(job)
     this = Pass(job, observed, now, settings)
     if job.status.attempt == 0 and (problems := errors(validate(job))):
-        return refusal(job, observed, problems, now, settings)
+        return reject(job, observed, problems, now, settings)
     if job.spec.run_policy.suspend and job.status.attempt == 0:
         return _suspended(this, record.created(job, now))
 
@@ -108,32 +100,32 @@ def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> 
     return _continue(this, status, views)
 
 
-def refusal(
+def reject(
     job: TFJob, observed: Observed, problems: Sequence[Problem], now: datetime, settings: Settings | None = None
-) -> Plan:
+) -> JobPlan:
     """The end of a job that cannot be run as it is written: it has failed, and what it had before is cleaned up.
 
     What v1.9 has begun goes on without us: its rules were others. So does a TfJob that was edited while it ran: its CRD
     takes any edit, and none that cannot be understood may cost what is there.
     """
     if not _is_ours(job):
-        return Plan(job.status)
+        return JobPlan(job.status)
     observed, _ = split_tensorboard(job, observed)
     this = Pass(job, observed, now, settings or Settings())
     if conditions.is_finished(job.status):
         return _after_the_end(this)
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
-    if record.is_adopted(job.status) or (origin(job).is_tensorflow_org and job.status.attempt):
+    if record.is_adopted(job.status) or (origin(job).accepts_any_edit and job.status.attempt):
         return _unheeded(job, text)
     return _failed(this, record.created(job, now), limit_verdict("InvalidSpec", text, now))
 
 
-def _unheeded(job: TFJob, text: str) -> Plan:
+def _unheeded(job: TFJob, text: str) -> JobPlan:
     """Nothing is done and nothing removed until the spec is corrected; that is said once."""
     status = replace(job.status, reason="InvalidSpec", message=shortened(text, MESSAGE_BYTES))
     said = f"TFJob {job.metadata.name} is left as it is until its spec is corrected: {text}"
     news = [Event("InvalidSpec", shortened(said, EVENT_BYTES), warning=True)] if status != job.status else []
-    return Plan(status, news=news)
+    return JobPlan(status, events=news)
 
 
 def _is_ours(job: TFJob) -> bool:
@@ -141,7 +133,7 @@ def _is_ours(job: TFJob) -> bool:
     return not job.metadata.deletion_timestamp and job.spec.run_policy.managed_by in MANAGED_BY_US
 
 
-def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> Plan:
+def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPlan:
     """A job that should run: limits, then restarts, then what is missing."""
     job, now, durations = this.job, this.now, this.settings.durations
     deadline = limits.deadline(job, status)
@@ -188,10 +180,10 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> Plan:
         status = replace(status, last_reconcile_time=now)
     actions, again = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
     later = [deadline, *again, *next_starts(job, status, now, durations), *(wait.fails_at for wait in reasons)]
-    return Plan(status, actions, news, _soonest(later, now))
+    return JobPlan(status, actions, news, _soonest(later, now))
 
 
-def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> Plan:
+def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> JobPlan:
     """A failure that may be the consequence of another one: nothing is touched until that is known."""
     # No condition yet: whether it is a restart or the end is what has to be found out.
     status = replace(
@@ -201,7 +193,7 @@ def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> Plan:
         message=f"{settle.first.message}; waiting to see whether another replica failed first",
         last_reconcile_time=settle.since,
     )
-    return Plan(status, again_at=_soonest([settle.until, limits.deadline(this.job, status)], this.now))
+    return JobPlan(status, again_at=_soonest([settle.until, limits.deadline(this.job, status)], this.now))
 
 
 def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
@@ -211,7 +203,7 @@ def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
     )
 
 
-def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> Plan:
+def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> JobPlan:
     text = f"TFJob {_name(this.job)} successfully completed: {rule}."
     status = replace(
         status,
@@ -229,7 +221,7 @@ def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> Plan:
     return _ending(this, status, Event("TFJobSucceeded", text))
 
 
-def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -> Plan:
+def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -> JobPlan:
     if reason == limits.BACKOFF_LIMIT_EXCEEDED:
         cause = replace(cause, message=f"{cause.message}; {limits.backoff_words(this.job)}")
     cause = replace(cause, message=shortened(cause.message, MESSAGE_BYTES))
@@ -251,13 +243,13 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
     return _ending(this, status, Event("TFJobFailed", shortened(text + last, EVENT_BYTES), warning=True))
 
 
-def _ending(this: Pass, status: TFJobStatus, news: Event) -> Plan:
+def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
     told = [news, *_group_news(this)]
     status = replace(_cleaning(this, status), back_offs=[])  # nothing starts again
     repeated, later = _overdue(this)
     actions = [*cleanup(this.job, this.observed), *repeated]
     expiry = limits.expiry(this.job, status)
-    return Plan(status, actions, told, min([*later, *([expiry] if expiry else ())], default=None))
+    return JobPlan(status, actions, told, min([*later, *([expiry] if expiry else ())], default=None))
 
 
 def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
@@ -268,7 +260,7 @@ def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
     return replace(status, cleaning=leaving or bool(cleanup(this.job, this.observed)))
 
 
-def _after_the_end(this: Pass) -> Plan:
+def _after_the_end(this: Pass) -> JobPlan:
     """A finished job: clean up what still stands, and remove the job when its time to live is over.
 
     What v1.9 finished was cleaned up by its own rules.
@@ -281,8 +273,8 @@ def _after_the_end(this: Pass) -> Plan:
         actions = [*cleanup(this.job, this.observed), *repeated]
     expiry = limits.expiry(this.job, status)
     if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:
-        actions.append(DeleteJob())
-    return Plan(status, actions, again_at=_soonest([expiry, *later], this.now))
+        actions.append(DeleteOwner())
+    return JobPlan(status, actions, again_at=_soonest([expiry, *later], this.now))
 
 
 def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
@@ -290,7 +282,7 @@ def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
     return overdue(this.observed.pods, this.observed, this.now, this.settings.durations)
 
 
-def _suspended(this: Pass, status: TFJobStatus) -> Plan:
+def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
     """No pods: all children go, the record of what happened stays."""
     job, now = this.job, this.now
     text = f"TFJob {job.metadata.name} is suspended."
@@ -311,7 +303,7 @@ def _suspended(this: Pass, status: TFJobStatus) -> Plan:
     )
     news = [Event("TFJobSuspended", text), *_group_news(this)] if fresh else []
     repeated, later = _overdue(this)
-    return Plan(status, [*everything(this.observed), *repeated], news, _soonest(later, now))
+    return JobPlan(status, [*everything(this.observed), *repeated], news, _soonest(later, now))
 
 
 def _group_news(this: Pass) -> list[Event]:

@@ -55,7 +55,7 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
         listed = conditions.with_condition(
             listed, conditions.SUSPENDED, now, text, status="False", reason=conditions.RESUMED
         )
-    if origin(job).is_tensorflow_org and not status.runtime_id:
+    if origin(job).has_runtime_id and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
     if status.attempt == 0 or resumed:
         return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_offs=[]))

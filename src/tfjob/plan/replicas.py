@@ -8,7 +8,7 @@ from itertools import islice
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import PARALLELISM, PS, TFJob, TFJobStatus
-from tfjob.plan.actions import Action, Create, Delete
+from tfjob.controller.actions import Action, Create, Delete
 from tfjob.plan.build.parameter_server import config_map, lacks_program
 from tfjob.plan.build.pod_groups import Step
 from tfjob.plan.build.pods import SIZE, Settings, cluster_size, pods, service

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.client import Client, KubectlFailed
+from devcluster.client import Client
 from support.helm_line import CHART, RELEASE, Helm
 from support.running import wait_until
-from support.served import served
+from support.served import exists, served
 from tfjob import __version__
 from tfjob.api.crd.older import TF_JOB_CRD_NAME as TF_JOB_CRD_NAME
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
@@ -64,11 +64,7 @@ class Cluster:
         return found
 
     def there(self, *words: str) -> bool:
-        try:
-            self.client.kubectl("get", *words)
-        except KubectlFailed:
-            return False
-        return True
+        return exists(self.client, *words)
 
     def submit(self) -> None:
         wait_until(lambda: served(self.client), 90)

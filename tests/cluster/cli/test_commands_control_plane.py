@@ -22,7 +22,8 @@ from support.installed import Installed
 from support.operating import OperatorProcess, with_token
 from support.room import Room, job
 from support.running import wait_until
-from tfjob.kube.client.resources import CONFIG_MAPS, SECRETS, TFJOBS
+from tfjob.api.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
+from tfjob.api.types import TFJOBS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -235,6 +236,35 @@ def test_a_dry_run_prints_every_object_and_makes_none(there: CommandLine, team: 
     assert [item["kind"] for item in listed["items"]] == ["TFJob", "Service", "Pod"]
     served = list(yaml.safe_load_all(there("run", "--dry-run", "servers.yaml")))
     assert [one["kind"] for one in served] == ["TFJob", "ConfigMap", "Service", "Service", "Pod", "Pod"]
+
+
+def test_a_submission_creates_what_a_dry_run_shows(there: CommandLine, team: Room) -> None:
+    """The API server adds defaults to it; what is shown is in what there is then."""
+    words = (str(MANIFESTS / "everything.yaml"), "-p", "steps=3", "--name", "exact")
+    shown = json.loads(there("run", "--dry-run", *words, "-o", "json"))["items"]
+    there("submit", *words)
+    team.until_pods("exact", "ps-0", "worker-0")
+    wait_until(lambda: len(team.services("exact")) == 2, 60)
+    resources = {one.kind: one for one in (TFJOBS, CONFIG_MAPS, SECRETS, PODS, SERVICES)}
+    for one in shown:
+        made = team.get(resources[one["kind"]], one["metadata"]["name"])
+        assert differences(one, made) == []
+        if one["kind"] == "TFJob":
+            assert one["spec"] == made["spec"]
+    assert len(team.pods("exact")) == sum(one["kind"] == "Pod" for one in shown)
+    there("delete", "exact")
+
+
+def differences(shown: Any, made: Any, path: str = "") -> list[str]:
+    """The paths at which what was made lacks or changes what is shown; ids and Secrets are not shown."""
+    if path.endswith("/uid") or path == "/stringData":
+        return []
+    if isinstance(shown, dict) and isinstance(made, dict):
+        return [one for key in shown for one in differences(shown[key], made.get(key), f"{path}/{key}")]
+    if isinstance(shown, list) and isinstance(made, list) and len(shown) <= len(made):
+        pairs = enumerate(zip(shown, made, strict=False))
+        return [one for number, pair in pairs for one in differences(*pair, f"{path}/{number}")]
+    return [] if shown == made else [f"{path}: {shown} is {made}"]
 
 
 def test_check_asks_the_cluster_and_makes_nothing(there: CommandLine, team: Room) -> None:

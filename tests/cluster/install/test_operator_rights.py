@@ -16,7 +16,8 @@ from support.operating import OperatorProcess, free_port, operating, with_token
 from support.room import Room, job, room, template
 from support.running import wait_until
 from support.served import serve_tfjobs
-from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.api.resources import PODS
+from tfjob.api.types import TFJOBS
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.install.manifests import Settings, own_namespace, service_account, webhook
@@ -57,7 +58,7 @@ def test_a_role_is_enough_for_one_namespace_and_others_are_not_seen(
         operating(access(server, namespace, tmp_path), f"--namespace={namespace}", "--leader-elect") as operator,
     ):
         whole_life(team)
-        assert operator.said("caches synced: 0 jobs, 0 pods")
+        assert operator.total("tfjob_cached_objects", resource="tfjobs") == 0
         assert troubles(operator) == []
     assert "status" not in elsewhere.get(TFJOBS, "unseen")
 
@@ -94,7 +95,7 @@ def test_the_cluster_role_is_enough_for_all_namespaces_and_shows_no_secret(
 ) -> None:
     """Another pod-security label than its own is no hindrance, for it only makes the pods of jobs."""
     with operating(whole_cluster, "--leader-elect") as operator:
-        assert operator.said(f"lease acquired: {NAMESPACE}/tf-operator")
+        assert operator.total("leader_election_master_status") == 1
         with room(server.kubeconfig, server.namespace()) as team:
             whole_life(team)
         elsewhere.until_pods("unseen", "worker-0")

@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from devcluster.client import Client, KubectlFailed
+from support.api.changes import changed
 from support.served import serve_tfjobs
 from tfjob.api.crd.tfjob import NAME, crd, crd_problem
 from tfjob.cli.main import cli
@@ -58,15 +59,7 @@ def namespace(server: Client, control_plane_namespace: str) -> str:
 
 
 def job(**changes: Any) -> Object:
-    """The job with values set at paths such as `spec__runPolicy__suspend`."""
-    changed = copy.deepcopy(JOB)
-    for path, value in changes.items():
-        *parents, name = path.split("__")
-        place = changed
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[name] = value
-    return changed
+    return changed(JOB, **changes)
 
 
 def test_what_the_command_prints_is_what_was_applied(server: Client) -> None:

@@ -16,6 +16,7 @@ from devcluster.client import Client as Kubernetes
 from support.last_callers import forget_last_callers
 from support.operating import free_port
 from support.served import serve_tfjobs
+from tfjob.durations import Durations
 from tfjob.kube.access import config
 from tfjob.kube.client.client import Client
 from tfjob.operator.api_versions import ApiVersions
@@ -72,8 +73,10 @@ async def serving(server: Kubernetes, port: int, **options: Any) -> AsyncIterato
     """A webhook of this process with the rights of the operator, and no others."""
     access = config.load(environ=server.environment())
     as_operator = replace(access, impersonation=(("Impersonate-User", OPERATOR),))
-    async with Client(as_operator) as client:
-        one = Webhook(client, Address("127.0.0.1", port), ["127.0.0.1"], look_again=0.2, spreading=2.0, **options)
+    soon = timedelta(seconds=0.2)
+    durations = Durations(trust_check=soon, trust_retry=soon, trust_spread=timedelta(seconds=2))
+    async with Client(as_operator, durations=durations) as client:
+        one = Webhook(client, Address("127.0.0.1", port), ["127.0.0.1"], **options)
         task = asyncio.create_task(one.run())
         try:
             await until(lambda: bool(not one.fault()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -12,14 +13,7 @@ import pytest
 
 from devcluster.client import Client as Cluster
 from tfjob.api.objects import Pod
-from tfjob.kube.access import config
-from tfjob.kube.access.config import Access
-from tfjob.kube.access.credentials import Fixed, bearer
-from tfjob.kube.access.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from tfjob.kube.cache.reflector import Reflector
-from tfjob.kube.cache.store import ObjectStore
-from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import (
+from tfjob.api.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
@@ -28,6 +22,14 @@ from tfjob.kube.client.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
+from tfjob.durations import USUAL, Durations
+from tfjob.kube.access import config
+from tfjob.kube.access.config import Access
+from tfjob.kube.access.credentials import Fixed, bearer
+from tfjob.kube.access.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import ObjectStore
+from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.lease import Lease
 
 decode = msgspec.json.Decoder(Pod).decode
@@ -38,9 +40,9 @@ def access(control_plane: Cluster, control_plane_namespace: str) -> Access:
     return replace(config.load(None, {"KUBECONFIG": str(control_plane.kubeconfig)}), namespace=control_plane_namespace)
 
 
-def with_client(access: Access, test: Callable[[Client, str], Awaitable[None]]) -> None:
+def with_client(access: Access, test: Callable[[Client, str], Awaitable[None]], durations: Durations = USUAL) -> None:
     async def run() -> None:
-        async with Client(access) as client:
+        async with Client(access, durations=durations) as client:
             await asyncio.wait_for(test(client, access.namespace), timeout=60)
 
     asyncio.run(run())
@@ -188,9 +190,7 @@ def test_a_store_follows_what_happens(access: Access) -> None:
 
 def test_the_lease_is_one_that_the_api_server_accepts(access: Access) -> None:
     async def test(client: Client, namespace: str) -> None:
-        first, second = (
-            Lease(client, namespace, "leader", name, duration=40.0, renew_deadline=30.0, retry=0.5) for name in "ab"
-        )
+        first, second = (Lease(client, namespace, "leader", name) for name in "ab")
         await first.acquire()
         client.before_write = first.check
         holding = asyncio.create_task(first.hold())
@@ -203,7 +203,8 @@ def test_the_lease_is_one_that_the_api_server_accepts(access: Access) -> None:
         spec = (await client.get(LEASES, namespace, "leader"))["spec"]
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
 
-    with_client(access, test)
+    lease, renewal, retry = (timedelta(seconds=seconds) for seconds in (40, 30, 0.5))
+    with_client(access, test, Durations(lease=lease, lease_renewal=renewal, lease_retry=retry))
 
 
 def test_objects_of_other_groups_and_of_the_whole_cluster(access: Access) -> None:

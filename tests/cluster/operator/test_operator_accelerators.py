@@ -14,7 +14,8 @@ from support.cluster_golden import check_cluster_golden
 from support.operating import OperatorProcess, operating
 from support.room import Room, job, room, template
 from support.running import wait_until
-from tfjob.kube.client.resources import CONFIG_MAPS, PODS, TFJOBS
+from tfjob.api.resources import CONFIG_MAPS, PODS
+from tfjob.api.types import TFJOBS
 
 Object = dict[str, Any]
 

@@ -12,7 +12,8 @@ from support.cluster_golden import check_cluster_golden
 from support.operating import operating
 from support.room import JOB_NAME, Room, job, now, template
 from support.running import wait_until
-from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.api.resources import PODS
+from tfjob.api.types import TFJOBS
 
 Object = dict[str, Any]
 Uids = dict[str, dict[str, str]]

@@ -8,7 +8,7 @@ from typing import Any
 from devcluster.client import Client
 from support.cluster_golden import check_cluster_golden
 from support.room import Room, job, template
-from tfjob.kube.client.resources import TFJOBS
+from tfjob.api.types import TFJOBS
 
 Object = dict[str, Any]
 LABEL = "training.kubeflow.org"

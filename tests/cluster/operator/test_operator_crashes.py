@@ -20,7 +20,7 @@ from support.operating import READY, OperatorProcess, known_as, operating
 from support.pod_history import pod_history
 from support.room import PATIENCE, Room, job
 from support.standin_kubelet import assert_every_pod_is_recorded, end_due, kubelet
-from tfjob.kube.client.resources import TFJOBS
+from tfjob.api.types import TFJOBS
 
 pytestmark = pytest.mark.faults
 

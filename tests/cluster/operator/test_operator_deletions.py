@@ -13,7 +13,7 @@ from devcluster.client import Client, KubectlFailed
 from support.operating import operating
 from support.room import PATIENCE, Room, job
 from support.running import wait_until
-from tfjob.kube.client.resources import PODS
+from tfjob.api.resources import PODS
 
 pytestmark = pytest.mark.faults
 

@@ -17,7 +17,9 @@ from support.operating import operating
 from support.room import JOB_NAME, Room, room
 from support.running import wait_until
 from support.served import serve_tf_jobs, serve_tfjobs
-from tfjob.kube.client.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, TFJOBS, Resource
+from tfjob.api.dialect import TF_JOBS
+from tfjob.api.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, Resource
+from tfjob.api.types import TFJOBS
 
 Object = dict[str, Any]
 TEXTS = {path.stem: path.read_text() for path in BLOCKS}

@@ -11,7 +11,8 @@ import pytest
 from support.cluster_golden import check_cluster_golden
 from support.room import Room, job, now, template
 from support.running import wait_until
-from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.api.resources import PODS
+from tfjob.api.types import TFJOBS
 
 LATE = 15.0
 """Seconds that a limit may be late on a machine that does much else; at the next event it would be minutes."""

@@ -15,7 +15,7 @@ from support.operating import OperatorProcess, operating
 from support.pod_history import pod_history
 from support.room import Room, job
 from support.running import wait_until
-from tfjob.kube.client.resources import TFJOBS
+from tfjob.api.types import TFJOBS
 
 pytestmark = pytest.mark.faults
 

@@ -13,7 +13,8 @@ from support.operating import operating
 from support.room import Room, job, room, template
 from support.running import wait_until
 from support.served import serve_tfjobs, served
-from tfjob.kube.client.resources import PODGROUPS, TFJOBS, VOLCANO_PODGROUPS, Resource
+from tfjob.api.resources import PODGROUPS, VOLCANO_PODGROUPS, Resource
+from tfjob.api.types import TFJOBS
 
 Object = dict[str, Any]
 SMALL = template(container={"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}})

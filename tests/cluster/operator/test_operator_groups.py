@@ -13,7 +13,7 @@ from support.room import room
 from support.running import wait_until
 from support.served import serve_tf_jobs, serve_tfjobs
 from support.tf_jobs import begin, pods, replica, tf_job, until
-from tfjob.kube.client.resources import TF_JOBS
+from tfjob.api.dialect import TF_JOBS
 
 
 def test_with_both_groups_each_kind_has_its_own_jobs_and_the_commands_show_all(

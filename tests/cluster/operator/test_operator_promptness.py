@@ -25,8 +25,10 @@ from support.room import job as v1_job
 from support.running import wait_until
 from support.served import serve_every_job
 from support.tf_jobs import pods, replica, tf_job
+from tfjob.api.dialect import TF_JOBS
+from tfjob.api.resources import Resource
+from tfjob.api.types import TFJOBS
 from tfjob.durations import USUAL
-from tfjob.kube.client.resources import TF_JOBS, TFJOBS, Resource
 
 Object = dict[str, Any]
 SECONDS = 1.0

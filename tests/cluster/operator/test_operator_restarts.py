@@ -7,7 +7,8 @@ from typing import Any
 from devcluster.client import Client
 from support.room import Room, job, now, template
 from support.running import wait_until
-from tfjob.kube.client.resources import PODS, TFJOBS
+from tfjob.api.resources import PODS
+from tfjob.api.types import TFJOBS
 
 Object = dict[str, Any]
 

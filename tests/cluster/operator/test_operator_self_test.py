@@ -20,7 +20,9 @@ from support.operating import operating
 from support.room import Room, room
 from support.running import ending, wait_until
 from support.served import serve_tfjobs
-from tfjob.kube.client.resources import DEPLOYMENTS, JOBS, PODS, TF_JOBS, TFJOBS
+from tfjob.api.dialect import TF_JOBS
+from tfjob.api.resources import DEPLOYMENTS, JOBS, PODS
+from tfjob.api.types import TFJOBS
 from tfjob.operator.selftest.self_test import SelfTest, Trial
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from support.room import Room, job
 from support.running import wait_until
-from tfjob.kube.client.resources import CONFIG_MAPS, PODS
+from tfjob.api.resources import CONFIG_MAPS, PODS
 from tfjob.plan.build.parameter_server import FILE, program
 
 Object = dict[str, Any]

@@ -7,7 +7,8 @@ from typing import Any
 from support.cluster_golden import check_cluster_golden
 from support.room import Room, job
 from support.running import wait_until
-from tfjob.kube.client.resources import DEPLOYMENTS, SERVICES, TFJOBS
+from tfjob.api.resources import DEPLOYMENTS, SERVICES
+from tfjob.api.types import TFJOBS
 
 Object = dict[str, Any]
 

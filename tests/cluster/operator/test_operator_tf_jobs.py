@@ -22,9 +22,9 @@ from support.room import Room, room, template
 from support.running import wait_until
 from support.served import serve_tf_jobs
 from support.tf_jobs import Object, begin, begun, is_new, pods, replica, tf_job, until
-from tfjob.api.dialect import TENSORFLOW
+from tfjob.api.dialect import TENSORFLOW, TF_JOBS
+from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
-from tfjob.kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, TF_JOBS
 from tfjob.kube.cluster.tensorflow_org import draw, wrapper
 from tfjob.plan.build.pods import Settings
 from tfjob.plan.build.pods import pod as planned

@@ -13,7 +13,7 @@ from support.cluster_golden import check_cluster_golden
 from support.operating import operating
 from support.room import Room, job, template
 from support.running import wait_until
-from tfjob.kube.client.resources import PODS, RESOURCE_QUOTAS
+from tfjob.api.resources import PODS, RESOURCE_QUOTAS
 
 Object = dict[str, Any]
 GPU = "example.com/gpu"

@@ -29,19 +29,23 @@ def cli(tool: Installed, tmp_path: Path) -> Iterator[CommandLine]:
 def finished(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """Jobs that are over, to look at: hello succeeded, fails failed, restarts succeeded in its second attempt."""
     line = CommandLine(tool, tmp_path_factory.mktemp("finished") / "home")
-    line.outputs["hello"] = line("run", "hello.yaml", "--no-limits")
-    line.outputs["fails"] = line("run", "fails.yaml", "--no-limits", code=1)
-    line.outputs["restarts"] = line("run", "restarts.yaml", "--no-limits")
-    yield line
-    line.end()
+    try:
+        line.outputs["hello"] = line("run", "hello.yaml", "--no-limits")
+        line.outputs["fails"] = line("run", "fails.yaml", "--no-limits", code=1)
+        line.outputs["restarts"] = line("run", "restarts.yaml", "--no-limits")
+        yield line
+    finally:
+        line.end()
 
 
 @pytest.fixture(scope="session")
 def running(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """The job sleeper, which runs in the background, to look at."""
     line = CommandLine(tool, tmp_path_factory.mktemp("running") / "home")
-    line.outputs["submit"] = line("submit", "sleeper.yaml", "--no-limits")
-    line("wait", "sleeper", "--for", "running", "--timeout", "90s")
-    yield line
-    line("delete", "sleeper")
-    line.end()
+    try:
+        line.outputs["submit"] = line("submit", "sleeper.yaml", "--no-limits")
+        line("wait", "sleeper", "--for", "running", "--timeout", "90s")
+        yield line
+        line("delete", "sleeper")
+    finally:
+        line.end()

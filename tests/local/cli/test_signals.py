@@ -117,8 +117,12 @@ def test_a_second_ctrl_c_kills_what_does_not_want_to_stop(on_terminal: Open, cli
     terminal.wait_for("up")
     terminal.type(CTRL_C)
     terminal.wait_for("Ctrl-C again")
+    terminal.wait_for("told")  # it got SIGTERM, and SIGKILL is an hour away
     terminal.type(CTRL_C)
-    assert terminal.end() == 130, "its grace is an hour"
+    assert terminal.end() == 130
+    (job,) = json.loads(cli("ps", "-o", "json"))["items"]
+    assert job["state"] == "Suspended"
+    assert json.loads(cli("status", "stubborn", "-o", "json"))["replicas"][0]["exitCode"] == 137
     assert processes_of(cli.home) == []
 
 

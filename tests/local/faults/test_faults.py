@@ -35,27 +35,28 @@ def write(folder: Path, *documents: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("level", ["full", "addresses", "ports"])
-def test_replicas_die_with_an_attached_tool_that_is_killed(tool: Installed, tmp_path: Path, level: str) -> None:
+def test_replicas_die_with_an_attached_tool_that_is_killed(
+    tool: Installed, home: Path, tmp_path: Path, level: str
+) -> None:
     """kill -9 of `run`: no orphan, the true exit codes are recorded, and the job is Suspended until `resume`."""
     file = write(tmp_path / "job", tfjob("cut", {"Worker": replica("sleep", "600", count=2)}))
-    with Running(tool, tmp_path / "home", file, "--level", level) as run:
-        pids = [workload_pid(tmp_path / "home", f"cut-worker-{index}") for index in range(2)]
+    with Running(tool, home, file, "--level", level) as run:
+        pids = [workload_pid(home, f"cut-worker-{index}") for index in range(2)]
         run.process.kill()
         run.finish()
     wait_until(lambda: not any(is_alive(pid) for pid in pids), 60)
-    wait_until(lambda: status(tool, tmp_path / "home", "cut")["state"] == "Suspended", 60)
-    assert status(tool, tmp_path / "home", "cut")["reason"] == "Interrupted"
+    wait_until(lambda: status(tool, home, "cut")["state"] == "Suspended", 60)
+    assert status(tool, home, "cut")["reason"] == "Interrupted"
 
     def codes() -> list[int]:
-        return [one["exitCode"] for one in status(tool, tmp_path / "home", "cut")["replicas"]]  # type: ignore[attr-defined]
+        return [one["exitCode"] for one in status(tool, home, "cut")["replicas"]]  # type: ignore[attr-defined]
 
     wait_until(lambda: codes() == [143, 143], 60, lambda: str(codes()))
-    wait_until(lambda: processes_of(tmp_path / "home") == [], 60)
+    wait_until(lambda: processes_of(home) == [], 60)
 
 
-def test_a_detached_job_survives_its_killed_driver(tool: Installed, tmp_path: Path) -> None:
+def test_a_detached_job_survives_its_killed_driver(tool: Installed, home: Path, tmp_path: Path) -> None:
     """kill -9 of the background driver: the replicas go on, the next command drives again, every code is true."""
-    home = tmp_path / "home"
     file = write(tmp_path / "job", tfjob("kept", {"Worker": remembering("until", "/shared/enough")}))
     assert tool.tfjob(home, "submit", file).returncode == 0
     pid = workload_pid(home, "kept-worker-0")
@@ -68,9 +69,8 @@ def test_a_detached_job_survives_its_killed_driver(tool: Installed, tmp_path: Pa
     wait_until(lambda: processes_of(home) == [], 60)
 
 
-def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -> None:
+def test_a_driver_may_be_killed_at_any_moment(tool: Installed, home: Path, tmp_path: Path) -> None:
     """Killed every few tenths of a second, the job still runs each replica once and records every true code."""
-    home = tmp_path / "home"
     job = tfjob(
         "storm",
         {
@@ -100,9 +100,8 @@ def test_a_driver_may_be_killed_at_any_moment(tool: Installed, tmp_path: Path) -
     wait_until(lambda: processes_of(home) == [], 60)
 
 
-def test_a_supervisor_that_is_killed_takes_its_pod_with_it(tool: Installed, tmp_path: Path) -> None:
+def test_a_supervisor_that_is_killed_takes_its_pod_with_it(tool: Installed, home: Path, tmp_path: Path) -> None:
     """The loss counts as infrastructure: the replica starts again even under Never, and no retry is used up."""
-    home = tmp_path / "home"
     file = write(tmp_path / "job", tfjob("orphan", {"Worker": remembering("once", "/shared/orphan", "sleep", "600")}))
     with Running(tool, home, file) as run:
         pid = workload_pid(home, "orphan-worker-0")
@@ -116,10 +115,13 @@ def test_a_supervisor_that_is_killed_takes_its_pod_with_it(tool: Installed, tmp_
     assert shown["status"].get("retries", 0) == 0  # type: ignore[attr-defined]
 
 
-def test_a_deaf_replica_is_killed_after_its_grace(tool: Installed, tmp_path: Path) -> None:
-    """A program that swallows SIGTERM, as collectives do, ends by SIGKILL when its grace is over."""
-    home = tmp_path / "home"
-    file = write(tmp_path / "job", tfjob("deaf", {"Worker": replica("deaf", "say", "ready", "sleep", "600", grace=1)}))
+def test_a_deaf_replica_is_killed_after_its_grace(tool: Installed, home: Path, tmp_path: Path) -> None:
+    """A program that swallows SIGTERM, as collectives do, ends by SIGKILL when its grace is over.
+
+    It would exit with another code before the default grace of 30 s is over.
+    """
+    deaf = replica("deaf", "say", "ready", "sleep", "25", "exit", "9", grace=1)
+    file = write(tmp_path / "job", tfjob("deaf", {"Worker": deaf}))
     with Running(tool, home, file) as run:
         run.wait_for("ready")
         begun = time.monotonic()
@@ -129,9 +131,8 @@ def test_a_deaf_replica_is_killed_after_its_grace(tool: Installed, tmp_path: Pat
     assert status(tool, home, "deaf")["replicas"][0]["exitCode"] == 137  # type: ignore[index]
 
 
-def test_a_port_taken_on_the_host_is_replaced(tool: Installed, tmp_path: Path) -> None:
+def test_a_port_taken_on_the_host_is_replaced(tool: Installed, home: Path, tmp_path: Path) -> None:
     """A program that listens on every address keeps its port; the job gets another one and says so."""
-    home = tmp_path / "home"
     with socket.socket() as server:
         server.bind(("0.0.0.0", 0))
         server.listen()
@@ -147,9 +148,8 @@ def test_a_port_taken_on_the_host_is_replaced(tool: Installed, tmp_path: Path) -
     check_golden(GOLDEN / "run-port-taken.txt", f"{shown}\n")
 
 
-def test_a_name_in_use_is_refused_and_a_finished_one_is_used_again(tool: Installed, tmp_path: Path) -> None:
+def test_a_name_in_use_is_refused_and_a_finished_one_is_used_again(tool: Installed, home: Path, tmp_path: Path) -> None:
     """While a job runs its name is taken (exit 2); afterwards the name means the new run, and the old record stays."""
-    home = tmp_path / "home"
     file = write(tmp_path / "job", tfjob("twice", {"Worker": remembering("say", "ready", "until", "/shared/enough")}))
     with Running(tool, home, file) as first:
         first.wait_for("ready")
@@ -164,9 +164,8 @@ def test_a_name_in_use_is_refused_and_a_finished_one_is_used_again(tool: Install
     assert "ready" in tool.tfjob(home, "logs", "twice.1").stdout
 
 
-def test_two_runs_at_once_do_not_disturb_each_other(tool: Installed, tmp_path: Path) -> None:
+def test_two_runs_at_once_do_not_disturb_each_other(tool: Installed, home: Path, tmp_path: Path) -> None:
     """Both jobs listen on port 2222 of their own addresses at the same time."""
-    home = tmp_path / "home"
     replicas = {"Worker": replica("serve", "meet", "hosted", count=2)}
     files = [write(tmp_path / name, tfjob(name, replicas, successPolicy="AllWorkers")) for name in ("one", "two")]
     with Running(tool, home, files[0]) as one, Running(tool, home, files[1]) as two:
@@ -195,9 +194,8 @@ def test_a_full_disk_loses_output_but_no_verdict(tool: Installed, tmp_path: Path
 
 
 @pytest.mark.root
-def test_a_read_only_state_folder_can_be_read(tool: Installed, tmp_path: Path) -> None:
+def test_a_read_only_state_folder_can_be_read(tool: Installed, home: Path, tmp_path: Path) -> None:
     """`ps`, `status`, `logs` and `events` work; `run` is refused with one clear sentence and exit code 2."""
-    home = tmp_path / "home"
     file = write(tmp_path / "job", tfjob("record", {"Worker": replica("say", "kept")}))
     assert tool.tfjob(home, "run", file).returncode == 0
     subprocess.run(["mount", "--bind", str(home), str(home)], check=True)

@@ -28,11 +28,11 @@ ODD = ["../victim", "..", SHELL, "x\ny"]
 
 
 @pytest.fixture
-def cli(tool: Installed, tmp_path: Path) -> CommandLine:
+def cli(tool: Installed, home: Path) -> CommandLine:
     """A state folder with a neighbour that nobody may touch."""
-    (tmp_path / "victim").mkdir()
-    (tmp_path / "victim" / "kept").touch()
-    return CommandLine(tool, tmp_path / "home")
+    (home.parent / "victim").mkdir()
+    (home.parent / "victim" / "kept").touch()
+    return CommandLine(tool, home)
 
 
 def untouched(cli: CommandLine) -> bool:

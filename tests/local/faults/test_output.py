@@ -48,9 +48,8 @@ def write_job(folder: Path, name: str, program: str, toml: str = "") -> str:
     return str(folder / "job.yaml")
 
 
-def test_wild_output_is_shown_whole_and_readable(tool: Installed, tmp_path: Path) -> None:
+def test_wild_output_is_shown_whole_and_readable(tool: Installed, home: Path, tmp_path: Path) -> None:
     """A 5 MB line, binary bytes, a bar of carriage returns and a last line without an end."""
-    home = tmp_path / "home"
     done = tool.tfjob(home, "run", write_job(tmp_path / "job", "wild", WILD))
     assert done.returncode == 0, done.stderr
     for text in (done.stdout, tool.tfjob(home, "logs", "wild").stdout):
@@ -62,9 +61,8 @@ def test_wild_output_is_shown_whole_and_readable(tool: Installed, tmp_path: Path
         assert texts[-1] == "no newline at the end"
 
 
-def test_a_follower_sees_every_line_once_while_logs_rotate(tool: Installed, tmp_path: Path) -> None:
+def test_a_follower_sees_every_line_once_while_logs_rotate(tool: Installed, home: Path, tmp_path: Path) -> None:
     """Twenty thousand lines in files of 256 KiB, of which enough are kept: all there, in order, none twice."""
-    home = tmp_path / "home"
     toml = '[local]\nlog_max_bytes = "256Ki"\nlog_files = 20\n'
     assert tool.tfjob(home, "submit", write_job(tmp_path / "job", "chatty", PACED, toml)).returncode == 0
     workload_pid(home, "chatty-worker-0")
@@ -77,9 +75,8 @@ def test_a_follower_sees_every_line_once_while_logs_rotate(tool: Installed, tmp_
     assert len(files) > 3, "the logs must have rotated for this to prove anything"
 
 
-def test_rotation_keeps_the_newest_and_says_what_is_gone(tool: Installed, tmp_path: Path) -> None:
+def test_rotation_keeps_the_newest_and_says_what_is_gone(tool: Installed, home: Path, tmp_path: Path) -> None:
     """Two files of 64 KiB: the last lines are there, and a notice tells that earlier ones are not."""
-    home = tmp_path / "home"
     toml = '[local]\nlog_max_bytes = "64Ki"\nlog_files = 2\n'
     done = tool.tfjob(home, "run", write_job(tmp_path / "job", "forgetful", CHATTY, toml), "-o", "json")
     assert done.returncode == 0, done.stderr
@@ -129,9 +126,8 @@ def test_a_reader_that_reads_nothing_for_a_while_keeps_no_job_waiting_and_misses
 
 
 @pytest.mark.timeout(500)
-def test_one_signal_stops_a_run_whose_reader_never_reads(tool: Installed, tmp_path: Path) -> None:
+def test_one_signal_stops_a_run_whose_reader_never_reads(tool: Installed, home: Path, tmp_path: Path) -> None:
     """The job is stopped in order, and nobody has to ask again because ten megabytes were not read."""
-    home = tmp_path / "home"
     program = f"{CHATTY.replace('20000', '100000')}\nprint('all', flush=True)\nimport time; time.sleep(600)"
     manifest = write_job(tmp_path / "job", "unread", program, '[local]\nlog_max_bytes = "64Mi"\n')
     with ending(tool.start(home, "run", manifest)) as process:

@@ -24,8 +24,8 @@ sys.exit(3)
 
 
 @pytest.fixture
-def cli(tool: Installed, tmp_path: Path) -> CommandLine:
-    return CommandLine(tool, tmp_path / "home")
+def cli(tool: Installed, home: Path) -> CommandLine:
+    return CommandLine(tool, home)
 
 
 def kept(home: Path) -> list[str]:

@@ -24,8 +24,8 @@ WRITING = (("run", "fails.yaml"), ("run", "fails.yaml", "--warm"), ("delete", "a
 
 
 @pytest.fixture
-def cli(tool: Installed, tmp_path: Path) -> CommandLine:
-    return CommandLine(tool, tmp_path / "home")
+def cli(tool: Installed, home: Path) -> CommandLine:
+    return CommandLine(tool, home)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 from support.golden import check_golden
 from support.kube.api_server import ApiServer, refuse, reply
 from support.kube.kube_files import Authority, kubeconfig
-from tfjob.kube.access import config, exec_credentials
+from tfjob.durations import VARIABLE
+from tfjob.kube.access import config
 from tfjob.kube.access.config import Access
 from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.client.client import Client
@@ -65,7 +66,8 @@ def program(tmp_path: Path) -> Program:
 def access(program: Program, *, server: str = "http://127.0.0.1:1", version: str = V1, **plugin: Any) -> Access:
     settings = {"command": "./plugin", "apiVersion": version, "interactiveMode": "Never", **plugin}
     file = kubeconfig(program.folder / "config", cluster={"server": server}, user={"exec": settings})
-    return config.load(None, {"KUBECONFIG": str(file), "PATH": os.environ["PATH"]})
+    durations = '{"credential_margin": 0.5, "credential_program": 1}'
+    return config.load(None, {"KUBECONFIG": str(file), "PATH": os.environ["PATH"], VARIABLE: durations})
 
 
 def in_an_hour() -> str:
@@ -112,9 +114,7 @@ def test_a_plugin_may_ask_which_cluster_it_is_for(program: Program) -> None:
     }
 
 
-def test_a_token_is_kept_until_it_expires(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exec_credentials, "MARGIN_SECONDS", 0.5)
-
+def test_a_token_is_kept_until_it_expires(program: Program) -> None:
     async def run() -> None:
         async with ApiServer() as server:
             server.answers += [reply({})] * 10
@@ -166,10 +166,8 @@ def test_a_plugin_may_print_a_certificate(program: Program) -> None:
     ],
 )
 def test_a_plugin_that_fails_is_named_with_the_reason(
-    program: Program, name: str, program_text: str, keyword: str, monkeypatch: pytest.MonkeyPatch
+    program: Program, name: str, program_text: str, keyword: str
 ) -> None:
-    if "sleep" in program_text:
-        monkeypatch.setattr(exec_credentials, "RUN_SECONDS", 1.0)
     program.write(program_text)
     with pytest.raises(ConfigError) as error:
         header(access(program))

@@ -8,19 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from support.local.pod_harness import PYTHON, Place, Pods, at, groups_of
+from support.local.pod_harness import PYTHON, Place, Pods, at, groups_go
 from tfjob.local.sandbox import cgroups
 
 AS_ROOT = [Place(level, "root") for level in ("full", "addresses", "ports")]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making a control group needs root")
-
-
-def all_gone(uid: str) -> bool:
-    """Whether a pod's groups go within seconds: a supervisor removes one after it has told the container's end."""
-    deadline = time.monotonic() + 60
-    while groups_of(uid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not groups_of(uid)
 
 
 @at(AS_ROOT)
@@ -31,7 +23,7 @@ def test_the_kernel_kills_a_container_over_its_memory_limit(pods: Pods) -> None:
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
     assert pod.status()["warnings"] == []
     assert 32 << 20 < pod.status()["peakMemory"]["main"] <= 80 << 20
-    assert all_gone(pod.uid)
+    assert groups_go(pod.uid)
 
 
 @at([Place("full", "root")])
@@ -47,7 +39,7 @@ def test_a_cpu_limit_slows_the_container_down(pods: Pods) -> None:
     pod = pods.launch(pods.container(PYTHON, "-I", "-S", "-c", code, cpu=0.2, limits="cgroup"))
     pod.ended()
     assert pod.status()["cpuSeconds"] < 0.6
-    assert all_gone(pod.uid)
+    assert groups_go(pod.uid)
 
 
 @at([Place("full", "user"), Place("addresses", "user")])
@@ -81,4 +73,4 @@ def test_a_group_is_removed_once_it_is_empty_and_not_before() -> None:
         os.kill(child, 9)
         os.waitpid(child, 0)
     assert group.remove() is True
-    assert all_gone(uid)
+    assert groups_go(uid)

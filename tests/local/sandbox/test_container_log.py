@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,29 +11,11 @@ from pathlib import Path
 import pytest
 
 from support.golden import check_golden
+from support.local.log_lines import records, text
 from support.local.pod_harness import EACH_LEVEL, PYTHON, Pods, at
 from tfjob.local.sandbox.container_log import ContainerLog
 
 GOLDEN = Path(__file__).parents[2] / "support" / "data" / "local" / "golden"
-LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z stdout ([FP]) (.*)$", re.DOTALL)
-
-
-def records(path: Path) -> list[tuple[str, bytes]]:
-    found = []
-    for line in path.read_bytes().split(b"\n")[:-1]:
-        match = LINE.match(line)
-        assert match, line[:200]
-        found.append((match[1].decode(), match[2]))
-    return found
-
-
-def text(path: Path) -> bytes:
-    return b"".join(part + (b"\n" if tag == "F" else b"") for tag, part in records(path))
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> ContainerLog:
-    return ContainerLog(str(tmp_path), 10 << 20, 5)
 
 
 @pytest.mark.root

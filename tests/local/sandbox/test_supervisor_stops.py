@@ -15,6 +15,8 @@ from tfjob.local.sandbox import processes, supervisor
 
 POLITE = 'trap "echo bye; exit 7" TERM; echo up; while :; do sleep 0.05; done'
 DEAF = 'trap "" TERM; echo up; while :; do sleep 0.05; done'
+SLOW = 'trap "told=1" TERM; echo up; n=0; while [ $n -lt 400 ]; do sleep 0.05; n=$((n + ${told:-0})); done; exit 9'
+"""Exits on its own, but not before 20 s after SIGTERM."""
 
 
 def test_sigterm_reaches_the_workload_whose_exit_code_is_recorded(pods: Pods) -> None:
@@ -33,7 +35,7 @@ def test_what_has_ended_by_itself_was_not_stopped(pods: Pods) -> None:
 
 
 def test_a_workload_that_ignores_sigterm_is_killed_after_the_grace(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sh", "-c", DEAF), grace=2.0)
+    pod = pods.launch(pods.container("sh", "-c", SLOW), grace=2.0)
     pod.until_logged("up")
     began = time.monotonic()
     pod.stop()
@@ -63,7 +65,7 @@ def test_a_second_stop_shortens_the_grace(pods: Pods) -> None:
 
 @at(EACH_LEVEL)
 def test_kill_ends_a_deaf_pod_at_once_and_its_code_is_known(pods: Pods) -> None:
-    pod = pods.launch(pods.container("sh", "-c", DEAF), grace=60.0)
+    pod = pods.launch(pods.container("sh", "-c", DEAF), grace=900.0)
     pod.until_logged("up")
     pod.kill()
     assert not supervisor.alive(pod.folder)

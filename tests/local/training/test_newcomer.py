@@ -83,7 +83,7 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
     ):
         with step("init"):
             terminal.type("tfjob init")
-            terminal.wait_for("wrote tfjob.yaml and train.py")
+            wait_until(lambda: {path.name for path in project.iterdir()} == {"tfjob.yaml", "train.py"}, 60)
             terminal.wait_for_prompt()
         gate = Gate(project / "train.py", 200)
         with step("run, to the first loss"):
@@ -100,20 +100,20 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             row = re.search(r"^ +worker-1 +Running +1 +- +(\d+) ", (project / "shown").read_text(), re.M)
             assert row, killed
             gate.let_train_to(600)
-            terminal.wait_for(r"restarting because worker-1 was killed by SIGKILL", 120)
+            terminal.wait_for(r"worker-1 .*SIGKILL", 120)
             resumed = terminal.wait_for(r"worker-0 +\| resumed from step (\d+)", 180)
             assert int(resumed[1]) >= saved
         with step("to the end"):
-            terminal.wait_for(r"multi-worker succeeded in .*1 restart", 180)
-            terminal.wait_for_prompt()
+            terminal.wait_for_prompt(180)
             assert losses(terminal)[-1][1] < 0.5 * first
             left = {path.name for path in (home / "claims").rglob("*")}
             assert {"ckpt-600.index", "saved_model.pb", "finished"} <= left
         with step("logs and status"):
             assert "resumed from step" in terminal.answer("tfjob logs multi-worker worker-1")
-            shown = terminal.answer("tfjob status multi-worker")
-            assert "Succeeded" in shown
-            assert "attempt 2" in shown
+            terminal.answer("tfjob status multi-worker -o json > shown")
+            shown = json.loads((project / "shown").read_text())
+            assert (shown["state"], shown["restarts"]) == ("Succeeded", 1)
+            assert {one["attempts"] for one in shown["replicas"]} == {2}
         with step("the curve in a browser"):
             terminal.type("tfjob tensorboard multi-worker --port 0 --no-browser")
             url = terminal.wait_for(URL, 120)[0]

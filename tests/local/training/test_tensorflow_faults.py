@@ -33,10 +33,9 @@ while True:
 """
 
 
-def test_a_killed_worker_and_a_killed_chief_restart_the_whole_gang(tool: Installed, tmp_path: Path) -> None:
+def test_a_killed_worker_and_a_killed_chief_restart_the_whole_gang(tool: Installed, home: Path, tmp_path: Path) -> None:
     """The survivor's own exit 1 is a consequence: both times chief and worker resume from the checkpoint and the job
     succeeds; the evaluator keeps running."""
-    home = tmp_path / "home"
     manifest, gate = gated_example("mnist", tmp_path / "job", steps=100, first=40)
     with Running(tool, home, manifest) as run:
         run.wait_for_step(40, "chief-0", timeout=PATIENCE)  # only the chief's checkpoint counts
@@ -55,11 +54,10 @@ def test_a_killed_worker_and_a_killed_chief_restart_the_whole_gang(tool: Install
     assert shown["attempt"] == 3
 
 
-def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, tmp_path: Path) -> None:
+def test_with_a_parameter_server_only_what_was_lost_restarts(tool: Installed, home: Path, tmp_path: Path) -> None:
     """An evaluator, a worker, then the server are killed, and each restarts alone. The chief dies of the server's loss
     too and resumes. The evaluator is not in the chief's cluster, so nothing hangs. All replicas start warm: what the
     strategy sets in the environment does not make the chief start cold."""
-    home = tmp_path / "home"
     manifest, gate = gated_example("mnist-ps", tmp_path / "job", steps=400, first=40)
     with Running(tool, home, manifest) as run:
         run.wait_for_step(40, timeout=PATIENCE)
@@ -86,9 +84,9 @@ def restarted(tool: Installed, home: Path) -> set[str]:
     return set(status(tool, home, "mnist-ps")["status"].get("taskRestarts", {}))  # type: ignore[attr-defined]
 
 
-def test_a_collective_that_swallows_sigterm_ends_after_its_grace(tool: Installed, tmp_path: Path) -> None:
+def test_a_collective_that_swallows_sigterm_ends_after_its_grace(tool: Installed, home: Path, tmp_path: Path) -> None:
     """TensorFlow's own handler ignores SIGTERM: `stop` ends the replicas with SIGKILL after their grace."""
-    home, folder = tmp_path / "home", tmp_path / "job"
+    folder = tmp_path / "job"
     container = {"name": "tensorflow", "image": "x:1", "command": ["python", "-c", COLLECTIVE]}
     template = {"spec": {"terminationGracePeriodSeconds": 2, "containers": [container]}}
     job = {

@@ -5,15 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
-from typing import cast, get_args
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import AnyChild, ObjectMeta, Pod, PodGroup, PodGroupStatus, PodStatus
-from tfjob.api.types import KIND, TFJob
-from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
-from tfjob.plan.actions import Event
+from tfjob.api.objects import (
+    ConfigMap,
+    Deployment,
+    Object,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodGroupStatus,
+    PodStatus,
+    Service,
+)
+from tfjob.api.types import TFJob
+from tfjob.controller.actions import Event
+from tfjob.controller.cluster import AlreadyExists, Conflict
+from tfjob.controller.kind import Child, Key, OwnerObject
 
 Hook = Callable[[str, str], None]
 """Called before each operation with its name and object; it may raise."""
@@ -23,9 +34,9 @@ class MemoryCluster:
     """Jobs and children by name; every write has a version, and a deletion takes until `settle`."""
 
     def __init__(self) -> None:
-        self.jobs: dict[Key, TFJob] = {}
-        self.stored: dict[tuple[str, str], AnyChild] = {}
-        self.news: list[Event] = []
+        self.owners: dict[Key, Any] = {}
+        self.stored: dict[tuple[str, str], Object] = {}
+        self.events: list[Event] = []
         self.operations: list[str] = []
         self.before: Hook = lambda operation, name: None
         self.cuts_deletions_short = False
@@ -37,26 +48,29 @@ class MemoryCluster:
     # --- the door ---
 
     async def changes(self) -> AsyncIterator[Key]:
-        for key in list(self.jobs):
+        for key in list(self.owners):
             yield key
         while True:
             yield await self.changed.get()
 
-    async def job(self, key: Key) -> TFJob | None:
-        return self.jobs.get(key)
+    async def owner(self, key: Key) -> Any:
+        return self.owners.get(key)
 
-    async def complete(self, job: TFJob) -> bool:
+    async def complete(self, key: Key, owner: OwnerObject) -> bool:
         return False
 
-    async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
-        mine = [child for child in self.stored.values() if owner(child) == job.metadata.uid]
-        return cast("list[Child]", [child for child in mine if isinstance(child, kind)])
+    async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
+        known: list[Any] = [*self.stored.values(), *self.owners.values()]
+        return [one for one in known if isinstance(one, child) and owner_uid(one) == owner.metadata.uid]
 
-    async def create(self, child: AnyChild) -> None:
+    async def create(self, child: Any) -> None:
         self._operate("create", f"{child.kind} {child.metadata.name}")
+        if isinstance(child, TFJob):
+            self.put(replace(child, metadata=replace(child.metadata, uid=f"uid-{self._next()}")))
+            return
         key = (child.kind, child.metadata.name)
         if key in self.stored:
-            raise AlreadyExists(child.metadata.name, ours=owner(self.stored[key]) == owner(child))
+            raise AlreadyExists(child.metadata.name, ours=owner_uid(self.stored[key]) == owner_uid(child))
         metadata = replace(child.metadata, uid=f"uid-{self._next()}")
         self.stored[key] = (
             replace(child, metadata=metadata, status=PodStatus(phase="Pending"))
@@ -64,57 +78,64 @@ class MemoryCluster:
             else replace(child, metadata=metadata)
         )
 
-    async def update(self, child: PodGroup) -> None:
+    async def update(self, child: Object) -> None:
         self._operate("update", f"{child.kind} {child.metadata.name}")
         key = (child.kind, child.metadata.name)
         stored = self.stored.get(key)
         if not isinstance(stored, PodGroup) or stored.metadata.uid != child.metadata.uid:
             raise Conflict(child.metadata.name)
+        assert isinstance(child, PodGroup)
         self.stored[key] = replace(stored, spec=child.spec)
 
-    async def delete(self, kind: str, key: Key, uid: str) -> None:
-        self._operate("delete", f"{kind} {key.name}")
-        if kind == KIND:
-            if key in self.jobs and self.jobs[key].metadata.uid == uid:
-                del self.jobs[key]
+    async def delete(self, key: Key, uid: str) -> None:
+        self._operate("delete", f"{key.kind} {key.name}")
+        if key in self.owners:
+            if self.owners[key].metadata.uid == uid:
+                del self.owners[key]
             return
-        child = self.stored.get((kind, key.name))
+        child = self.stored.get((key.kind, key.name))
         if child is not None and child.metadata.uid == uid:
             if isinstance(child, Pod) and self.cuts_deletions_short:
                 due = child.metadata.deletion_timestamp or self.clock()
-                self.stored[(kind, key.name)] = replace(child, metadata=replace(child.metadata, deletion_timestamp=due))
+                marked = replace(child, metadata=replace(child.metadata, deletion_timestamp=due))
+                self.stored[(key.kind, key.name)] = marked
             else:
-                del self.stored[(kind, key.name)]
+                del self.stored[(key.kind, key.name)]
 
-    async def update_status(self, job: TFJob) -> TFJob:
-        self._operate("update_status", job.status.state)
-        key = Key(job.metadata.namespace, job.metadata.name)
-        stored = self.jobs.get(key)
-        if stored is None or stored.metadata.resource_version != job.metadata.resource_version:
+    async def remove_finalizer(self, key: Key, owner: OwnerObject, finalizer: str) -> None:
+        self._operate("remove_finalizer", finalizer)
+        stored = self.owners[key]
+        kept = [one for one in stored.metadata.finalizers if one != finalizer]
+        self.put(replace(stored, metadata=replace(stored.metadata, finalizers=kept)))
+
+    async def update_status(self, key: Key, owner: Any) -> Any:
+        self._operate("update_status", owner.status.state)
+        stored = self.owners.get(key)
+        if stored is None or stored.metadata.resource_version != owner.metadata.resource_version:
             raise Conflict(key.name)
-        status = msgspec.json.decode(msgspec.json.encode(job.status), type=type(job.status))
+        status = msgspec.json.decode(msgspec.json.encode(owner.status), type=type(owner.status))
         return self.put(replace(stored, status=status))
 
     async def lost_nodes(self) -> frozenset[str]:
         return frozenset()
 
-    def kept_as(self, kind: str, job: TFJob) -> str:
-        return kind
+    def kept_as(self, child: str, key: Key) -> str:
+        return child
 
-    def publish(self, job: TFJob, news: Event) -> None:
-        self.news.append(news)
+    def publish(self, key: Key, owner: OwnerObject, event: Event) -> None:
+        self.events.append(event)
 
     # --- the world behind it ---
 
-    def put(self, job: TFJob) -> TFJob:
-        """Stores a job as a new version."""
-        job = replace(job, metadata=replace(job.metadata, resource_version=str(self._next())))
-        self.jobs[Key(job.metadata.namespace, job.metadata.name)] = job
-        return job
+    def put(self, owner: Any) -> Any:
+        """Stores an owner as a new version."""
+        owner = replace(owner, metadata=replace(owner.metadata, resource_version=str(self._next())))
+        self.owners[Key(owner.metadata.namespace, owner.metadata.name, owner.kind)] = owner
+        return owner
 
     def put_foreign(self, kind: str, name: str) -> None:
         """Stores an object that belongs to nobody we know."""
-        kinds = {known.__name__: known for known in get_args(AnyChild)}
+        kinds = {known.__name__: known for known in (Pod, Service, PodGroup, ConfigMap, Deployment)}
         self.stored[(kind, name)] = kinds[kind](metadata=ObjectMeta(name=name))
 
     def set_pod(self, name: str, status: PodStatus) -> None:
@@ -146,6 +167,6 @@ class MemoryCluster:
         return self.version
 
 
-def owner(child: AnyChild) -> str:
+def owner_uid(child: Object) -> str:
     """The uid of the job that a child belongs to."""
     return child.metadata.owner_references[0].uid if child.metadata.owner_references else ""

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 from support.controller.memory_cluster import MemoryCluster
 from support.plan.builders import T0
 from tfjob.api.objects import ContainerState, ContainerStatus, ContainerTerminated, PodStatus
-from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.controller.cluster import Key
+from tfjob.api.types import KIND, TFJob, TFJobStatus
 from tfjob.controller.controller import Controller
+from tfjob.controller.kind import Key
 from tfjob.plan.build.pods import Settings
+from tfjob.plan.kind import TFJobKind
 
-KEY = Key("default", "mnist")
+KEY = Key("default", "mnist", KIND)
 
 
 class Clock:
@@ -45,7 +46,8 @@ class World:
 
     @property
     def status(self) -> TFJobStatus:
-        return self.cluster.jobs[KEY].status
+        status: TFJobStatus = self.cluster.owners[KEY].status
+        return status
 
     async def passes(self, count: int = 1) -> datetime | None:
         again = None
@@ -55,7 +57,9 @@ class World:
         return again
 
     def restart_controller(self) -> None:
-        self.controller = Controller(self.cluster, self.settings, clock=self.clock)
+        self.controller = Controller(
+            self.cluster, [TFJobKind(self.settings)], clock=self.clock, durations=self.settings.durations
+        )
 
     def runs(self, *names: str) -> None:
         for name in names or self.cluster.pods():
@@ -70,7 +74,7 @@ class World:
         self.cluster.set_pod(name, PodStatus(phase=phase, container_statuses=[container]))
 
     def scaled(self, **counts: int) -> None:
-        owner = self.cluster.jobs[KEY]
+        owner = self.cluster.owners[KEY]
         specs = dict(owner.spec.tf_replica_specs)
         for kind, count in counts.items():
             specs[kind] = replace(specs[kind], replicas=count)
@@ -84,7 +88,7 @@ class World:
         self.cluster.before = before
 
     def said(self) -> list[str]:
-        return [news.reason for news in self.cluster.news]
+        return [news.reason for news in self.cluster.events]
 
 
 def play(owner: TFJob, story: Any) -> None:

@@ -60,6 +60,14 @@ def groups_of(uid: str) -> set[str]:
     return {name for _, below, _ in os.walk("/sys/fs/cgroup") for name in below if name.startswith(f"tfjob-{uid}-")}
 
 
+def groups_go(uid: str) -> bool:
+    """Whether a pod's control groups go in time: a supervisor removes one after it has reported the container's end."""
+    deadline = time.monotonic() + 60
+    while groups_of(uid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not groups_of(uid)
+
+
 class PodRun:
     """One pod that was launched."""
 

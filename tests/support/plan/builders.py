@@ -32,10 +32,11 @@ from tfjob.api.types import (
     TFJobSpec,
     TFJobStatus,
 )
-from tfjob.plan.actions import Create, Delete, DeleteJob
+from tfjob.controller.actions import Create, Delete, DeleteOwner
+from tfjob.controller.kind import Rejection, Repetition
 from tfjob.plan.build import pods as children
-from tfjob.plan.facts.tasks import ATTEMPT, CANONICAL_TYPE, Observed, Refusal, Repetition, Task, attempt_due, desired
-from tfjob.plan.plan import Plan, plan
+from tfjob.plan.facts.tasks import ATTEMPT, CANONICAL_TYPE, Observed, Task, attempt_due, desired
+from tfjob.plan.plan import JobPlan, plan
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TYPES = ("chief", "evaluator", "master", "ps", "worker")
@@ -232,7 +233,7 @@ def observed(
     pods: Iterable[PodBuilder] = (),
     *,
     lost_nodes: Iterable[str] = (),
-    refusals: dict[tuple[str, str], Refusal] | None = None,
+    rejections: dict[tuple[str, str], Rejection] | None = None,
     repeated: dict[str, Repetition] | None = None,
     with_services: bool = True,
     pod_groups: Iterable[PodGroup] = (),
@@ -242,13 +243,13 @@ def observed(
         pods=[builder.pod for builder in pods],
         services=services(owner) if with_services else [],
         pod_groups=list(pod_groups),
-        refusals=refusals or {},
+        rejections=rejections or {},
         repeated_deletions=repeated or {},
         lost_nodes=frozenset(lost_nodes),
     )
 
 
-def after(owner: TFJob, outcome: Plan) -> TFJob:
+def after(owner: TFJob, outcome: JobPlan) -> TFJob:
     """The job with the status that a pass wrote, as the next pass reads it: through JSON."""
     written = msgspec.json.decode(msgspec.json.encode(outcome.status), type=TFJobStatus)
     return replace(owner, status=written)
@@ -266,36 +267,36 @@ def see(
     second: float = 0,
     settings: children.Settings | None = None,
     **given: Any,
-) -> Plan:
+) -> JobPlan:
     """A pass over the job at a second."""
     return plan(owner, observed(owner, pods, **given), at(second), settings)
 
 
-def created_pods(outcome: Plan) -> list[str]:
+def created_pods(outcome: JobPlan) -> list[str]:
     """The names of the pods that a pass makes."""
     return [a.child.metadata.name for a in outcome.actions if isinstance(a, Create) and a.child.kind == "Pod"]
 
 
-def created_services(outcome: Plan) -> list[str]:
+def created_services(outcome: JobPlan) -> list[str]:
     """The names of the services that a pass makes."""
     return [a.child.metadata.name for a in outcome.actions if isinstance(a, Create) and a.child.kind == "Service"]
 
 
-def deleted(outcome: Plan, kind: str = "Pod") -> list[str]:
+def deleted(outcome: JobPlan, kind: str = "Pod") -> list[str]:
     """The names of the children that a pass removes."""
     return [a.name for a in outcome.actions if isinstance(a, Delete) and a.kind == kind]
 
 
-def deletes_job(outcome: Plan) -> bool:
+def deletes_job(outcome: JobPlan) -> bool:
     """Whether a pass removes the job itself."""
-    return any(isinstance(a, DeleteJob) for a in outcome.actions)
+    return any(isinstance(a, DeleteOwner) for a in outcome.actions)
 
 
-def listed(outcome: Plan) -> list[str]:
+def listed(outcome: JobPlan) -> list[str]:
     """The conditions of a status in their order: `Running` or, when not true, `-Running`."""
     return [("" if c.status == "True" else "-") + c.type for c in outcome.status.conditions]
 
 
-def news(outcome: Plan) -> list[str]:
+def news(outcome: JobPlan) -> list[str]:
     """The reasons of what a pass tells people."""
-    return [item.reason for item in outcome.news]
+    return [item.reason for item in outcome.events]

@@ -26,13 +26,14 @@ from tfjob.api.objects import (
     Service,
 )
 from tfjob.api.types import PS, TFJob, TFJobStatus
+from tfjob.controller.actions import Action, Create, Delete, DeleteOwner, Update
+from tfjob.controller.kind import Rejection, Repetition
 from tfjob.durations import Durations
-from tfjob.plan.actions import Action, Create, Delete, DeleteJob, Update
 from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.facts.tasks import Observed, Refusal, Repetition, desired, main_container, task_of
-from tfjob.plan.plan import Plan, plan
+from tfjob.plan.facts.tasks import Observed, desired, main_container, task_of
+from tfjob.plan.plan import JobPlan, plan
 
-Decide = Callable[[TFJob, Observed, datetime], Plan]
+Decide = Callable[[TFJob, Observed, datetime], JobPlan]
 CarryOut = Callable[[Sequence[Action]], Iterable[Action]]
 LONG = timedelta(days=2)
 
@@ -53,9 +54,9 @@ class ModelCluster:
     last_seen: list[Pod] = field(default_factory=list)
     refusing: str = ""
     """Why the cluster makes no pods at present."""
-    refusals: dict[tuple[str, str], Refusal] = field(default_factory=dict)
+    rejections: dict[tuple[str, str], Rejection] = field(default_factory=dict)
     repeated: dict[str, Repetition] = field(default_factory=dict)
-    """With the refusals, all that a controller knows and the cluster does not."""
+    """With the rejections, all that a controller knows and the cluster does not."""
     half_deleted: set[str] = field(default_factory=set)
     """Pods whose deletion was cut short: they have a deletion timestamp, and only another deletion removes them."""
     lost_nodes: set[str] = field(default_factory=set)
@@ -77,17 +78,17 @@ class ModelCluster:
         self._check_repeatable(seen, outcome)
         if status_fails:
             return True
-        before, known = self.job.status, dict(self.refusals)
+        before, known = self.job.status, dict(self.rejections)
         self.again_at = outcome.again_at
         status = _through_json(outcome.status)
         self.judge.write(self.job, status, seen.pods, self.lost_nodes)
         self.job = replace(self.job, status=status)
         wanted = {_name(action) for action in outcome.actions}
-        self.refusals = {name: refusal for name, refusal in self.refusals.items() if name in wanted}
+        self.rejections = {name: rejection for name, rejection in self.rejections.items() if name in wanted}
         for action in carry_out(list(outcome.actions)):
             self._act(action)
         # To ask again for what was refused is no news.
-        return self.job.status != before or self.refusals != known or bool(self._news(outcome.actions))
+        return self.job.status != before or self.rejections != known or bool(self._news(outcome.actions))
 
     def come_to_rest(self) -> None:
         """Passes while nothing happens: after a few there is nothing left to write or to do."""
@@ -97,7 +98,7 @@ class ModelCluster:
 
     def forget(self) -> None:
         """The controller starts again and knows nothing but what the cluster tells."""
-        self.refusals, self.repeated, self.again_at = {}, {}, None
+        self.rejections, self.repeated, self.again_at = {}, {}, None
         self.last_seen = self._own_pods()
 
     def _observe(self, lagging: bool = False) -> Observed:
@@ -108,7 +109,7 @@ class ModelCluster:
             services=list(self.services.values()),
             pod_groups=[self.group] if self.group else [],
             config_maps=list(self.config_maps.values()),
-            refusals=dict(self.refusals),
+            rejections=dict(self.rejections),
             repeated_deletions=dict(self.repeated),
             lost_nodes=frozenset(self.lost_nodes),
         )
@@ -117,9 +118,9 @@ class ModelCluster:
         return [pod for pod in self.pods.values() if self.judge.belongs(pod, self.job)]
 
     def _news(self, actions: Iterable[Action]) -> list[Action]:
-        return [action for action in actions if _name(action) not in self.refusals]
+        return [action for action in actions if _name(action) not in self.rejections]
 
-    def _check_repeatable(self, seen: Observed, outcome: Plan) -> None:
+    def _check_repeatable(self, seen: Observed, outcome: JobPlan) -> None:
         """A pass that died right after its status write is repeated and decides the same."""
         written = replace(self.job, status=_through_json(outcome.status))
         again = self.decide(written, seen, self.now)
@@ -139,7 +140,7 @@ class ModelCluster:
 
     def _obstacles(self) -> set[str]:
         """The reasons that the cluster gives for what does not run."""
-        found = {refusal.reason for refusal in self.refusals.values()}
+        found = {rejection.reason for rejection in self.rejections.values()}
         if self.group and not self.group.status.phase:
             found.add("PodGroupPending")
         waited_for = (pod for pod in self._own_pods() if not self.judge.is_done(self.job, self.judge.task(pod)))
@@ -166,7 +167,7 @@ class ModelCluster:
                 self.config_maps.setdefault(child.metadata.name, child)
             case Create(child=PodGroup() as child):
                 self.group = self.group or child
-            case Update(child):
+            case Update(child=PodGroup() as child):
                 self.group = replace(child, status=self.group.status) if self.group else None
             case Delete("Pod", name, uid, overdue):
                 if overdue is not None:
@@ -176,7 +177,7 @@ class ModelCluster:
                 self.group = None
             case Delete("Service", name, _):
                 self.services.pop(name, None)
-            case DeleteJob():
+            case DeleteOwner():
                 self.judge.must("final", is_finished(self.job.status), "the job is removed before its end")
                 self.delete_job()
                 self.gone = True
@@ -188,10 +189,10 @@ class ModelCluster:
         taken = there is not None and not self.judge.belongs(there, self.job)
         if self.refusing or taken:
             name, reason = ("Pod", child.metadata.name), self.refusing or "NameTaken"
-            since = self.refusals[name].since if name in self.refusals else self.now
-            self.refusals[name] = Refusal(reason, "not now", since)
+            since = self.rejections[name].since if name in self.rejections else self.now
+            self.rejections[name] = Rejection(reason, "not now", since)
             return
-        self.refusals.pop(("Pod", child.metadata.name), None)
+        self.rejections.pop(("Pod", child.metadata.name), None)
         if there:
             return
         task = task_of(child)
@@ -402,7 +403,7 @@ class ModelCluster:
 
 
 def _name(action: Action) -> tuple[str, str] | None:
-    """How a refusal names a child that is to be made."""
+    """How a rejection names a child that is to be made."""
     return (action.child.kind, action.child.metadata.name) if isinstance(action, Create) else None
 
 

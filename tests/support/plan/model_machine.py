@@ -16,10 +16,10 @@ from support.plan.model_cluster import Decide, ModelCluster
 from support.plan.model_invariants import Judge, is_alive
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.types import CHIEF, MASTER, ChiefReference, TerminationPolicy, TFJob
-from tfjob.plan.actions import Action
+from tfjob.controller.actions import Action
 from tfjob.plan.build.pods import Settings
 from tfjob.plan.facts.tasks import Observed
-from tfjob.plan.plan import Plan, plan
+from tfjob.plan.plan import JobPlan, plan
 
 MASTER_0 = TerminationPolicy(chief=ChiefReference(replica_name="Master", replica_index=0))
 SHAPES: list[dict[str, Any]] = [
@@ -295,7 +295,7 @@ class TakenOver(Machine):
         assert self.cluster.pods == before, "taking a job over touches no pod"
 
 
-def under_volcano(owner: TFJob, seen: Observed, now: datetime) -> Plan:
+def under_volcano(owner: TFJob, seen: Observed, now: datetime) -> JobPlan:
     return plan(owner, seen, now, Settings(gang_scheduler="volcano"))
 
 

@@ -18,7 +18,7 @@ from support.installed import Installed
 from support.room import Room
 from support.running import Running, wait_until
 from support.training.examples import pods_of
-from tfjob.kube.client.resources import PODS
+from tfjob.api.resources import PODS
 
 Object = dict[str, Any]
 

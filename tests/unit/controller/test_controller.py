@@ -12,8 +12,9 @@ from support.controller.world import KEY, World, play
 from support.golden import Wording
 from support.plan.builders import job
 from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.controller.cluster import Conflict, Key, Refused
-from tfjob.controller.hooks import Unobserved
+from tfjob.controller.cluster import Conflict, Rejected
+from tfjob.controller.hooks import Hooks
+from tfjob.controller.kind import Key
 
 
 def test_status_is_written_once_and_before_anything_is_made() -> None:
@@ -39,7 +40,7 @@ def test_when_the_status_write_conflicts_nothing_is_done_or_said() -> None:
         world.refuses(lambda: Conflict("mnist"), kind="update_status")
         with pytest.raises(Conflict):
             await world.passes()
-        assert (world.cluster.pods(), world.cluster.news) == ([], [])
+        assert (world.cluster.pods(), world.cluster.events) == ([], [])
 
     play(job(worker=2), story)
 
@@ -51,15 +52,15 @@ def test_a_status_whose_answer_was_lost_is_told_by_the_next_pass() -> None:
         await world.passes(2)
         world.runs()
         world.ends("mnist-worker-0", 0)
-        world.cluster.news.clear()
-        world.controller.observer = observer = Counting()
+        world.cluster.events.clear()
+        world.controller.hooks = observer = Counting()
         genuine = world.cluster.update_status
 
-        async def lost(owner: TFJob) -> TFJob:
-            await genuine(owner)
+        async def lost(key: Key, owner: TFJob) -> TFJob:
+            await genuine(key, owner)
             raise OSError("no answer in time")
 
-        world.cluster.update_status = lost  # type: ignore[method-assign,assignment]
+        world.cluster.update_status = lost  # type: ignore[method-assign]
         with pytest.raises(OSError, match="no answer"):
             await world.passes()
         assert (world.said(), observer.changes) == ([], 0)
@@ -70,7 +71,7 @@ def test_a_status_whose_answer_was_lost_is_told_by_the_next_pass() -> None:
     play(job(worker=2), story)
 
 
-class Counting(Unobserved):
+class Counting(Hooks):
     """Counts the changes that it is told."""
 
     changes = 0
@@ -83,11 +84,11 @@ def test_a_status_that_is_refused_is_said() -> None:
     """A stored job may break the schema of a CRD that came after it: without a word it would never move."""
 
     async def story(world: World) -> None:
-        world.refuses(lambda: Refused("Invalid", "spec.x: Invalid value"), kind="update_status")
-        with pytest.raises(Refused):
+        world.refuses(lambda: Rejected("Invalid", "spec.x: Invalid value"), kind="update_status")
+        with pytest.raises(Rejected):
             await world.passes()
         assert world.said() == ["FailedUpdateStatus"]
-        assert world.cluster.news[0].warning
+        assert world.cluster.events[0].warning
 
     play(job(worker=2), story)
 
@@ -96,7 +97,7 @@ def test_a_job_that_changed_since_it_was_read_is_not_overwritten() -> None:
     async def story(world: World) -> None:
         def before(operation: str, name: str) -> None:
             world.cluster.before = lambda *_: None
-            owner = world.cluster.jobs[KEY]
+            owner = world.cluster.owners[KEY]
             run_policy = replace(owner.spec.run_policy, suspend=True)
             world.cluster.put(replace(owner, spec=replace(owner.spec, run_policy=run_policy)))
 
@@ -180,11 +181,11 @@ def test_a_controller_may_die_before_any_operation(crash_at: int) -> None:
 def test_a_pod_that_exists_already_and_is_ours_is_fine() -> None:
     async def story(world: World) -> None:
         await world.passes()
-        owner = world.cluster.jobs[KEY]
+        owner = world.cluster.owners[KEY]
         world.cluster.put(replace(owner, status=TFJobStatus()))
         stale = world.cluster.children
 
-        async def nothing_yet(kind: Any, owner: TFJob) -> list[Any]:
+        async def nothing_yet(child: Any, key: Key, owner: TFJob) -> list[Any]:
             return []
 
         world.cluster.children = nothing_yet  # type: ignore[method-assign,assignment]
@@ -224,7 +225,7 @@ def test_a_service_name_that_is_taken_is_shown_although_its_pod_runs(wording: Wo
 
 def test_a_pod_that_is_refused_as_invalid_fails_the_job() -> None:
     async def story(world: World) -> None:
-        world.refuses(lambda: Refused("Invalid", "spec.containers[0].image: required"))
+        world.refuses(lambda: Rejected("Invalid", "spec.containers[0].image: required"))
         await world.passes(2)
         assert (world.status.state, world.status.reason) == ("Failed", "Invalid")
         assert "image: required" in world.status.message
@@ -234,7 +235,7 @@ def test_a_pod_that_is_refused_as_invalid_fails_the_job() -> None:
 
 def test_a_refusal_is_said_once_tried_again_and_its_grace_counts_from_the_first() -> None:
     async def story(world: World) -> None:
-        world.refuses(lambda: Refused("Denied", "by a policy"))
+        world.refuses(lambda: Rejected("Denied", "by a policy"))
         for _ in range(5):
             await world.passes()
             world.clock.wait(10)
@@ -249,7 +250,7 @@ def test_a_refusal_is_said_once_tried_again_and_its_grace_counts_from_the_first(
 
 def test_a_service_that_is_made_does_not_hide_that_its_pod_was_refused() -> None:
     async def story(world: World) -> None:
-        world.refuses(lambda: Refused("QuotaExceeded", "no room"))
+        world.refuses(lambda: Rejected("QuotaExceeded", "no room"))
         await world.passes(2)
         assert ("Service", "mnist-worker-0") in world.cluster.stored
         assert world.status.reason == "QuotaExceeded"
@@ -259,7 +260,7 @@ def test_a_service_that_is_made_does_not_hide_that_its_pod_was_refused() -> None
 
 def test_a_refusal_ends_with_the_wish() -> None:
     async def story(world: World) -> None:
-        world.refuses(lambda: Refused("Denied", "by a policy"), kind="create Pod mnist-worker-1")
+        world.refuses(lambda: Rejected("Denied", "by a policy"), kind="create Pod mnist-worker-1")
         await world.passes(2)
         world.runs("mnist-worker-0")
         world.scaled(Worker=1)
@@ -274,7 +275,7 @@ def test_a_refusal_ends_with_the_wish() -> None:
 
 def test_the_refusals_of_a_job_do_not_concern_the_next_of_its_name() -> None:
     async def story(world: World) -> None:
-        world.refuses(lambda: Refused("Invalid", "bad"))
+        world.refuses(lambda: Rejected("Invalid", "bad"))
         await world.passes()
         world.refuses(None)
         fresh = job(worker=1)
@@ -314,7 +315,7 @@ def test_a_finished_job_is_removed_when_its_time_to_live_is_0() -> None:
         again = await world.passes()
         assert again == world.clock.now, "it asks to be woken at once"
         await world.passes()
-        assert KEY not in world.cluster.jobs
+        assert KEY not in world.cluster.owners
         assert await world.passes() is None
 
     play(job(worker=1, run={"ttl_seconds_after_finished": 0}), story)
@@ -333,7 +334,7 @@ async def half_deleted(world: World) -> None:
     await world.passes(2)
     assert world.status.state == "Restarting"
     world.cluster.operations.clear()
-    world.cluster.news.clear()
+    world.cluster.events.clear()
 
 
 def test_a_pod_that_does_not_go_is_deleted_again_ever_more_seldom(wording: Wording) -> None:
@@ -350,7 +351,7 @@ def test_a_pod_that_does_not_go_is_deleted_again_ever_more_seldom(wording: Wordi
             world.clock.wait(1)
         assert times == [30, 90, 210, 450]
         assert world.said() == ["RepeatedDelete"] * 8
-        news = world.cluster.news[-1]
+        news = world.cluster.events[-1]
         assert ("mnist-worker-0" in news.message, news.warning) == (True, True)
         wording(news.message)
 

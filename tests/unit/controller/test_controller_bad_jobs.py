@@ -22,16 +22,16 @@ from support import bad_input
 from support.bad_cases import Cases
 from support.controller.memory_cluster import MemoryCluster
 from tfjob.api.dialect import TF_JOB
+from tfjob.api.text import shallow
 from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobStatus
 from tfjob.api.versions.round_trip import OLDER
-from tfjob.controller.cluster import InvalidJob, Key
 from tfjob.controller.controller import Controller
-from tfjob.kube.cache.decode import JOB_DECODERS as DECODERS
-from tfjob.kube.cache.decode import CachedJob, job_of
-from tfjob.kube.client import shallow
+from tfjob.controller.kind import Invalid, Key, Stored
+from tfjob.kube.cache.decode import decode_owner
+from tfjob.kube.jobs.jobs import job_of
 from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH
 from tfjob.operator.webhook.server import webhook_app
-from tfjob.plan.build.pods import Settings
+from tfjob.plan.kind import TFJobKind, TfJobKind
 
 pytestmark = pytest.mark.faults
 
@@ -77,7 +77,7 @@ def test_both_webhooks_answer_every_object(cases: Cases, caplog: pytest.LogCaptu
 
 
 async def judged(client: Webhook, value: Any) -> str:
-    """The verdict on a job; a refusal names a field for each cause."""
+    """The verdict on a job; a rejection names a field for each cause."""
     request = {"uid": "u", "operation": "CREATE", "object": value, "kind": {"kind": KIND}}
     if (answer := await asked(client, WEBHOOK_PATH, {"request": request})) is None:
         return "no review"
@@ -121,6 +121,7 @@ def stored(number: int) -> dict[str, Any]:
     return value
 
 
+KINDS = {KIND: TFJobKind(), TF_JOB: TfJobKind()}
 PASSES = 12
 """In which a job must come to rest: thousands of pods are made in several."""
 
@@ -128,20 +129,20 @@ PASSES = 12
 class StoredJobs(MemoryCluster):
     """A cluster whose one job is read from what an API server would have stored."""
 
-    def __init__(self, cached: CachedJob) -> None:
+    def __init__(self, cached: Stored) -> None:
         super().__init__()
         self._cached = cached
         self.status: TFJobStatus | None = None
 
-    async def job(self, key: Key) -> TFJob | None:
-        return job_of(self._cached)
+    async def owner(self, key: Key) -> TFJob:
+        return KINDS[key.kind].decode(self._cached)
 
-    async def update_status(self, job: TFJob) -> TFJob:
+    async def update_status(self, key: Key, owner: Any) -> Any:
         self.operations.append("update_status")
-        self.status = job.status
-        status = {"details": job.status} if self._cached.kind == TF_JOB else job.status
+        self.status = owner.status
+        status = {"details": owner.status} if self._cached.kind == TF_JOB else owner.status
         self._cached = msgspec.structs.replace(self._cached, status=msgspec.json.encode(status))
-        return job
+        return owner
 
 
 @pytest.mark.timeout(1200)
@@ -159,9 +160,9 @@ def test_the_controller_decides_about_every_job_that_was_stored(cases: Cases) ->
         kind = TF_JOB if value.get("kind") == TF_JOB else KIND
         with cases.case(number):
             # An API server has no half characters: it puts another one in their place.
-            cached = DECODERS[kind](bad_input.written(value).replace(rb"\ud800", rb"\ufffd"))
+            cached = decode_owner(kind, bad_input.written(value).replace(rb"\ud800", rb"\ufffd"))
             cluster = StoredJobs(cached)
-            controller = Controller(cluster, Settings(), clock=lambda: NOW)
+            controller = Controller(cluster, KINDS.values(), clock=lambda: NOW)
             key = Key("default", "x", kind)
             for _ in range(PASSES):
                 writes = len(cluster.operations)
@@ -185,10 +186,11 @@ def odd_status(number: int) -> Any:
     return bad_input.tree(number, [{"status": RUNNING}]).get("status")
 
 
-def refused_path(cached: CachedJob) -> str | None:
+def refused_path(cached: Stored) -> str | None:
     """The first field of a job that cannot be read as one, and that is ours to judge."""
+    job = job_of(cached)
     try:
-        job_of(cached)
-    except InvalidJob as invalid:
-        return invalid.problems[0].path if invalid.job.spec.run_policy.managed_by is None else None
+        KINDS[cached.kind].decode(cached)
+    except Invalid as invalid:
+        return invalid.problems[0].path if job.spec.run_policy.managed_by is None else None
     return None

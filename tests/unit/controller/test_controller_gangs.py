@@ -10,7 +10,8 @@ from support.controller.world import KEY, World, play
 from support.golden import Wording
 from support.plan.builders import job
 from tfjob.api.types import TFJob
-from tfjob.controller.cluster import Refused
+from tfjob.controller.cluster import Rejected
+from tfjob.controller.kind import Key
 from tfjob.plan.build.pods import Settings
 
 
@@ -33,7 +34,7 @@ def test_the_life_of_a_job_under_a_gang_scheduler(wording: Wording) -> None:
         await world.passes(2)
         assert world.status.state == "Succeeded"
         assert ("PodGroup", "mnist") not in world.cluster.stored
-        messages = [news.message for news in world.cluster.news if "PodGroup" in news.message]
+        messages = [news.message for news in world.cluster.events if "PodGroup" in news.message]
         assert len(messages) == 2
         wording(*messages)
 
@@ -46,8 +47,8 @@ def test_a_change_of_a_pod_group_that_is_refused_is_said() -> None:
         world.restart_controller()
         await world.passes(2)
         world.scaled(Worker=3)
-        world.refuses(lambda: Refused("Forbidden", "it may not be changed"), kind="update PodGroup")
-        with pytest.raises(Refused):
+        world.refuses(lambda: Rejected("Forbidden", "it may not be changed"), kind="update PodGroup")
+        with pytest.raises(Rejected):
             await world.passes(3)
         assert "FailedUpdatePodGroup" in world.said()
 
@@ -74,9 +75,9 @@ def test_without_a_gang_scheduler_the_cluster_is_not_asked_for_groups() -> None:
     async def story(world: World) -> None:
         asked, genuine = [], world.cluster.children
 
-        async def children(kind: Any, owner: TFJob) -> list[Any]:
-            asked.append(kind.__name__)
-            return await genuine(kind, owner)
+        async def children(child: Any, key: Key, owner: TFJob) -> list[Any]:
+            asked.append(child.__name__)
+            return await genuine(child, key, owner)
 
         world.cluster.children = children  # type: ignore[method-assign,assignment]
         await world.controller.reconcile(KEY)

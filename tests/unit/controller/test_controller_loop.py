@@ -14,7 +14,9 @@ from support.controller.world import KEY, World, play
 from support.plan.builders import job
 from tfjob.controller.cluster import Conflict
 from tfjob.controller.controller import Controller
-from tfjob.controller.hooks import Unobserved
+from tfjob.controller.hooks import Hooks
+from tfjob.controller.kind import Key
+from tfjob.plan.kind import TFJobKind
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -45,11 +47,11 @@ def test_the_loop_works_through_changes_conflicts_and_failures(caplog: pytest.Lo
 
     caplog.set_level(logging.ERROR)
     play(job(worker=2), story)
-    failures = [record for record in caplog.records if "failed; again in" in record.getMessage()]
+    failures = [record for record in caplog.records if "failed; retrying in" in record.getMessage()]
     assert len(failures) == 2, "a conflict is no failure"
 
 
-class Counts(Unobserved):
+class Counts(Hooks):
     """How passes ended, and how many retries there were."""
 
     def __init__(self) -> None:
@@ -59,7 +61,7 @@ class Counts(Unobserved):
     def retried(self) -> None:
         self.retries += 1
 
-    def reconciled(self, result: str, seconds: float) -> None:
+    def reconciled(self, key: Key, result: str, seconds: float) -> None:
         assert seconds >= 0
         self.results.append(result)
 
@@ -67,7 +69,7 @@ class Counts(Unobserved):
 def test_an_observer_learns_how_passes_end() -> None:
     async def story(world: World) -> None:
         counts = Counts()
-        world.controller = Controller(world.cluster, clock=world.clock, observer=counts)
+        world.controller = Controller(world.cluster, [TFJobKind()], clock=world.clock, hooks=counts)
         faults = [Conflict("mnist"), OSError("disk full")]
 
         def before(operation: str, name: str) -> None:
@@ -77,7 +79,7 @@ def test_an_observer_learns_how_passes_end() -> None:
         world.cluster.before = before
         loop = asyncio.create_task(world.controller.run())
         await until(lambda: world.cluster.pods() != [])
-        owner = world.cluster.jobs[KEY]
+        owner = world.cluster.owners[KEY]
         world.cluster.put(replace(owner, spec=job(worker=1).spec))
         world.cluster.tell(KEY)
         await until(lambda: len(counts.results) == 4)
@@ -92,7 +94,7 @@ def test_an_observer_learns_how_passes_end() -> None:
 
 def test_the_loop_wakes_up_for_a_deadline_by_itself() -> None:
     async def story(world: World) -> None:
-        world.controller = Controller(world.cluster, clock=lambda: datetime.now(UTC))
+        world.controller = Controller(world.cluster, [TFJobKind()], clock=lambda: datetime.now(UTC))
         loop = asyncio.create_task(world.controller.run())
         await until(lambda: world.status.state == "Failed")
         assert world.status.reason == "DeadlineExceeded"

@@ -3,12 +3,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tfjob.controller.cluster import Key
-from tfjob.controller.hooks import Unobserved
+from tfjob.controller.hooks import Hooks
+from tfjob.controller.kind import Key
 from tfjob.controller.queue import FIRST_DELAY, WorkQueue
 from tfjob.durations import USUAL
 
-A, B = Key("default", "a"), Key("default", "b")
+A, B = Key("default", "a", "TFJob"), Key("default", "b", "TFJob")
 LONG = 3600.0
 
 
@@ -119,7 +119,7 @@ def test_failures_back_off_and_success_resets() -> None:
     in_loop(test)
 
 
-class Load(Unobserved):
+class Load(Hooks):
     """What a queue says about its load."""
 
     def __init__(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from support.golden import Wording
+from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs.explain import format_events, recent_warnings
-from tfjob.plan.actions import RecordedEvent
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

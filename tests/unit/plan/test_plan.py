@@ -32,7 +32,7 @@ from support.plan.builders import (
 )
 from tfjob.api.types import BackOff, ReplicaStatus, TFJob
 from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.plan import Plan, plan
+from tfjob.plan.plan import JobPlan, plan
 from tfjob.plan.policy.suspension import SUSPEND_REASON
 from tfjob.plan.replicas import PODS_A_PASS
 
@@ -41,10 +41,10 @@ def suspended(owner: TFJob, suspend: bool = True) -> TFJob:
     return replace(owner, spec=replace(owner.spec, run_policy=replace(owner.spec.run_policy, suspend=suspend)))
 
 
-def quiet(owner: TFJob, outcome: Plan, pods: list[PodBuilder], second: float, **given: Any) -> bool:
+def quiet(owner: TFJob, outcome: JobPlan, pods: list[PodBuilder], second: float, **given: Any) -> bool:
     """Whether a second look at the same things changes and does nothing."""
     again = see(after(owner, outcome), pods, second, **given)
-    return again.status == after(owner, outcome).status and not again.actions and not again.news
+    return again.status == after(owner, outcome).status and not again.actions and not again.events
 
 
 # --- beginning --------------------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def test_a_new_job_is_created_then_pending_then_running() -> None:
 
 def test_a_job_of_another_manager_is_left_alone() -> None:
     owner = job(worker=1, run={"managed_by": "kueue.x-k8s.io/multikueue"})
-    assert see(owner) == Plan(owner.status)
+    assert see(owner) == JobPlan(owner.status)
     ours = job(worker=1, run={"managed_by": "kubeflow.org/training-operator"})
     assert created_pods(see(ours)) == ["mnist-worker-0"]
 
@@ -71,7 +71,7 @@ def test_a_job_of_another_manager_is_left_alone() -> None:
 def test_a_job_that_is_being_deleted_is_left_to_the_cluster() -> None:
     owner = job(worker=1)
     owner = replace(owner, metadata=replace(owner.metadata, deletion_timestamp=at(0)))
-    assert see(owner) == Plan(owner.status)
+    assert see(owner) == JobPlan(owner.status)
 
 
 def test_an_invalid_spec_fails_at_once_with_its_path() -> None:
@@ -177,7 +177,7 @@ def test_what_stands_after_the_end_is_cleaned_up_by_any_later_pass() -> None:
 def test_the_message_of_a_failure_is_bounded_in_the_event(wording: Wording) -> None:
     owner = begun(job(worker=1))
     outcome = see(owner, [pod(owner, "worker-0").exited(1, 5, message="é" * 4000)], 6)
-    (event,) = outcome.news
+    (event,) = outcome.events
     assert event.warning
     assert len(event.message.encode()) <= 1024
     assert "éé" in event.message

@@ -28,7 +28,7 @@ from support.plan.builders import (
 from tfjob.api.problems import Problem
 from tfjob.api.types import Condition, TFJob, TFJobStatus
 from tfjob.plan.facts.tasks import Observed
-from tfjob.plan.plan import Plan, plan, refusal
+from tfjob.plan.plan import JobPlan, plan, reject
 
 V1_9 = """{
   "conditions": [
@@ -66,8 +66,8 @@ def suspended(owner: TFJob, suspend: bool = True) -> TFJob:
     return replace(owner, spec=replace(owner.spec, run_policy=replace(owner.spec.run_policy, suspend=suspend)))
 
 
-def touches_nothing(outcome: Plan) -> bool:
-    return not outcome.actions and not outcome.news
+def touches_nothing(outcome: JobPlan) -> bool:
+    return not outcome.actions and not outcome.events
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -112,11 +112,11 @@ def test_a_running_job_that_our_rules_would_refuse_goes_on() -> None:
 def test_a_running_job_that_we_cannot_even_read_is_left_to_itself_and_says_why() -> None:
     owner = of_v1_9(job(worker=2))
     problems = [Problem("spec.tfReplicaSpecs.Worker.replicas", "must be a number")]
-    outcome = refusal(owner, Observed(), problems, at(0))
+    outcome = reject(owner, Observed(), problems, at(0))
     assert (listed(outcome), list(outcome.actions)) == (["Created", "Running"], [])
     assert (outcome.status.reason, outcome.status.message) == ("InvalidSpec", f"{problems[0].path}: must be a number")
-    assert [one.reason for one in outcome.news] == ["InvalidSpec"]
-    assert refusal(after(owner, outcome), Observed(), problems, at(1)).news == [], "once"
+    assert [one.reason for one in outcome.events] == ["InvalidSpec"]
+    assert reject(after(owner, outcome), Observed(), problems, at(1)).events == [], "once"
     assert see(after(owner, outcome), bare(*running(owner)), 5).status.state == "Running", "once it can be read"
 
 
@@ -203,7 +203,7 @@ def test_a_finished_job_is_left_alone_but_for_its_time_to_live(kinds: list[str],
     assert (outcome.status, touches_nothing(outcome), outcome.again_at) == (owner.status, True, at(60))
     assert deletes_job(see(owner, pods, 60))
     forever = replace(owner, spec=job(worker=2, ps=1).spec)
-    assert see(forever, pods, 10**6) == Plan(owner.status, [])
+    assert see(forever, pods, 10**6) == JobPlan(owner.status, [])
 
 
 # --- new --------------------------------------------------------------------------------------------------------------

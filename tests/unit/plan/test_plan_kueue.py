@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from support.plan.builders import after, at, begun, created_pods, deleted, job, listed, pod, running, see, template
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
-from tfjob.plan.actions import Create
-from tfjob.plan.plan import Plan
+from tfjob.controller.actions import Create
+from tfjob.plan.plan import JobPlan
 
 GPU = {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
 CPU = {"nodeSelector": {"pool": "cpu"}}
@@ -38,7 +38,7 @@ def _written(owner: TFJob, *, suspend: bool, flavor: dict[str, Any], labels: dic
     return replace(owner, spec=replace(owner.spec, tf_replica_specs=specs, run_policy=run_policy))
 
 
-def placed(outcome: Plan) -> list[tuple[Any, Any, str | None]]:
+def placed(outcome: JobPlan) -> list[tuple[Any, Any, str | None]]:
     """Where the pods that a pass makes may run, and their podset."""
     pods = [action.child for action in outcome.actions if isinstance(action, Create) and isinstance(action.child, Pod)]
     return [
@@ -47,7 +47,7 @@ def placed(outcome: Plan) -> list[tuple[Any, Any, str | None]]:
     ]
 
 
-def active(outcome: Plan) -> int:
+def active(outcome: JobPlan) -> int:
     return sum(count.active for count in outcome.status.replica_statuses.values())
 
 
@@ -97,4 +97,4 @@ def test_a_job_is_ready_when_its_pods_run_also_the_second_time() -> None:
 def test_a_job_that_another_cluster_runs_is_not_even_written_to() -> None:
     owner = held(job(worker=2, run={"managed_by": "kueue.x-k8s.io/multikueue"}))
     for one in (owner, let_go(owner, GPU), replace(owner, status=begun(job(worker=2)).status)):
-        assert see(one, running(job(worker=2)), 5) == Plan(one.status)
+        assert see(one, running(job(worker=2)), 5) == JobPlan(one.status)

@@ -28,7 +28,7 @@ from support.plan.builders import (
     template,
 )
 from tfjob.api.types import TFJob
-from tfjob.plan.facts.tasks import Refusal
+from tfjob.controller.kind import Rejection
 from tfjob.plan.facts.tf_config import tf_config
 from tfjob.plan.plan import plan
 from tfjob.plan.policy.restarts import RETRY_TABLE
@@ -257,8 +257,8 @@ def test_point_08_an_invalid_image_name_and_a_refused_pod_fail_at_once(wording: 
     owner = begun(job(worker=1), [])
     outcome = see(owner, [pod(owner, "worker-0").waiting("InvalidImageName", "couldn't parse")], 1)
     assert (outcome.status.state, outcome.status.reason) == ("Failed", "InvalidImageName")
-    refused = {("Pod", "mnist-worker-0"): Refusal("Invalid", "spec.x: unknown", at(1))}
-    outcome = see(owner, [], 1, refusals=refused)
+    refused = {("Pod", "mnist-worker-0"): Rejection("Invalid", "spec.x: unknown", at(1))}
+    outcome = see(owner, [], 1, rejections=refused)
     assert (outcome.status.state, outcome.status.reason) == ("Failed", "Invalid")
     assert "spec.x" in outcome.status.message
     wording(outcome.status.message)
@@ -267,8 +267,8 @@ def test_point_08_an_invalid_image_name_and_a_refused_pod_fail_at_once(wording: 
 @pytest.mark.parametrize("reason", ["Unschedulable", "QuotaExceeded", "NameTaken"])
 def test_point_08_quota_and_the_like_wait_with_their_reason(reason: str) -> None:
     owner = begun(job(worker=1), [])
-    refused = {("Pod", "mnist-worker-0"): Refusal(reason, "no room", at(1))}
-    outcome = see(owner, [], 100_000, refusals=refused)
+    refused = {("Pod", "mnist-worker-0"): Rejection(reason, "no room", at(1))}
+    outcome = see(owner, [], 100_000, rejections=refused)
     assert (outcome.status.state, outcome.status.reason) == ("Pending", reason)
     assert created_pods(outcome) == ["mnist-worker-0"], "it is tried again"
 
@@ -280,9 +280,9 @@ def test_point_08_what_somebody_may_still_create_fails_after_a_grace(reason: str
     waiting = see(owner, pods, 299)
     assert (waiting.status.state, waiting.status.reason, waiting.again_at) == ("Pending", reason, at(300))
     assert see(owner, pods, 300).status.state == "Failed"
-    denied = {("Pod", "mnist-worker-0"): Refusal("Denied", "by policy", at(0))}
-    assert see(owner, [], 299, refusals=denied).status.state == "Pending"
-    assert see(owner, [], 300, refusals=denied).status.reason == "Denied"
+    denied = {("Pod", "mnist-worker-0"): Rejection("Denied", "by policy", at(0))}
+    assert see(owner, [], 299, rejections=denied).status.state == "Pending"
+    assert see(owner, [], 300, rejections=denied).status.reason == "Denied"
 
 
 # --- 9 ---
@@ -300,7 +300,7 @@ def test_point_09_the_verdict_names_the_first_failing_replica_and_its_last_lines
     assert failure is not None
     assert (failure.replica, failure.attempt, failure.exit_code, failure.reason) == ("worker-1", 1, 3, "Error")
     assert failure.last_lines == ["Traceback (most recent call last):", "  File train.py", "ValueError: no such column"]
-    (event,) = outcome.news
+    (event,) = outcome.events
     assert event.message.endswith("ValueError: no such column")
     wording(event.message)
 
@@ -336,8 +336,8 @@ def test_point_10_a_pod_that_cannot_leave_an_unreachable_node_is_waited_for_by_n
 
 def test_point_10_a_name_that_is_taken_is_waited_for() -> None:
     owner = begun(job(worker=1), [])
-    taken = {("Pod", "mnist-worker-0"): Refusal("NameTaken", "pod mnist-worker-0 exists", at(1))}
-    outcome = see(owner, [], 5, refusals=taken)
+    taken = {("Pod", "mnist-worker-0"): Rejection("NameTaken", "pod mnist-worker-0 exists", at(1))}
+    outcome = see(owner, [], 5, rejections=taken)
     assert (outcome.status.state, outcome.status.reason) == ("Pending", "NameTaken")
 
 

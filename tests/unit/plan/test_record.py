@@ -82,7 +82,7 @@ def test_a_resumed_job_is_a_new_attempt_and_its_old_pods_are_no_losses() -> None
     assert resumed.status.attempt == 2
     assert (resumed.status.restarts, resumed.status.start_time, resumed.actions) == (0, at(10), [])
     assert listed(resumed) == ["Created", "-Running", "-Suspended"]
-    assert [item.reason for item in resumed.news] == ["TFJobResumed"]
+    assert [item.reason for item in resumed.events] == ["TFJobResumed"]
     gone = see(after(owner, resumed), [], 12)
     assert created_pods(gone) == ["mnist-evaluator-0", "mnist-worker-0", "mnist-worker-1"]
 

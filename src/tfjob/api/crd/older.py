@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfjob.api.crd.tfjob import AGE, Column, Node, SpecNodes, crd, definition, job_schema, status_node, version
-from tfjob.api.dialect import TENSORFLOW, TF_JOB
+from tfjob.api.dialect import TENSORFLOW, TF_JOB, TF_JOB_SHORT_NAME
 from tfjob.api.schema.checker import LENIENT, Definition
 from tfjob.api.types import GROUP
 from tfjob.api.versions import v1, v1alpha1, v1beta
@@ -24,7 +24,6 @@ _TEMPLATES: dict[str, Definition] = {kind: {} for kind in LENIENT}
 _BETA_COLUMNS: tuple[Column, ...] = (("State", "string", ".status.conditions[-1:].type"), AGE)
 _ALPHA1_COLUMNS: tuple[Column, ...] = (("Phase", "string", ".status.phase"), ("State", "string", ".status.state"), AGE)
 TF_JOB_CRD_NAME = "tfjobs.tensorflow.org"
-TF_JOB_SHORT_NAME = "tfja"
 _ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _TF_JOB_COLUMNS = (
     ("Phase", "string", ".status.phase"),

@@ -39,4 +39,4 @@ class _PlainDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: igno
 
 def plain_yaml(objects: Iterable[Any]) -> str:
     """The documents of a YAML file, keys in the order that they have."""
-    return str(yaml.dump_all(objects, Dumper=_PlainDumper, sort_keys=False, width=120))
+    return str(yaml.dump_all(objects, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=120))

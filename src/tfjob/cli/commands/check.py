@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -53,10 +52,10 @@ def check(
     from tfjob.api.problems import errors
     from tfjob.cli import exit_codes
 
-    found = {file: _judged(file, parameters, _judges(on, python, volumes, namespace)) for file in files}
+    found = {file: _judged(file, parameters, _judge(on, python, volumes, namespace)) for file in files}
     faulty = any(errors(problems) for problems, _ in found.values())
     if output != "text":
-        from tfjob.jobs.output import print_list
+        from tfjob.cli.output import print_list
 
         print_list(
             "Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems], output
@@ -73,33 +72,36 @@ def check(
 Judge = Callable[["Manifest"], list["Problem"]]
 
 
-def _judges(on: On | None, python: str, volumes: tuple[str, ...], namespace: str) -> Judge:
-    """Who else is asked about a manifest that has no errors of its own."""
+def _judge(on: On | None, python: str, volumes: tuple[str, ...], namespace: str) -> Judge:
+    """Return what else judges a manifest that has no errors of its own."""
     if on is None:
         return lambda manifest: []
-    if on.cluster:
-        from tfjob.launch.cluster_check import cluster_problems
 
-        return lambda manifest: cluster_problems(partial(open_cluster_backend, on), manifest, namespace)
-    from tfjob.launch import local
-    from tfjob.launch.starting import Request
+    def ask_cluster(manifest: Manifest) -> list[Problem]:
+        from tfjob.launch import cluster
 
-    def judge(manifest: Manifest) -> list[Problem]:
-        options, _ = local.options_of(Request(manifest.source, python=python, volumes=volumes))
-        return local.local_problems(manifest, options, namespace)
+        with open_cluster_backend(on, namespace) as backend:
+            return cluster.problems(backend, manifest, namespace)
 
-    return judge
+    def ask_this_machine(manifest: Manifest) -> list[Problem]:
+        from tfjob.launch import local
+        from tfjob.launch.request import Request
+
+        setup = local.set_up(Request(manifest.source, python=python, volumes=volumes))
+        return local.problems(manifest, setup, namespace)
+
+    return ask_cluster if on.cluster else ask_this_machine
 
 
 def _judged(file: str, parameters: tuple[str, ...], judge: Judge) -> tuple[list[Problem], list[str]]:
     """The problems of one file and the names of its jobs; a file that cannot be read is a problem too."""
     from tfjob.api.problems import Problem, in_order
-    from tfjob.launch import manifest_file
+    from tfjob.launch.request import Unreadable, read_manifest
 
     try:
-        _, manifest = manifest_file.read(file, parameters, command="check")
-    except manifest_file.Unreadable as unreadable:
-        return [unreadable.problem], []
+        _, manifest = read_manifest(file, parameters)
+    except Unreadable as error:
+        return [error.problem], []
     except OSError as error:
         return [Problem("", error.strerror or str(error), source=file)], []
     problems = list(manifest.problems)

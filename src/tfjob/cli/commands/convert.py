@@ -23,16 +23,16 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
     VERSION is an apiVersion, such as kubeflow.org/v1 or v1beta2 for short. What it cannot say is named on stderr.
     """
     import msgspec
-    import yaml
     from msgspec.structs import replace
 
     from tfjob.api.problems import errors
+    from tfjob.api.text.writer import yaml_text
     from tfjob.api.versions.registry import judge, to_version
     from tfjob.cli import exit_codes
-    from tfjob.launch import manifest_file
+    from tfjob.launch.request import read_manifest
 
     version = _version(wanted)
-    _, manifest = manifest_file.read(file, parameters, command="convert")
+    _, manifest = read_manifest(file, parameters)
     manifest.raise_for_errors()
     documents: list[Any] = []
     lost = [problem for problem in manifest.problems if problem not in errors(manifest.problems)]
@@ -54,7 +54,7 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
         whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
         click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
     else:
-        click.echo(yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(yaml_text(documents), nl=False)
     return exit_codes.SUCCEEDED
 
 

@@ -106,11 +106,10 @@ def _versions() -> str:
 
 
 def _yaml(value: Any) -> str:
-    import yaml
-
+    from tfjob.api.text.writer import yaml_text
     from tfjob.jobs import redaction
 
-    return yaml.safe_dump(redaction.document(value), sort_keys=False, allow_unicode=True)
+    return yaml_text([redaction.document(value)])
 
 
 def _tried(make: Any) -> str:

@@ -37,7 +37,8 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
 
     Asks before it ends a job that runs, if there is a terminal to ask on.
     """
-    from tfjob.jobs.output import job_shape, print_list
+    from tfjob.cli.output import print_list
+    from tfjob.jobs.output import job_shape
     from tfjob.plan.facts.conditions import is_finished
 
     with open_backend(on, namespace, write=True) as there:
@@ -94,7 +95,8 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
 
     On a cluster, which others use too: the jobs of one namespace that are over, and the records kept of them here.
     """
-    from tfjob.jobs.output import job_shape, print_list
+    from tfjob.cli.output import print_list
+    from tfjob.jobs.output import job_shape
     from tfjob.jobs.report import span
 
     oldest = datetime.now(UTC) - older

@@ -38,7 +38,7 @@ def _examine_machine(output: str) -> int:
     from pathlib import Path
 
     from tfjob.cli import exit_codes
-    from tfjob.jobs.output import print_object
+    from tfjob.cli.output import print_object
     from tfjob.local.pod.machine import node
     from tfjob.local.sandbox import probe
     from tfjob.local.warm import pool
@@ -94,7 +94,7 @@ def _examine_cluster(on: On, namespace: str, output: str) -> int:
 
     from tfjob.cli import exit_codes
     from tfjob.cli.context import open_cluster_backend
-    from tfjob.jobs.output import print_object
+    from tfjob.cli.output import print_object
     from tfjob.operator.install.cluster_checks import examine
 
     with open_cluster_backend(on, namespace) as backend:

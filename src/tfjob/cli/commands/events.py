@@ -15,7 +15,8 @@ from tfjob.cli.context import On, find_job, namespace_option, on_option, open_ba
 @output_option
 def events(job: str, on: On, namespace: str, output: str) -> None:
     """Show what happened to a job, one line a change, in order."""
-    from tfjob.jobs.output import event_shape, print_list
+    from tfjob.cli.output import print_list
+    from tfjob.jobs.output import event_shape
     from tfjob.jobs.report import clock, table
 
     with open_backend(on, namespace, write=False) as there:

@@ -16,8 +16,9 @@ def explain() -> None:
 @output_option
 def restarts(output: str) -> None:
     """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
+    from tfjob.cli.output import print_object
     from tfjob.durations import USUAL
-    from tfjob.jobs.output import print_object, retry_rule_shape, tf_job_rule_shape
+    from tfjob.jobs.output import retry_rule_shape, tf_job_rule_shape
     from tfjob.jobs.report import table
     from tfjob.plan.policy.restarts import RETRY_TABLE, TF_JOB_TABLE
 

@@ -87,7 +87,8 @@ def _refuse_unknown(record: Record, replica: str | None, names: list[str], label
 
 def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:
     if output != "text":
-        from tfjob.jobs.output import log_line_shape, print_line
+        from tfjob.cli.output import print_line
+        from tfjob.jobs.output import log_line_shape
 
         print_line(log_line_shape(line), output)
         return

@@ -30,7 +30,7 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> Address:
 
 
 def _groups(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    from tfjob.kube.client.resources import JOB_KINDS
+    from tfjob.api.dialect import JOB_KINDS
 
     known, given = [one.group for one in JOB_KINDS.values()], [word.strip() for word in value.split(",") if value]
     for name in given:

@@ -69,11 +69,12 @@ def self_test(
     import asyncio
     import secrets
 
+    from tfjob.api.dialect import JOB_KINDS, TF_JOBS
+    from tfjob.api.types import TFJOBS
     from tfjob.cli import exit_codes
     from tfjob.kube.access import config
     from tfjob.kube.client.client import Client
-    from tfjob.kube.client.resources import JOB_KINDS, TF_JOBS, TFJOBS
-    from tfjob.kube.jobs.jobs import has_tf_jobs
+    from tfjob.kube.jobs.jobs import serves
     from tfjob.operator.install.rollout import NotReady
     from tfjob.operator.selftest.self_test import Failed, NotPulled, SelfTest, Trial
 
@@ -91,7 +92,7 @@ def self_test(
     async def connected() -> None:
         async with Client(access) as client:
             known = {one.api_version: one for one in JOB_KINDS.values()}
-            resource = known[api_version] if api_version else TF_JOBS if await has_tf_jobs(client) else TFJOBS
+            resource = known[api_version] if api_version else TF_JOBS if await serves(client, TF_JOBS) else TFJOBS
             await SelfTest(client, trial, click.echo).run(resource, int(timeout.total_seconds()))
 
     try:

@@ -44,7 +44,8 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
         rows = columns.rows(records) if form == "text" else []
         options = there.options
     if form in ("json", "yaml"):
-        from tfjob.jobs.output import job_shape, print_list
+        from tfjob.cli.output import print_list
+        from tfjob.jobs.output import job_shape
 
         print_list("Job", [job_shape(record) for record in records], form)
     elif form == "name":

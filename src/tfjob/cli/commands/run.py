@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import FILE
-from tfjob.cli.context import Command, On, is_quiet, on_option, open_cluster_backend, output_option, valid_namespace
-from tfjob.launch.script import ScriptRequest, is_script
+from tfjob.cli.context import (
+    Command,
+    On,
+    is_quiet,
+    on_option,
+    open_cluster_backend,
+    output_option,
+    print_outages,
+    valid_namespace,
+)
+from tfjob.launch.request import Request, ScriptRequest, is_script
 
 if TYPE_CHECKING:
-    from tfjob.launch.cluster import ClusterLaunch
-    from tfjob.launch.local import LocalLaunch
-    from tfjob.launch.starting import Launch
+    from tfjob.jobs.backend import Record
 
 
 class WithArguments(click.Command):
@@ -102,30 +109,7 @@ def _options(command: Command) -> Command:
 )
 @click.option("-d", "--detach", is_flag=True, help="Go on in the background.")
 @click.option("--plain", is_flag=True, help="Show prefixed lines in a terminal too, no live view.")
-def run(
-    file: str,
-    arguments: tuple[str, ...],
-    workers: int | None,
-    ps: int | None,
-    chief: bool,
-    evaluator: int | None,
-    image: str,
-    in_image: bool,
-    parameters: tuple[str, ...],
-    name: str,
-    python: str,
-    volumes: tuple[str, ...],
-    level: str | None,
-    no_limits: bool,
-    cpu: bool,
-    warm: bool | None,
-    on: On,
-    namespace: str,
-    output: str,
-    dry_run: bool,
-    detach: bool,
-    plain: bool,
-) -> int:
+def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: Any) -> int:
     """Run the jobs of a manifest, or a Python script, as processes of this machine or on a cluster.
 
     A script becomes the manifest of a job whose replicas all run it; --dry-run -o yaml prints that. It runs in the
@@ -135,50 +119,80 @@ def run(
     it succeeded and 1 if it failed. Ctrl-C stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it.
     On a cluster Ctrl-C only detaches: the job goes on, and the exit code is 130.
     """
-    if not on.cluster:
-        from tfjob.local.sandbox import probe
-
-        probe.begin()  # while the rest of the tool is loaded
-    from tfjob.launch.starting import Request
-
-    script = ScriptRequest(workers, ps, chief, evaluator, image, in_image, arguments)
-    request = Request(file, parameters, name, namespace, python, volumes, level, no_limits, cpu, script, warm)
-    if on.cluster:
-        from tfjob.launch.cluster import ClusterLaunch
-
-        there = ClusterLaunch(on.context, request, partial(open_cluster_backend, on))
-        if dry_run or detach:
-            return _start(there, output, dry_run=dry_run)
-        return _attach_there(there, output, plain=plain)
-    from tfjob.launch.local import LocalLaunch
-
-    here = LocalLaunch(request)
-    return _start(here, output, dry_run=dry_run) if dry_run or detach else _attach_here(here, output, plain=plain)
+    # The other options are named like the fields of a request.
+    script = ScriptRequest(**{field.name: asked.pop(field.name) for field in fields(ScriptRequest)})
+    request = Request(**asked, script=script, target=on)
+    mode = "dry-run" if dry_run else "detach" if detach else "plain" if plain else "attach"
+    return _run_there(request, mode, output) if on.cluster else _run_here(request, mode, output)
 
 
-def _start(jobs: Launch, output: str, *, dry_run: bool) -> int:
-    """Shows what would start, or starts it in the background."""
-    if not dry_run:
-        return exit_codes.INTERRUPTED if jobs.detach(output, quiet=is_quiet()) else exit_codes.SUCCEEDED
-    if output == "yaml":
-        click.echo(jobs.written(), nl=False)
-    else:
-        jobs.show(output)
+def _run_here(request: Request, mode: str, output: str) -> int:
+    from tfjob.local.sandbox import probe
+
+    probe.begin()  # while the rest of the tool is loaded
+    from tfjob.launch import local
+
+    prepared = local.prepare(request)
+    exit_codes.print_warnings(prepared.warnings)
+    for note in prepared.notes:
+        click.echo(note, err=True)
+    if mode == "dry-run":
+        from tfjob.cli.terminal.preview import print_processes
+
+        print_processes(prepared, output)
+        return exit_codes.SUCCEEDED
+    with exit_codes.name_in_use("end", lambda namespace: "" if namespace == "default" else f" -n {namespace}"):
+        if mode != "detach":
+            from tfjob.cli.terminal.local_attach import attach
+
+            exit_codes.print_warnings(prepared.attached_warnings)
+            return attach(prepared, output, plain=mode == "plain")
+        submitted = local.start(prepared)
+    for one in () if is_quiet() else submitted:
+        for message in one.messages:
+            click.echo(f"{one.record.name}: {message}", err=True)
+    _print_started([one.record for one in submitted], output)
     return exit_codes.SUCCEEDED
 
 
-def _attach_here(jobs: LocalLaunch, output: str, *, plain: bool) -> int:
-    from tfjob.cli.terminal.local_attach import attach
+def _run_there(request: Request, mode: str, output: str) -> int:
+    from tfjob.cli.terminal.result import report_interruption
+    from tfjob.launch import cluster
 
-    jobs.tell_attached()
-    return attach(jobs.submissions, output, plain=plain)
+    print_outages()
+    prepared = cluster.prepare(request)
+    exit_codes.print_warnings(prepared.warnings)
+    if mode == "dry-run":
+        from tfjob.cli.terminal.preview import print_objects
+
+        print_objects(prepared, output)
+        return exit_codes.SUCCEEDED
+    with (
+        open_cluster_backend(request.target, request.namespace) as backend,
+        exit_codes.name_in_use("remove", backend.options_for),
+    ):
+        if mode != "detach":
+            from tfjob.cli.terminal.cluster_attach import attach
+
+            return attach(backend, prepared, output, plain=mode == "plain")
+        outcome = cluster.submit(backend, prepared)
+        report_interruption(outcome, backend)
+    if not outcome.unknown:
+        _print_started(outcome.records, output)
+    return exit_codes.INTERRUPTED if outcome.interrupted else exit_codes.SUCCEEDED
 
 
-def _attach_there(jobs: ClusterLaunch, output: str, *, plain: bool) -> int:
-    from tfjob.cli.terminal.cluster_attach import attach
+def _print_started(records: Sequence[Record], output: str) -> None:
+    """Print the jobs that now run in the background."""
+    from tfjob.cli.output import print_list
+    from tfjob.cli.terminal.result import next_commands
+    from tfjob.jobs.output import job_shape
 
-    with jobs.open_backend() as backend:
-        return attach(backend, jobs.submission, output, plain=plain)
+    if output != "text":
+        print_list("Job", [job_shape(record) for record in records], output)
+        return
+    for record in records:
+        click.echo(record.name if is_quiet() else next_commands(record))
 
 
 @click.command(cls=WithArguments)

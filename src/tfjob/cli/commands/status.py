@@ -10,8 +10,8 @@ from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend, output_option
 
 if TYPE_CHECKING:
+    from tfjob.controller.actions import RecordedEvent
     from tfjob.jobs.backend import Record, Replica
-    from tfjob.plan.actions import RecordedEvent
 
 
 @click.command()
@@ -26,8 +26,9 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     """
     import msgspec
 
+    from tfjob.cli.output import print_object
     from tfjob.jobs import explain
-    from tfjob.jobs.output import job_shape, print_object, replica_shape
+    from tfjob.jobs.output import job_shape, replica_shape
 
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
@@ -67,38 +66,32 @@ def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str
     A job of collectives starts a new attempt with a new TF_CONFIG; with parameter servers only the difference starts
     or ends.
     """
-    from tfjob.api.validation import validate
+    from tfjob.jobs.scale import InvalidScale, scaled
 
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
-        wanted = scaled(record.job, counts)
-        faults = [problem for problem in validate(wanted) if not problem.warning]
-        if faults:
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, "\n".join(str(problem) for problem in faults))
-        record = there.change(record, lambda stored: scaled(stored, counts))
+        wanted = parse_counts(counts, record.job)
+        try:
+            scaled(record.job, wanted)
+        except InvalidScale as error:
+            raise exit_codes.Stop(exit_codes.BAD_INPUT, error.message, error.hint) from None
+        record = there.change(record, lambda stored: scaled(stored, wanted))
         _show(record, output, f"{record.name} scaled to {' '.join(counts)}")
 
 
-def scaled(job: TFJob, counts: tuple[str, ...]) -> TFJob:
-    """The job with new numbers of replicas; the words are like `worker=4`."""
-    from tfjob.api.suggest import did_you_mean
-
-    specs = dict(job.spec.tf_replica_specs)
-    names = {name.lower(): name for name in specs}
-    for word in counts:
+def parse_counts(words: tuple[str, ...], job: TFJob) -> dict[str, int]:
+    """Return the numbers in words like `worker=4`."""
+    counts = {}
+    for word in words:
         name, _, count = word.partition("=")
-        known = ", ".join(f"{known}=N" for known in names)
         if not count:
+            known = ", ".join(f"{name.lower()}=N" for name in job.spec.tf_replica_specs)
             raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word}: it says no number of replicas", f"Write {known}.")
-        if name.lower() not in names:
-            hint = " ".join(filter(None, (did_you_mean(name, names).capitalize(), f"The job has {', '.join(names)}.")))
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word}: the job has no replica type {name}", hint)
         if not (count.isascii() and count.isdecimal()):
             hint = "Write a whole number, 0 or more."
             raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word}: {count} is no number of replicas", hint)
-        key = names[name.lower()]
-        specs[key] = replace(specs[key], replicas=int(count))
-    return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
+        counts[name] = int(count)
+    return counts
 
 
 def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait: bool) -> None:
@@ -124,7 +117,8 @@ def _unfinished(record: Record) -> Record:
 
 
 def _show(record: Record, output: str, text: str) -> None:
-    from tfjob.jobs.output import job_shape, print_object
+    from tfjob.cli.output import print_object
+    from tfjob.jobs.output import job_shape
 
     if output != "text":
         print_object("Job", job_shape(record), output)

@@ -17,7 +17,7 @@ NOWHERE = {"kubernetes": "", "oldest": "", "crd": "", "operator": "", "skew": ""
 @output_option
 def version(on: On, output: str) -> None:
     """Show the release of this tool; on a cluster also its Kubernetes, the CRD and the operator."""
-    from tfjob.jobs.output import print_object
+    from tfjob.cli.output import print_object
 
     shape = {"tfjob": __version__, "python": platform.python_version(), **(_of_cluster(on) if on.cluster else NOWHERE)}
     if output != "text":

@@ -25,7 +25,7 @@ def volume() -> None:
 @output_option
 def ls(output: str) -> None:
     """List claims, their folders and the space they take."""
-    from tfjob.jobs.output import print_list
+    from tfjob.cli.output import print_list
     from tfjob.jobs.report import clock, size, table
     from tfjob.local.volumes.claims import Claims, claim_users
 
@@ -67,7 +67,7 @@ def ls(output: str) -> None:
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
-    from tfjob.jobs.output import print_object
+    from tfjob.cli.output import print_object
     from tfjob.local.volumes.claims import Claims, claim_users
 
     with state(write=True) as (home, store):

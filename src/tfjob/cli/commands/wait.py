@@ -43,9 +43,10 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
     succeeded (0) or failed (1).
     """
     from tfjob.cli import exit_codes
+    from tfjob.cli.output import print_object
+    from tfjob.cli.terminal.result import ending
     from tfjob.jobs.backend import NotFound
-    from tfjob.jobs.output import job_shape, print_object
-    from tfjob.jobs.report import ending
+    from tfjob.jobs.output import job_shape
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     with open_backend(on, namespace, write=False) as there:

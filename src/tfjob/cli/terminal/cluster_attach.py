@@ -12,27 +12,26 @@ from typing import Any
 import msgspec
 
 from tfjob.api.objects import Pod
+from tfjob.api.resources import CORE_EVENTS
 from tfjob.api.types import TFJob
 from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
 from tfjob.cli.notices import show_outages
 from tfjob.cli.terminal.lines import Display, level
-from tfjob.cli.terminal.result import report_result
+from tfjob.cli.terminal.result import report_detached, report_interruption, report_result
 from tfjob.cli.terminal.screen import Screen, screen_for
+from tfjob.controller.actions import Event
 from tfjob.jobs.backend import Line, Record, Usage
 from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unreachable
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
-from tfjob.kube.client.resources import CORE_EVENTS
 from tfjob.kube.jobs.backend import KubeBackend, SyncKubeBackend
 from tfjob.kube.jobs.follower import Follower
 from tfjob.kube.jobs.jobs import UNSEEN_PATIENCE, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
-from tfjob.kube.submit.submission import Submission
-from tfjob.launch.cluster_creation import create_jobs, report_detached
-from tfjob.plan.actions import Event
+from tfjob.launch.cluster import ClusterJobs, submit
 from tfjob.plan.facts.tasks import task_of
 from tfjob.records.job_records import RecordWriter
 from tfjob.records.log_reader import Follower as RecordFollower
@@ -45,12 +44,14 @@ HINT = "Ctrl-C detaches; the job goes on"
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
 
-def attach(backend: SyncKubeBackend, submission: Submission, output: str, *, plain: bool) -> int:
-    """Creates the jobs, shows their logs, and ends with the worst of their exit codes; Ctrl-C only detaches."""
+def attach(backend: SyncKubeBackend, prepared: ClusterJobs, output: str, *, plain: bool) -> int:
+    """Create the jobs, show their logs, and return the worst of their exit codes; Ctrl-C only detaches."""
     quiet = output != "text" or is_quiet()
     screen = screen_for(plain=plain or quiet, hint=HINT)
-    records, detached = create_jobs(backend, submission)
-    left = records
+    outcome = submit(backend, prepared)
+    report_interruption(outcome, backend)
+    left = records = outcome.records
+    detached = outcome.interrupted
     try:
         if not detached:
             detached = asyncio.run(_connect_and_follow(backend.backend, records, screen, quiet=quiet))

@@ -18,8 +18,8 @@ from tfjob.plan.policy.pending import RESTARTED, STARTING
 if TYPE_CHECKING:
     from tfjob.api.types import TFJob, TFJobStatus
     from tfjob.cli.terminal.screen import Screen
+    from tfjob.controller.actions import Event
     from tfjob.jobs.backend import Line
-    from tfjob.plan.actions import Event
 
 READER_SECONDS = 0.02
 """Between two looks whether the reader of our output has gone on."""

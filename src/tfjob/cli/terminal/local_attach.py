@@ -16,13 +16,13 @@ from tfjob.cli.terminal.screen import Screen, screen_for
 from tfjob.jobs.backend import Replica
 from tfjob.jobs.logs import container_labels
 from tfjob.jobs.progress import Snapshot
-from tfjob.launch.local import start_all
+from tfjob.launch.local import LocalJobs, submit
 from tfjob.local.jobs.backend import record, sync_backend
 from tfjob.local.jobs.meter import Meter
 from tfjob.local.jobs.replica_states import replicas
 from tfjob.local.run.driver import Driver
 from tfjob.local.run.pod_folder import pod_folder
-from tfjob.local.run.submission import Started, Submission
+from tfjob.local.run.submission import Started
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, open_store
 from tfjob.plan.facts.tasks import task_of
@@ -31,12 +31,12 @@ from tfjob.records.log_reader import Follower, Source
 HINT = "Ctrl-C stops it, to be resumed; a second one kills it"
 
 
-def attach(wanted: Sequence[Submission], output: str, *, plain: bool) -> int:
-    """Runs every job in this process, shows its logs, and ends with the worst of their exit codes."""
+def attach(prepared: LocalJobs, output: str, *, plain: bool) -> int:
+    """Run every job in this process, show its logs, and return the worst of their exit codes."""
     quiet = output != "text" or is_quiet()
     screen = screen_for(plain=plain or quiet, hint=HINT)
     with state(write=True) as (home, store):
-        started = start_all(home, store, wanted, attached=True)
+        started = submit(home, store, prepared, attached=True)
         asyncio.run(drive_all(home, started, screen, quiet=quiet))
         left = (store.run(one.run.job.metadata.uid) for one in started)
         records = [record(run) for run in left if run is not None]

@@ -1,16 +1,23 @@
-"""The end of an attached run: its last words and its exit code."""
+"""How a run ended or was left: its last lines, its exit code, and the commands to type next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli import exit_codes
+from tfjob.cli.output import print_list
 from tfjob.jobs.backend import Record
+from tfjob.jobs.output import job_shape
+from tfjob.jobs.report import took, verdict
 from tfjob.jobs.sync_backend import SyncBackend
 from tfjob.plan.facts.conditions import is_finished
+
+if TYPE_CHECKING:
+    from tfjob.kube.jobs.backend import SyncKubeBackend
+    from tfjob.launch.cluster import Outcome
 
 
 def report_result(
@@ -25,9 +32,6 @@ def report_result(
 
     In a terminal of a known `width` it also says where the files are and what to type next.
     """
-    from tfjob.jobs.output import job_shape, print_list
-    from tfjob.jobs.report import ending, guidance
-
     if output != "text":
         print_list("Job", [job_shape(record) for record in records], output)
     else:
@@ -43,3 +47,89 @@ def report_result(
         return exit_codes.INTERRUPTED
     succeeded = all(record.state == "Succeeded" for record in records) and len(records) == len(started)
     return exit_codes.SUCCEEDED if succeeded else exit_codes.FAILED
+
+
+def report_interruption(outcome: Outcome, backend: SyncKubeBackend) -> None:
+    """Print which jobs an interrupted submission did not create, and which it may have created."""
+    for manifest in outcome.missing:
+        click.echo(f"{manifest['metadata']['name']} was not created", err=True)
+    for manifest in outcome.unknown:
+        name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+        command = f"tfjob status {name}{backend.options_for(namespace)}"
+        click.echo(f"{name} may have been created; see: {command}", err=True)
+
+
+def report_detached(records: list[Record]) -> None:
+    """Print how to reach jobs that this process no longer follows."""
+    for record in records:
+        name, options = record.name, record.options
+        said = f"{name} goes on; stop it with: tfjob stop {name}{options}, see it with: tfjob logs {name} -f{options}"
+        click.echo(said, err=True)
+
+
+def ending(record: Record) -> str:
+    """The last lines of an attached run: its end, and the verdict if it failed."""
+    status, name = record.job.status, record.name
+    time = took(record.created, status.completion_time)
+    curves = f"\n  its curves: {_show_curves(record)}" if record.job.spec.tensor_board else ""
+    if status.state == "Succeeded":
+        restarts = f", {status.restarts} restart{'s' if status.restarts > 1 else ''}" if status.restarts else ""
+        return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}{curves}"
+    if status.state == "Failed":
+        told = ": ".join(filter(None, (status.reason, status.message)))
+        why = verdict(status.failure, status.reason) if status.failure else told or "no reason was reported"
+        return click.style(f"{name} failed", fg="red") + f" after {time}: {why}{curves}"
+    because = f" ({record.reason})" if record.reason not in ("", record.state) else ""
+    return f"{name} is {record.state}{because}; continue it with: tfjob resume {name}{record.options}"
+
+
+def _show_curves(record: Record) -> str:
+    return f"tfjob tensorboard {record.name}{record.options}"
+
+
+def next_commands(record: Record) -> str:
+    """What a user may want after a job went to the background."""
+    name = record.name
+    commands = {
+        f"tfjob logs {name} -f{record.options}": "its logs",
+        f"tfjob status {name}{record.options}": "how it stands",
+        f"tfjob wait {name}{record.options}": "until it ends",
+        f"tfjob stop {name}{record.options}": "stop it",
+    }
+    if record.job.spec.tensor_board:
+        commands[_show_curves(record)] = "its curves"
+    known = f" as {record.id}" if record.id != name else ""
+    return "\n".join([f"{click.style(name, bold=True)} runs in the background{known}", *_listed(commands)])
+
+
+def guidance(record: Record, storage: str, width: int) -> str:
+    """After an attached run in a terminal: where its files and its own storage are, and a box of what to type next."""
+    name, failure = record.name, record.job.status.failure
+    commands = {}
+    if record.state == "Suspended":
+        commands[f"tfjob resume {name}{record.options}"] = "continue it"
+    replica = f" {failure.replica}" if failure and failure.replica else ""
+    commands[f"tfjob logs {name}{replica}{record.options}"] = "all that it said" if replica else "its logs"
+    commands[f"tfjob status {name}{record.options}"] = "its replicas and attempts"
+    if record.state == "Failed":
+        commands[f"tfjob events {name}{record.options}"] = "what happened, in order"
+    if record.job.spec.tensor_board:
+        commands[_show_curves(record)] = "its curves"
+    commands[f"tfjob delete {name}{record.options}"] = "remove it and its logs"
+    places = [f"  {what:<5}  {place}" for what, place in (("files", record.folder), ("data", storage)) if place]
+    return "\n".join([*places, *_boxed("next", _listed(commands), width)])
+
+
+def _listed(commands: Mapping[str, str]) -> list[str]:
+    """Commands and what each does, in two columns."""
+    width = max(map(len, commands))
+    return [f"  {command:<{width}}   {words}" for command, words in commands.items()]
+
+
+def _boxed(title: str, lines: Sequence[str], width: int) -> list[str]:
+    """Lines in a frame; as they are where the terminal is too narrow for it."""
+    inner = max(map(len, lines)) + 2
+    if inner + 2 > width:
+        return list(lines)
+    top = f"╭─ {title} {'─' * (inner - len(title) - 3)}╮"
+    return [top, *(f"│{line:<{inner}}│" for line in lines), f"╰{'─' * inner}╯"]

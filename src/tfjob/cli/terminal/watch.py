@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from tfjob.jobs.output import OUTPUT_VERSION, job_shape, print_line
+from tfjob.cli.output import print_line
+from tfjob.jobs.output import OUTPUT_VERSION, job_shape
 from tfjob.jobs.report import table
 
 if TYPE_CHECKING:

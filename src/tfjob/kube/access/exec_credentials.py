@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from tfjob.durations import durations_from
 from tfjob.kube.access.credentials import bearer, contents
 from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.access.kubeconfig import Cluster, Plugin
@@ -25,10 +26,6 @@ from tfjob.kube.access.tls import Certificate
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 CONFIG_EXTENSION = "client.authentication.k8s.io/exec"
-MARGIN_SECONDS = 10.0
-"""Credentials count as expired a little before they do, so that no request is under way when they do."""
-RUN_SECONDS = 60.0
-"""How long a program may take that nobody can answer to."""
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,6 +57,9 @@ class PluginCredential:
         self._who = who
         self._environ = environ
         self._clock = clock
+        durations = durations_from(environ)
+        self._margin = durations.credential_margin.total_seconds()
+        self._patience = durations.credential_program.total_seconds()
         self._header: str | None = None
         self._certificate: Certificate | None = None
         self._expires = float("inf")
@@ -109,10 +109,10 @@ class PluginCredential:
         except OSError as error:
             raise self._fault(error.strerror or str(error)) from None
         try:
-            async with asyncio.timeout(None if interactive else RUN_SECONDS):
+            async with asyncio.timeout(None if interactive else self._patience):
                 output, errors = await process.communicate()
         except TimeoutError:
-            raise self._fault(f"it did not end within {RUN_SECONDS:.0f} s") from None
+            raise self._fault(f"it did not end within {self._patience:.0f} s") from None
         finally:
             if process.returncode is None:
                 await _end(process, everything=not interactive)
@@ -157,8 +157,8 @@ class PluginCredential:
         self._certificate = certificate
         expires = status.expiration_timestamp
         # What was just printed is tried in any case: the program's clock may be another than ours.
-        soonest = self._clock() + MARGIN_SECONDS
-        self._expires = max(expires.timestamp() - MARGIN_SECONDS, soonest) if expires else float("inf")
+        soonest = self._clock() + self._margin
+        self._expires = max(expires.timestamp() - self._margin, soonest) if expires else float("inf")
 
     def _fault(self, what: str, hint: str = "") -> ConfigError:
         return ConfigError(f"{self._who}: the credential plugin {self._plugin.command}: {what}", hint)

@@ -10,31 +10,31 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import AnyChild
-from tfjob.controller.cluster import Child, Key
+from tfjob.api.objects import Object
+from tfjob.controller.kind import Child, Key, Stored
 from tfjob.durations import USUAL
-from tfjob.kube.cache.decode import CachedJob
 
 REMEMBERED_ENDS = 10_000
 
 
 class OwnWrites:
-    """Writes whose echo is still to come: children by the uid of their job, jobs by their key."""
+    """Writes whose echo is still to come: children by the uid of their owner, owners by their key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, patience: timedelta = USUAL.own_write) -> None:
         self._clock = clock
         self._patience = patience.total_seconds()
-        self._created: dict[str, dict[str, tuple[float, AnyChild]]] = {}
+        self._created: dict[str, dict[str, tuple[float, Object]]] = {}
         self._deleting: dict[str, tuple[float, datetime]] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
-        self._jobs: dict[Key, CachedJob] = {}
+        self._owners: dict[Key, Stored] = {}
 
     # --- told by the one who writes -----------------------------------------------------------------------------
 
-    def created(self, owner: str, child: AnyChild) -> None:
+    def created(self, owner: str, child: Object) -> None:
         """A child was made; it may have been seen, and even have ended, before the answer came."""
         if child.metadata.uid not in self._ended:
             self._created.setdefault(owner, {})[child.metadata.uid] = (self._clock(), child)
@@ -44,14 +44,14 @@ class OwnWrites:
         if uid not in self._ended:
             self._deleting[uid] = (self._clock(), datetime.now(UTC).replace(microsecond=0))
 
-    def written(self, job: CachedJob, shown: CachedJob | None) -> None:
-        """A status was written and this is the answer; `shown` is the cache's job, which may be ahead of it."""
-        if shown is not None and _is_older(shown, job):
-            self._jobs[job.key] = job
+    def written(self, owner: Stored, shown: Stored | None) -> None:
+        """A status was written and this is the answer; `shown` is what the cache has, which may be ahead of it."""
+        if shown is not None and _is_older(shown, owner):
+            self._owners[owner.key] = owner
 
     # --- told by the caches -------------------------------------------------------------------------------------
 
-    def seen(self, owner: str, before: AnyChild | None, after: AnyChild | None) -> None:
+    def seen(self, owner: str, before: Object | Stored | None, after: Object | Stored | None) -> None:
         """A cache shows a child, or that it is gone."""
         known = after or before
         assert known is not None
@@ -64,25 +64,25 @@ class OwnWrites:
         if after is None or after.metadata.deletion_timestamp is not None:
             self._deleting.pop(uid, None)
 
-    def seen_job(self, key: Key, after: CachedJob | None) -> bool:
-        """A cache shows a job, or that it is gone; returns whether that is an echo of our own write and no news."""
-        own = self._jobs.get(key)
+    def seen_owner(self, key: Key, after: Stored | None) -> bool:
+        """A cache shows an owner, or that it is gone; return whether that is only an echo of our own write."""
+        own = self._owners.get(key)
         if own is None:
             return False
         if after is not None and _is_older(after, own):
             return True
-        del self._jobs[key]
+        del self._owners[key]
         return after is not None and after.metadata.resource_version == own.metadata.resource_version
 
     # --- asked by the one who decides ---------------------------------------------------------------------------
 
-    def job(self, cached: CachedJob) -> CachedJob:
+    def owner(self, cached: Stored) -> Stored:
         """The newer of what the cache shows and what we wrote."""
-        own = self._jobs.get(cached.key)
+        own = self._owners.get(cached.key)
         return own if own is not None and own.metadata.uid == cached.metadata.uid else cached
 
     def children(self, kind: type[Child], owner: str, cached: Sequence[Child]) -> list[Child]:
-        """The children of a job: those the cache shows and those it will show."""
+        """Return the children of an owner: those the cache shows and those it will show."""
         shown = [self._marked(child) for child in cached] if self._deleting else list(cached)
         made = self._created.get(owner)
         if made:
@@ -94,7 +94,7 @@ class OwnWrites:
 
     def missed(self, kind: str, version: str) -> Iterator[str]:
         """A list of a kind was taken, and all that it shows was `seen`: what was made before it, and is not there, went
-        while nobody watched. Yields the jobs that must be looked at again."""
+        while no watch ran. Yields the owners that must be reconciled again."""
         for owner in list(self._created):
             made = [child.metadata for _, child in self._created[owner].values() if child.kind == kind]
             gone = [one.uid for one in made if _precedes(one.resource_version, version)]
@@ -104,7 +104,7 @@ class OwnWrites:
                 yield owner
 
     def expired(self) -> Iterator[str]:
-        """Gives up on echoes that never came; yields the jobs that must be looked at again."""
+        """Give up on echoes that never came; yield the owners that must be reconciled again."""
         limit = self._clock() - self._patience
         for owner in list(self._created):
             late = [uid for uid, (since, _) in self._created[owner].items() if since < limit]
@@ -119,7 +119,9 @@ class OwnWrites:
         deletion = self._deleting.get(child.metadata.uid)
         if deletion is None or child.metadata.deletion_timestamp is not None:
             return child
-        return replace(child, metadata=replace(child.metadata, deletion_timestamp=deletion[1]))
+        found: Any = child
+        marked: Child = replace(found, metadata=replace(child.metadata, deletion_timestamp=deletion[1]))
+        return marked
 
     def _drop(self, owner: str, uid: str) -> None:
         made = self._created.get(owner)
@@ -127,7 +129,7 @@ class OwnWrites:
             del self._created[owner]
 
 
-def _is_older(one: CachedJob, other: CachedJob) -> bool:
+def _is_older(one: Stored, other: Stored) -> bool:
     """Whether a version of an object precedes another."""
     same = one.metadata.uid == other.metadata.uid
     return same and _precedes(one.metadata.resource_version, other.metadata.resource_version)

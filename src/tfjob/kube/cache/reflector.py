@@ -16,17 +16,14 @@ from typing import Generic, NoReturn
 
 import msgspec
 
+from tfjob.api.resources import Resource
+from tfjob.api.text.shallow import decoded
 from tfjob.kube.access.errors import ApiError, Gone, KubeError, Status, TooManyRequests, Unreachable, api_error
 from tfjob.kube.cache.store import Name, ObjectStore, T
 from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import PAGE_SIZE, Client, selectors
-from tfjob.kube.client.resources import Resource
-from tfjob.kube.client.shallow import decoded
 
 logger = logging.getLogger(__name__)
-
-WATCH_SECONDS = (300, 600)
-"""How long an API server shall keep a watch; by chance, so that not all of them end together."""
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -179,15 +176,17 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _watch(self) -> None:
+        durations = self._client.durations
+        shortest = max(1, round(durations.watch_length.total_seconds()))
         params = {
             **self._params,
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 (no secret)
+            "timeoutSeconds": str(random.randint(shortest, 2 * shortest)),  # noqa: S311 (no secret)
         }
         begun: list[bytes] = []
-        idle = self._client.durations.watch_idle.total_seconds()
+        idle = durations.watch_idle.total_seconds()
         async with self._client.opened(self.resource.path(self._namespace), params, idle=idle) as chunks:
             async for chunk in chunks:
                 self._heard = time.monotonic()

@@ -19,16 +19,17 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 from urllib.parse import urlencode
 
 import msgspec
 
+from tfjob.api.resources import Resource
+from tfjob.api.text.shallow import decoded
 from tfjob.durations import USUAL, Durations
 from tfjob.kube.access.config import Access
 from tfjob.kube.access.errors import ApiError, Gone, KubeError, Unauthorized, api_error
-from tfjob.kube.client.resources import Resource
-from tfjob.kube.client.shallow import decoded
 from tfjob.kube.http.answer import Answer
 from tfjob.kube.http.connection import Connection
 from tfjob.kube.http.session import Params, Session, Shown
@@ -46,10 +47,9 @@ PAGE_SIZE = 500
 FIELD_MANAGER = "tfjob"
 CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
-REFUSAL_SECONDS = 10.0
 READ_TRIES, FIRST_DELAY = 4, 0.1
-WAIT_TRIES, LONGEST_WAIT = 10, 30.0
-"""How often, and how long at a time, we wait as the API server asks; beyond that the caller decides."""
+WAIT_TRIES = 10
+"""How often we wait as the API server asks; beyond that the caller gets the error."""
 
 _PATCHES = {
     "merge": "application/merge-patch+json",
@@ -281,7 +281,7 @@ class Client:
             if answer.status == 401 and await self._session.renewed(shown):
                 answer, connection = await self._begun(target, idle, stack)
             if answer.status != 200:
-                raise await _refusal(answer, connection)
+                raise await _refusal(answer, connection, self.durations.error_body)
             chunks = connection.chunks(idle)
             stack.push_async_callback(chunks.aclose)
             yield chunks
@@ -358,7 +358,7 @@ class Client:
         code = error.code if isinstance(error, ApiError) else 0
         asked = error.retry_after if isinstance(error, ApiError) else 0.0
         if asked and (code == 429 or code >= 500):
-            if tries < WAIT_TRIES and asked <= LONGEST_WAIT:
+            if tries < WAIT_TRIES and asked <= self.durations.longest_retry_after.total_seconds():
                 await asyncio.sleep(asked)
                 return
         elif method == "GET" and (code == 0 or code >= 500) and tries < READ_TRIES:
@@ -382,10 +382,10 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-async def _refusal(answer: Answer, connection: Connection) -> ApiError:
+async def _refusal(answer: Answer, connection: Connection, patience: timedelta) -> ApiError:
     """The error that a streamed answer turns out to be."""
     try:
-        body = b"".join([chunk async for chunk in connection.chunks(REFUSAL_SECONDS)])
+        body = b"".join([chunk async for chunk in connection.chunks(patience.total_seconds())])
     except OSError:
         body = b""
     return api_error(answer.status, body, answer.headers.get("retry-after", ""))

@@ -1,65 +1,39 @@
-"""A Kubernetes API server as the controller's cluster: read from caches, written with fences.
+"""A Kubernetes API server as the loop's cluster: read from caches, written with fences.
 
 A status write is fenced by the version that was read, a deletion by the uid that was seen, a creation by its name.
-`OwnWrites` covers the time until the caches show what was written.
+`OwnWrites` covers the time until the caches show what was written. There is one cache per kind of owner and one per
+type of child; an owner that is the child of another owner has one cache for both.
 
-The functions below the class say which job owns a child, which changes of a child matter, and why the API server
-rejected an object, in the words of the plan.
+The functions below the class say which changes of a child matter, and why the API server rejected an object.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence, Set
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.dialect import TF_JOB, origin
-from tfjob.api.names import (
-    FIRST_LABEL,
-    JOB_NAME_LABEL,
-    OPERATOR_NAME,
-    OPERATOR_NAME_LABEL,
-    TF_JOB_NAME_LABEL,
-    child_name,
-    name_label,
-)
-from tfjob.api.objects import AnyChild, Deployment, Job, Pod, PodGroup
-from tfjob.api.types import KIND, TFJob
-from tfjob.api.versions.status import v1alpha1_status
-from tfjob.api.versions.v1beta import DETAILS
-from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key, Refused
+from tfjob.api.objects import OPERATOR_NAME, OPERATOR_NAME_LABEL, Object, ObjectMeta, Pod, PodGroup
+from tfjob.api.resources import NODES, Resource
+from tfjob.controller.actions import Event
+from tfjob.controller.cluster import AlreadyExists, Conflict, Rejected
+from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
 from tfjob.kube.access import errors
-from tfjob.kube.access.errors import ApiError, Forbidden, Invalid, NotFound
-from tfjob.kube.cache.decode import DECODERS, JOB_DECODERS, CachedJob, Node, decode_node, decode_pod, job_of
+from tfjob.kube.access.errors import ApiError, Forbidden, NotFound
+from tfjob.kube.cache.decode import CHILD_TYPES, Node, decode_node, decode_owner
 from tfjob.kube.cache.own_writes import OwnWrites
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    JOB_KINDS,
-    JOBS,
-    NODES,
-    PODGROUPS,
-    PODS,
-    SERVICES,
-    Resource,
-)
-from tfjob.kube.cluster import tensorflow_org
 from tfjob.kube.cluster.event_log import EventLog
-from tfjob.kube.cluster.tensorflow_org import has_failed, unwrapped, wrapper
-from tfjob.plan.actions import Event
-from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.facts.tasks import members
 
-WATCHED = {"Pod": PODS, "Service": SERVICES, "ConfigMap": CONFIG_MAPS, "Deployment": DEPLOYMENTS}
-"""The kinds of children that are followed by our label; pod groups, which need an addition to Kubernetes, are not."""
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
 START_SECONDS = 0.2
 """How long the start of a pod waits for those of its peers, so that a job becomes Running with one status write."""
@@ -71,11 +45,41 @@ QUOTA, TERMINATING, NOT_ALLOWED, NO_NAMESPACE = (
     "NamespaceNotFound",
 )
 BAD_REQUEST, TOO_LARGE = 400, 413
+Propagation = Literal["Background", "Foreground"]
+
+
+class CustomStorage(Protocol):
+    """How one kind keeps its objects differently from the others; only the 2017 TfJob needs it."""
+
+    wrapper: type[Any]
+    """The type of object that each pod is kept in."""
+
+    async def complete(self, owner: Any, stored: Stored, others: Iterable[Stored]) -> bool:
+        """Write defaults into the stored spec; return whether any were missing. `others` are of the same namespace."""
+
+    def wrap(self, pod: Pod) -> Any:
+        """Return the object that keeps a pod."""
+
+    def unwrap(self, wrapper: Any, pods: Sequence[Pod]) -> Pod:
+        """Return the pod that a wrapper keeps; `pods` are those that exist in it."""
+
+    def missing_selector(self, wrapper: Any) -> str:
+        """Return the selector of a wrapper's pods if it should have some that no cache shows; else empty."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The owner that an event is about, under the names of its stored kind."""
+
+    api_version: str
+    kind: str
+    metadata: ObjectMeta
 
 
 class KubeCluster:
-    """The jobs of all namespaces, or of one, and their children; `kinds` are those of jobs that there are.
+    """The owners of all namespaces, or of one, and their children.
 
+    `resources` are those of child types that depend on the installation, such as a gang scheduler's pod groups.
     `watch_nodes` needs a right that no Role can give; without it a lost node is noticed when its pods are evicted.
     """
 
@@ -83,64 +87,74 @@ class KubeCluster:
         self,
         client: Client,
         event_log: EventLog,
+        kinds: Iterable[Kind[Any]],
         *,
         namespace: str = "",
-        kinds: Sequence[str] = (KIND,),
-        pod_groups: Resource | None = None,
+        resources: Mapping[type[Any], Resource] | None = None,
+        storages: Mapping[str, CustomStorage] | None = None,
         watch_nodes: bool = True,
     ) -> None:
         self.client = client
         self.event_log = event_log
-        self.tf_image = ""
-        watched = {**WATCHED, **({"Job": JOBS} if TF_JOB in kinds else {})}
-        self._resources = {**JOB_KINDS, **watched, "PodGroup": pod_groups or PODGROUPS}
+        self.kinds = {kind.resource.kind: kind for kind in kinds}
+        self._storages = storages or {}
         self._writes = OwnWrites(patience=client.durations.own_write)
         self._changed: dict[Key, None] = {}  # in order, each once: a standby gathers them for weeks
         self._soon: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._lost_nodes: frozenset[str] = frozenset()
-        self.jobs: dict[str, ObjectStore[CachedJob]] = {
-            kind: ObjectStore(on_change=self._job_changed) for kind in kinds
+        self._by_type = {kind.owner_type: kind for kind in self.kinds.values()}
+        self.owners: dict[str, ObjectStore[Stored]] = {
+            name: ObjectStore(index=owner_uid, on_change=self._owner_changed) for name in self.kinds
         }
-        self.pods: ObjectStore[Pod] = ObjectStore(index=owner_uid, on_change=self._child_changed)
         self.nodes: ObjectStore[Node] = ObjectStore(on_change=self._node_changed)
-        self._stores: dict[str, ObjectStore[Any]] = {
-            kind: ObjectStore(index=owner_uid, on_change=self._child_changed) for kind in (*watched, "PodGroup")
+        self._stores: dict[type[Any], ObjectStore[Any]] = {
+            child: ObjectStore(index=owner_uid, on_change=self._child_changed) for child in self._child_types()
         }
-        self._stores["Pod"] = self.pods
+        self.pods: ObjectStore[Pod] = self._stores.setdefault(Pod, ObjectStore(index=owner_uid))
+        known = {child: (resources or {}).get(child, CHILD_TYPES[child].resource) for child in self._stores}
+        self._resources = {
+            **{child.__name__: resource for child, resource in known.items()},
+            **{name: kind.resource for name, kind in self.kinds.items()},
+        }
         self.reflectors: list[Reflector[Any]] = [
-            Reflector(client, JOB_KINDS[kind], JOB_DECODERS[kind], store, namespace)
-            for kind, store in self.jobs.items()
+            Reflector(client, self.kinds[name].resource, partial(decode_owner, name), store, namespace)
+            for name, store in self.owners.items()
         ]
-        for kind, resource in watched.items():
-            self.reflectors.append(self._following(kind, resource, namespace, OURS))
-        if pod_groups is not None:
-            self.reflectors.append(self._following("PodGroup", pod_groups, namespace))
+        for child in self._child_types():
+            self.reflectors.append(self._following(child, known[child], namespace))
         if watch_nodes:
             self.reflectors.append(Reflector(client, NODES, decode_node, self.nodes))
 
-    def _following(self, kind: str, resource: Resource, namespace: str, selector: str = "") -> Reflector[Any]:
-        listed = partial(self._listed, kind)
-        return Reflector(
-            self.client, resource, DECODERS[kind], self._stores[kind], namespace, selector, on_listed=listed
-        )
+    def _child_types(self) -> list[type[Any]]:
+        """Return the types of children that have a cache of their own."""
+        owned = [child for kind in self.kinds.values() for child in kind.children if child not in self._by_type]
+        wrappers = [storage.wrapper for name, storage in self._storages.items() if name in self.kinds]
+        return list(dict.fromkeys((*owned, *wrappers)))
+
+    def _following(self, child: type[Any], resource: Resource, namespace: str) -> Reflector[Any]:
+        # Pod groups carry the labels of their scheduler's own documents, not ours.
+        selector = "" if child is PodGroup else OURS
+        listed = partial(self._listed, child.__name__)
+        decode, store = CHILD_TYPES[child].decode, self._stores[child]
+        return Reflector(self.client, resource, decode, store, namespace, selector, on_listed=listed)
 
     async def follow(self) -> None:
-        """Keeps the caches up to date until cancelled."""
+        """Keep the caches up to date until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run())
             tasks.create_task(self._sweep())
 
     async def synced(self) -> None:
-        """Waits until every cache holds what the API server had when it was asked first."""
+        """Wait until every cache holds what the API server had when it was first asked."""
         for reflector in self.reflectors:
             await reflector.synced.wait()
 
-    # --- the controller's door ----------------------------------------------------------------------------------
+    # --- what the loop calls ------------------------------------------------------------------------------------
 
     async def changes(self) -> AsyncIterator[Key]:
-        """Keys of jobs that changed, or whose children did; the queue behind it makes one of many."""
+        """Yield the keys of owners that changed, or whose children did; the queue behind it merges repeated ones."""
         while True:
             while self._changed:
                 key = next(iter(self._changed))
@@ -149,172 +163,179 @@ class KubeCluster:
             self._wake.clear()
             await self._wake.wait()
 
-    async def job(self, key: Key) -> TFJob | None:
-        """The job as the cache shows it, or as we last wrote it."""
-        cached = self._cached(key)
-        return None if cached is None else job_of(self._writes.job(cached))
+    async def owner(self, key: Key) -> Any:
+        """Return the owner as the cache shows it, or as we last wrote it."""
+        stored = self._stored(key)
+        return None if stored is None else self.kinds[key.kind].decode(self._writes.owner(stored))
 
-    async def complete(self, job: TFJob) -> bool:
-        """Writes a TfJob's random id and defaults into its spec, unless they are there."""
-        metadata = job.metadata
-        cached = self._cached(Key(metadata.namespace, metadata.name, TF_JOB))
-        if cached is None or cached.metadata.resource_version != metadata.resource_version:
-            raise Conflict(metadata.name)
-        others = (one for one in self.jobs[TF_JOB].all() if one.metadata.namespace == metadata.namespace)
+    async def complete(self, key: Key, owner: OwnerObject) -> bool:
+        """Let the kind's own storage write what it keeps in the spec."""
+        storage = self._storages.get(key.kind)
+        if storage is None:
+            return False
+        stored = self._stored(key)
+        if stored is None or stored.metadata.resource_version != owner.metadata.resource_version:
+            raise Conflict(key.name)
+        others = (one for one in self.owners[key.kind].all() if one.metadata.namespace == key.namespace)
+        with _fenced():
+            return await storage.complete(owner, stored, others)
+
+    async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
+        """Return the children of this very owner, by uid: an owner of the same name before it had others."""
+        if (kind := self._by_type.get(child)) is not None:
+            return self._owned_owners(kind, owner)
+        if child is Pod and (storage := self._storages.get(key.kind)) is not None:
+            wrappers = await self._children(storage.wrapper, key, owner)
+            pods: list[Any] = [storage.unwrap(one, await self._pods_in(storage, one)) for one in wrappers]
+            return pods
+        return await self._children(child, key, owner)
+
+    async def create(self, child: Object) -> None:
+        """Create a child and remember it until its cache shows it."""
+        namespace, made = child.metadata.namespace, _labeled(child)
         try:
-            return await tensorflow_org.complete(self.client, job, cached, others, self.tf_image)
-        except (errors.Conflict, errors.NotFound) as error:
-            raise Conflict(str(error)) from None
-        except errors.ApiError as error:
-            raise refused(error) or error from None
-
-    async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
-        """The children that belong to this very job, by uid: a job of the same name before it had others."""
-        if kind is Pod and origin(job).is_tensorflow_org:
-            return [unwrapped(one, await self._pods_in(one)) for one in await self._children(Job, job)]  # type: ignore[misc]
-        return await self._children(kind, job)
-
-    async def create(self, child: AnyChild) -> None:
-        """Makes a child and remembers it until its cache shows it."""
-        try:
-            if isinstance(child, Pod) and is_of_tf_job(child):
-                # What refuses the pod would refuse it to the Job controller, which tells nobody but its events.
-                await self.client.create(PODS, child.metadata.namespace, child, {"dryRun": "All"})
-                child = wrapper(child)
-            answer = await self.client.create(self._resources[child.kind], child.metadata.namespace, child)
+            with _fenced(creating=True):
+                if isinstance(child, Pod) and (storage := self._storage_of(child)) is not None:
+                    # What rejects the pod would reject it to the Job controller, which reports it only in its events.
+                    await self.client.create(self._resources["Pod"], namespace, child, {"dryRun": "All"})
+                    made = storage.wrap(child)
+                answer = await self.client.create(self._resources[made.kind], namespace, made)
         except errors.AlreadyExists:
-            raise AlreadyExists(child.metadata.name, ours=await self._is_ours(child)) from None
-        except errors.Conflict as error:
-            raise Conflict(str(error)) from None  # of a quota that many use at once
-        except errors.ApiError as error:
-            raise refused(error) or error from None
-        made = DECODERS[child.kind](answer)
-        if self._shown(made) is None:
-            self._writes.created(owner_uid(made) or "", made)
+            raise AlreadyExists(child.metadata.name, ours=await self._is_ours(made)) from None
+        self._remember(self._decode(type(made), answer))
 
-    async def update(self, child: PodGroup) -> None:
-        """Writes a group's spec over the version that was read."""
-        metadata = child.metadata
+    async def update(self, child: Object) -> None:
+        """Write a child's spec over the version that was read."""
+        metadata, spec = child.metadata, child.spec  # type: ignore[attr-defined]
         changes = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
-            {"op": "replace", "path": "/spec", "value": child.spec},
+            {"op": "replace", "path": "/spec", "value": spec},
         ]
-        try:
+        with _fenced():
             await self.client.patch(self._resources[child.kind], metadata.namespace, metadata.name, changes, "json")
-        except (errors.Conflict, errors.NotFound) as error:
-            raise Conflict(str(error)) from None
-        except errors.ApiError as error:
-            raise refused(error) or error from None
 
-    async def delete(self, kind: str, key: Key, uid: str) -> None:
-        """Removes an object if it is still the one that was seen."""
-        # The garbage collector removes what belongs to a job; a child has nothing below it.
-        propagation: Literal["Background", "Foreground"] = "Background"
-        if kind == "Pod" and self._wraps(key, uid):
+    async def delete(self, key: Key, uid: str) -> None:
+        """Delete an object if it is still the one that was seen."""
+        # The garbage collector removes what belongs to an owner; a child has nothing below it.
+        propagation: Propagation = "Background"
+        if key.kind == "Pod" and (wrapper := self._wrapper_of(key, uid)) is not None:
             # Its name must stay taken for as long as its pod runs: two runs of one replica never overlap.
-            kind, propagation = "Job", "Foreground"
+            key, propagation = Key(key.namespace, key.name, wrapper.__name__), "Foreground"
             # The garbage collector leaves alone a pod that is being deleted, even if that deletion was cut short.
             for pod in self.pods.by_index(uid):
                 if pod.metadata.deletion_timestamp is not None:
-                    await self._delete("Pod", pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
-        if await self._delete(kind, key.namespace, key.name, uid, propagation) and kind not in JOB_KINDS:
+                    await self._delete(Key(pod.metadata.namespace, pod.metadata.name, "Pod"), pod.metadata.uid)
+        if await self._delete(key, uid, propagation) and key.kind not in self.kinds:
             self._writes.deleted(uid)
 
-    async def _delete(
-        self,
-        kind: str,
-        namespace: str,
-        name: str,
-        uid: str,
-        propagation: Literal["Background", "Foreground"] = "Background",
-    ) -> bool:
+    async def _delete(self, key: Key, uid: str, propagation: Propagation = "Background") -> bool:
         """Delete an object; return False if it is gone, or another object has its name by now."""
+        resource = self._resources[key.kind]
         try:
-            await self.client.delete(self._resources[kind], namespace, name, uid=uid, propagation=propagation)
+            await self.client.delete(resource, key.namespace, key.name, uid=uid, propagation=propagation)
         except (errors.NotFound, errors.Conflict):
             return False
         return True
 
-    async def update_status(self, job: TFJob) -> TFJob:
-        """Writes the status over the version that was read."""
-        metadata = job.metadata
-        api_version, kind = origin(job).owner
+    async def remove_finalizer(self, key: Key, owner: OwnerObject, finalizer: str) -> None:
+        """Remove a finalizer over the version that was read."""
+        metadata = owner.metadata
+        kept = [one for one in metadata.finalizers if one != finalizer]
+        body = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": kept}}
+        with _fenced():
+            await self.client.patch(self._resources[key.kind], key.namespace, key.name, body)
+
+    async def update_status(self, key: Key, owner: Owner) -> Owner:
+        """Write the status over the version that was read."""
+        kind, metadata = self.kinds[key.kind], owner.metadata
         body = {
-            "apiVersion": api_version,
-            "kind": kind,
+            "apiVersion": kind.resource.api_version,
+            "kind": kind.resource.kind,
             "metadata": {
                 "name": metadata.name,
                 "namespace": metadata.namespace,
                 "uid": metadata.uid,
                 "resourceVersion": metadata.resource_version,
             },
-            "status": {**v1alpha1_status(job), DETAILS: job.status} if kind == TF_JOB else job.status,
+            "status": kind.encode_status(owner),
         }
-        try:
-            answer = await self.client.update_status(JOB_KINDS[kind], metadata.namespace, metadata.name, body)
-        except (errors.Conflict, errors.NotFound) as error:
-            raise Conflict(str(error)) from None
-        except errors.ApiError as error:
-            raise refused(error) or error from None
-        written = JOB_DECODERS[kind](answer)
-        self._writes.written(written, self._cached(written.key))
-        return replace(job, metadata=replace(job.metadata, resource_version=written.metadata.resource_version))
+        with _fenced():
+            answer = await self.client.update_status(kind.resource, key.namespace, key.name, body)
+        written = decode_owner(key.kind, answer)
+        self._writes.written(written, self._stored(key))
+        new: Any = owner
+        updated: Owner = replace(new, metadata=replace(metadata, resource_version=written.metadata.resource_version))
+        return updated
 
     async def lost_nodes(self) -> frozenset[str]:
-        """Machines that do not answer."""
         return self._lost_nodes
 
-    def kept_as(self, kind: str, job: TFJob) -> str:
-        """The pod of a TfJob is kept as a Job."""
-        return "Job" if kind == "Pod" and origin(job).is_tensorflow_org else kind
+    def kept_as(self, child: str, key: Key) -> str:
+        """Return the wrapper's kind for pods of a kind that keeps them in one."""
+        storage = self._storages.get(key.kind)
+        return storage.wrapper.__name__ if child == "Pod" and storage is not None else child
 
-    def publish(self, job: TFJob, news: Event) -> None:
-        """Leaves news to the event log."""
-        self.event_log.add(job, news)
+    def publish(self, key: Key, owner: OwnerObject, event: Event) -> None:
+        """Leave an event to the event log."""
+        resource = self.kinds[key.kind].resource
+        self.event_log.add(Subject(resource.api_version, resource.kind, owner.metadata), event)
 
-    async def _children(self, kind: type[Child], job: TFJob) -> list[Child]:
-        owner = job.metadata.uid
-        shown = self._writes.children(kind, owner, self._stores[kind.__name__].by_index(owner))
-        if kind in (Pod, Job) and not is_finished(job.status) and (missing := _missing(job, shown)):
-            shown += await self._asked(job, missing)
+    def _owned_owners(self, kind: Kind[Any], owner: OwnerObject) -> list[Any]:
+        stored = self.owners[kind.resource.kind].by_index(owner.metadata.uid)
+        shown = [_decoded(kind, self._writes.owner(one)) for one in stored]
+        return self._writes.children(kind.owner_type, owner.metadata.uid, shown)
+
+    async def _children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
+        uid = owner.metadata.uid
+        shown = self._writes.children(child, uid, self._stores[child].by_index(uid))
+        if child.__name__ == self.kept_as("Pod", key):
+            missing = self.kinds[key.kind].expected(owner) - {one.metadata.name for one in shown}
+            if missing:
+                shown += await self._ask_for(child, missing, key, uid)
         return shown
 
-    async def _pods_in(self, wrapping: Job) -> list[Pod]:
-        """The pods of a Job; of one that failed and shows none, those that the server has: a watch may be behind."""
-        uid = wrapping.metadata.uid
-        shown = self.pods.by_index(uid)
-        if shown or not has_failed(wrapping):
+    async def _pods_in(self, storage: CustomStorage, wrapper: Object) -> list[Pod]:
+        """Return the pods of a wrapper; a watch may be behind, so the server is asked if pods should exist."""
+        shown = self.pods.by_index(wrapper.metadata.uid)
+        selector = "" if shown else storage.missing_selector(wrapper)
+        if not selector:
             return shown
-        selector = f"batch.kubernetes.io/controller-uid={uid}"
-        found = await self.client.list(PODS, wrapping.metadata.namespace, label_selector=selector, type=msgspec.Raw)
-        return [decode_pod(one) for one in found.items]
+        listing = await self.client.list(
+            self._resources["Pod"], wrapper.metadata.namespace, label_selector=selector, type=msgspec.Raw
+        )
+        return [self._decode(Pod, one) for one in listing.items]
 
-    async def _asked(self, job: TFJob, missing: Set[str]) -> list[Any]:
-        """Pods that a job had and no cache shows, asked of the server: a watch may be dead without knowing it."""
-        kind = self.kept_as("Pod", job)
-        selector, resource = f"{OURS},{name_label(job)}={job.metadata.name}", self._resources[kind]
-        listing = await self.client.list(resource, job.metadata.namespace, label_selector=selector, type=msgspec.Raw)
+    async def _ask_for(self, child: type[Child], missing: Set[str], key: Key, uid: str) -> list[Child]:
+        """Ask the server for children that the status remembers and no cache shows: a watch may be dead unnoticed."""
+        selector = f"{OURS},{self.kinds[key.kind].name_label}={key.name}"
+        resource = self._resources[child.__name__]
+        listing = await self.client.list(resource, key.namespace, label_selector=selector, type=msgspec.Raw)
         found = []
-        for child in map(DECODERS[kind], listing.items):
-            if owner_uid(child) == job.metadata.uid and child.metadata.name in missing:
-                self._writes.created(job.metadata.uid, child)
-                found.append(child)
+        for one in (self._decode(child, item) for item in listing.items):
+            if owner_uid(one) == uid and one.metadata.name in missing:
+                self._writes.created(uid, one)
+                found.append(one)
         return found
 
-    # --- what the caches tell -----------------------------------------------------------------------------------
+    # --- what the caches report ---------------------------------------------------------------------------------
 
-    def _job_changed(self, before: CachedJob | None, after: CachedJob | None) -> None:
+    def _owner_changed(self, before: Stored | None, after: Stored | None) -> None:
         known = after or before
         assert known is not None
-        if not self._writes.seen_job(known.key, after):
+        parent = owner_uid(known)
+        if parent is not None:
+            self._writes.seen(parent, before, after)
+            if (key := self.owner_key(known)) is not None:
+                self._touch(key)
+        if not self._writes.seen_owner(known.key, after):
             self._touch(known.key)
 
-    def _child_changed(self, before: AnyChild | None, after: AnyChild | None) -> None:
+    def _child_changed(self, before: Object | None, after: Object | None) -> None:
         known = after or before
         assert known is not None
         self._writes.seen(owner_uid(known) or "", before, after)
-        # By name and not by owner: the end of an earlier job's child is what the next of that name waits for.
-        key = job_key(known)
+        # By name and not by uid: the end of an earlier owner's child is what the next of that name waits for.
+        key = self.owner_key(known)
         if key is None or (before is not None and after is not None and not differ(before, after)):
             return
         if has_just_started(before, after):
@@ -331,7 +352,7 @@ class KubeCluster:
         lost = self._lost_nodes - {name}
         self._lost_nodes = lost | {name} if after is not None and not after.ready else lost
         for pod in self.pods.all():
-            if pod.spec.get("nodeName") == name and (key := job_key(pod)):
+            if pod.spec.get("nodeName") == name and (key := self.owner_key(pod)):
                 self._touch(key)
 
     def _touch(self, key: Key) -> None:
@@ -345,63 +366,101 @@ class KubeCluster:
             self._soon[key] = asyncio.get_running_loop().call_later(START_SECONDS, self._touch, key)
 
     def _listed(self, kind: str, version: str) -> None:
-        """Looks again at jobs whose children went while nobody watched."""
+        """Reconcile owners whose children went while no watch ran."""
         self._touch_owners(set(self._writes.missed(kind, version)))
 
     async def _sweep(self) -> None:
-        """Looks again at jobs whose children never showed."""
+        """Reconcile owners whose children never appeared in a cache."""
         while True:
             await asyncio.sleep(self.client.durations.sweep.total_seconds())
             self._touch_owners(set(self._writes.expired()))
 
-    def _touch_owners(self, owners: Set[str]) -> None:
-        if owners:
-            for store in self.jobs.values():
-                for job in store.all():
-                    if job.metadata.uid in owners:
-                        self._touch(job.key)
+    def _touch_owners(self, uids: Set[str]) -> None:
+        if uids:
+            for store in self.owners.values():
+                for owner in store.all():
+                    if owner.metadata.uid in uids:
+                        self._touch(owner.key)
 
-    # --- by kind ------------------------------------------------------------------------------------------------
+    def owner_key(self, child: Object | Stored) -> Key | None:
+        """Return the owner of a child, or of the pod in a child, by its labels, else by its owner reference."""
+        namespace, labels = child.metadata.namespace, child.metadata.labels
+        for name, kind in self.kinds.items():
+            if kind.name_label and (owner_name := labels.get(kind.name_label)):
+                return Key(namespace, owner_name, name)
+        owners = (owner for owner in child.metadata.owner_references if owner.kind in self.kinds)
+        return next((Key(namespace, owner.name, owner.kind) for owner in owners), None)
 
-    async def _is_ours(self, child: AnyChild) -> bool:
-        """Whether the object that has the name belongs to the same job; asked of the server, not of a cache."""
+    # --- by type ------------------------------------------------------------------------------------------------
+
+    async def _is_ours(self, child: Object) -> bool:
+        """Return whether the object that has the name belongs to the same owner; asked of the server, not a cache."""
         path = self._resources[child.kind].object_path(child.metadata.namespace, child.metadata.name)
         try:
             answer = await self.client.request("GET", path)
         except errors.NotFound:
-            return True  # gone again: the next pass makes it
-        found = DECODERS[child.kind](answer)
+            return True  # gone again: the next pass creates it
+        found = self._decode(type(child), answer)
         ours = owner_uid(found) == owner_uid(child)
-        if ours and self._shown(found) is None:
-            self._writes.created(owner_uid(found) or "", found)
+        if ours:
+            self._remember(found)
         return ours
 
-    def _cached(self, key: Key) -> CachedJob | None:
-        jobs = self.jobs.get(key.kind)
-        return jobs.get(key.namespace, key.name) if jobs is not None else None
+    def _decode(self, child: type[Any], encoded: bytes | msgspec.Raw) -> Any:
+        kind = self._by_type.get(child)
+        if kind is None:
+            return CHILD_TYPES[child].decode(encoded)
+        return _decoded(kind, decode_owner(kind.resource.kind, encoded))
 
-    def _wraps(self, key: Key, uid: str) -> bool:
-        """Whether the pod of that name is one in a Job."""
-        wrapping = self._stores["Job"].get(key.namespace, key.name) if "Job" in self._stores else None
-        return wrapping is not None and wrapping.metadata.uid == uid
+    def _remember(self, child: Object) -> None:
+        """Remember a child that exists until its cache shows it."""
+        namespace, name = child.metadata.namespace, child.metadata.name
+        kind = self._by_type.get(type(child))
+        store = self._stores[type(child)] if kind is None else self.owners[kind.resource.kind]
+        shown = store.get(namespace, name)
+        if shown is None or shown.metadata.uid != child.metadata.uid:
+            self._writes.created(owner_uid(child) or "", child)
 
-    def _shown(self, child: AnyChild) -> AnyChild | None:
-        """The very child that a cache shows already, if it does."""
-        shown = self._stores[child.kind].get(child.metadata.namespace, child.metadata.name)
-        return shown if shown is not None and shown.metadata.uid == child.metadata.uid else None
+    def _stored(self, key: Key) -> Stored | None:
+        owners = self.owners.get(key.kind)
+        return owners.get(key.namespace, key.name) if owners is not None else None
+
+    def _storage_of(self, child: Object) -> CustomStorage | None:
+        return next((found for one in child.metadata.owner_references if (found := self._storages.get(one.kind))), None)
+
+    def _wrapper_of(self, key: Key, uid: str) -> type[Any] | None:
+        """Return the type of the wrapper that keeps the pod of that name, if one does."""
+        for storage in self._storages.values():
+            store = self._stores.get(storage.wrapper)
+            found = store.get(key.namespace, key.name) if store is not None else None
+            if found is not None and found.metadata.uid == uid:
+                return storage.wrapper
+        return None
 
 
-def _missing(job: TFJob, shown: Sequence[AnyChild]) -> Set[str]:
-    """The names of pods that the status remembers and nothing shows."""
-    if not job.status.started:
-        return frozenset()
-    expected = members(job.status.started) - members(job.status.completed_indexes)
-    names = {child_name(job, task.type, task.index) for task in expected}
-    return names - {child.metadata.name for child in shown}
+def owner_uid(child: Object | Stored) -> str | None:
+    """Return the uid of the owner that controls a child."""
+    return next((owner.uid for owner in child.metadata.owner_references if owner.controller), None)
 
 
-def has_just_started(before: AnyChild | None, after: AnyChild | None) -> bool:
-    """Whether all that happened to a pod is that it runs now."""
+def _decoded(kind: Kind[Any], stored: Stored) -> Any:
+    """Return an owner that another one owns; of one that is not valid, what can be read."""
+    try:
+        return kind.decode(stored)
+    except Invalid as error:
+        return error.owner
+
+
+def _labeled(child: Any) -> Any:
+    """Return a child with the label by which its cache finds it."""
+    metadata = child.metadata
+    if isinstance(child, PodGroup) or OPERATOR_NAME_LABEL in metadata.labels:
+        return child
+    return replace(child, metadata=replace(metadata, labels={**metadata.labels, OPERATOR_NAME_LABEL: OPERATOR_NAME}))
+
+
+def has_just_started(before: Object | None, after: Object | None) -> bool:
+    """Return whether the only change of a pod is that it runs now."""
     return (
         isinstance(before, Pod)
         and isinstance(after, Pod)
@@ -410,50 +469,41 @@ def has_just_started(before: AnyChild | None, after: AnyChild | None) -> bool:
     )
 
 
-def owner_uid(child: AnyChild) -> str | None:
-    """The uid of the job that a child belongs to."""
-    return next((owner.uid for owner in child.metadata.owner_references if owner.controller), None)
+def differ(before: Object, after: Object) -> bool:
+    """Return whether a change can matter; a pod's labels and versions change without its state."""
+    return _what_matters(before) != _what_matters(after)
 
 
-def job_key(child: AnyChild) -> Key | None:
-    """The job that a child, or the pod of a child, belongs to by its labels, else by its owner."""
-    namespace, labels = child.metadata.namespace, child.metadata.labels
-    if name := labels.get(JOB_NAME_LABEL):
-        return Key(namespace, name)
-    if FIRST_LABEL in labels and (name := labels.get(TF_JOB_NAME_LABEL)):
-        return Key(namespace, name, TF_JOB)
-    owners = (owner for owner in child.metadata.owner_references if owner.kind in JOB_KINDS)
-    return next((Key(namespace, owner.name, owner.kind) for owner in owners), None)
+def _what_matters(child: Object) -> tuple[object, ...]:
+    spec = child.spec if isinstance(child, PodGroup) else None
+    return child.metadata.uid, child.metadata.deletion_timestamp, getattr(child, "status", None), spec
 
 
-def is_of_tf_job(child: AnyChild) -> bool:
-    """Whether a TfJob owns it."""
-    return any(owner.kind == TF_JOB for owner in child.metadata.owner_references)
+@contextmanager
+def _fenced(*, creating: bool = False) -> Iterator[None]:
+    """Translate the API server's answers to a write into what the loop knows."""
+    try:
+        yield
+    except errors.AlreadyExists:
+        raise
+    except errors.ApiError as error:
+        # A conflict on creation is one of a quota that many use at once. An object that is gone was changed by others;
+        # to a creation the same answer means that the namespace does not exist.
+        if isinstance(error, errors.Conflict) or (isinstance(error, errors.NotFound) and not creating):
+            raise Conflict(str(error)) from None
+        if (rejection := rejected(error)) is not None:
+            raise rejection from None
+        raise
 
 
-def differ(before: AnyChild, after: AnyChild) -> bool:
-    """Whether a change can matter; a pod's labels and versions change without its state."""
-    if isinstance(before, Pod) and isinstance(after, Pod) and before.status != after.status:
-        return True
-    if isinstance(before, PodGroup) and isinstance(after, PodGroup):
-        if (before.status, before.spec) != (after.status, after.spec):
-            return True
-    elif isinstance(before, Deployment | Job) and isinstance(after, Deployment | Job) and before.status != after.status:
-        return True
-    return (before.metadata.uid, before.metadata.deletion_timestamp) != (
-        after.metadata.uid,
-        after.metadata.deletion_timestamp,
-    )
-
-
-def refused(error: ApiError) -> Refused | None:
-    """The refusal that an answer means; None for an answer that has nothing to do with the child."""
+def rejected(error: ApiError) -> Rejected | None:
+    """Return the rejection that an answer means; None for an answer that has nothing to do with the child."""
     reason = _reason(error)
-    return Refused(reason, error.message) if reason else None
+    return Rejected(reason, error.message) if reason else None
 
 
 def _reason(error: ApiError) -> str:
-    if isinstance(error, Invalid) or error.code == TOO_LARGE:
+    if isinstance(error, errors.Invalid) or error.code == TOO_LARGE:
         return INVALID
     if isinstance(error, NotFound):
         return NO_NAMESPACE

@@ -1,7 +1,7 @@
-"""Kubernetes Events about jobs: written in the background, few of them, and never in the way of what matters.
+"""Kubernetes Events: written in the background, few of them, and never in the way of what matters.
 
-Equal news of one job are one Event with a count, and news of one kind that come together ("Created pod: a", "Created
-pod: b") are one Event that names them all. When the queue is full, news are dropped and counted.
+Equal events about one object are one Event with a count, and events of one reason that come together ("Created pod: a",
+"Created pod: b") are one Event that names them all. When the queue is full, events are dropped and counted.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tfjob.api.dialect import origin
-from tfjob.api.objects import ConfigMap, Pod
-from tfjob.api.types import TFJob
+from tfjob.api.objects import Object
+from tfjob.api.resources import CORE_EVENTS
+from tfjob.controller.actions import Event
 from tfjob.kube.access.errors import KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CORE_EVENTS
-from tfjob.plan.actions import Event
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +31,6 @@ WRITERS = 1
 QUEUE_LIMIT, MEMORY_LIMIT = 10_000, 4_096
 MESSAGE_LENGTH = 1000
 
-Subject = TFJob | ConfigMap | Pod
-"""What news are about: a job, the operator's configuration, or the operator itself."""
 Group = tuple[str, str, str]
 """The subject's uid, reason, and the text or its common beginning: what news have in common that become one Event."""
 
@@ -43,7 +39,7 @@ Group = tuple[str, str, str]
 class _Pending:
     """Events that wait to be written; `subjects` are what their messages name after a common beginning."""
 
-    about: Subject
+    about: Object
     news: Event
     subjects: list[str]
     first: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -77,7 +73,7 @@ class EventLog:
         self._written: OrderedDict[Group, _Written] = OrderedDict()
         self._wake = asyncio.Event()
 
-    def add(self, about: Subject, news: Event) -> None:
+    def add(self, about: Object, news: Event) -> None:
         """Takes news; never waits and never fails."""
         beginning, subject = _parts(news)
         group = (about.metadata.uid, news.reason, beginning)
@@ -147,17 +143,16 @@ def _parts(news: Event) -> tuple[str, str]:
 
 
 def event(
-    about: Subject, news: Event, message: str, name: str, first: datetime, count: int, instance: str
+    about: Object, news: Event, message: str, name: str, first: datetime, count: int, instance: str
 ) -> dict[str, Any]:
     """The Event as kubectl, dashboards and training-operator's users know it."""
-    api_version, kind = origin(about).owner if isinstance(about, TFJob) else (about.api_version, about.kind)
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": about.metadata.namespace},
         "involvedObject": {
-            "apiVersion": api_version,
-            "kind": kind,
+            "apiVersion": about.api_version,
+            "kind": about.kind,
             "namespace": about.metadata.namespace,
             "name": about.metadata.name,
             "uid": about.metadata.uid,

@@ -15,13 +15,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from tfjob.api.resources import LEASES
 from tfjob.kube.access.errors import AlreadyExists, Conflict, KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import LEASES
 
 logger = logging.getLogger(__name__)
 
-ATTEMPT_SECONDS = 3.0
 _FREE = {"holderIdentity": "", "leaseDurationSeconds": 1}
 
 
@@ -43,20 +42,19 @@ class Lease:
         namespace: str,
         name: str,
         identity: str,
-        duration: float = 15.0,
-        renew_deadline: float = 10.0,
-        retry: float = 2.0,
         clock: Callable[[], float] = uptime,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        if not retry < renew_deadline < duration:
-            raise ValueError("a lease needs retry < renew_deadline < duration")
         self.namespace = namespace
         self.name = name
         self.identity = identity
-        self.duration = duration
-        self.renew_deadline = renew_deadline
-        self.retry = retry
+        durations = client.durations
+        self.duration = durations.lease.total_seconds()
+        self.renew_deadline = durations.lease_renewal.total_seconds()
+        self.retry = durations.lease_retry.total_seconds()
+        self._attempt = durations.lease_attempt.total_seconds()
+        if not self.retry < self.renew_deadline < self.duration:
+            raise ValueError("a lease needs lease_retry < lease_renewal < lease")
         self._client = client
         self._clock = clock
         self._sleep = sleep
@@ -97,8 +95,7 @@ class Lease:
             await self._sleep(max(0.0, min(self.retry, self._left())))
             self.check()
             try:
-                # Not all that is left: a connection that went silent must not cost the lease.
-                async with asyncio.timeout(min(self._left(), ATTEMPT_SECONDS)):
+                async with asyncio.timeout(min(self._left(), self._attempt)):
                     renewed = await self._take()
             except (KubeError, TimeoutError) as error:
                 logger.warning(

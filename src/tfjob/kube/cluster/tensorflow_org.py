@@ -15,15 +15,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.names import (
+from tfjob.api.dialect import TF_JOBS
+from tfjob.api.names import RUNTIME_ALPHABET, RUNTIME_ID_LABEL, child_name, server_program_name, tensorboard_name
+from tfjob.api.objects import (
     OPERATOR_NAME,
     OPERATOR_NAME_LABEL,
-    RUNTIME_ALPHABET,
-    RUNTIME_ID_LABEL,
-    child_name,
-    tensorboard_name,
-)
-from tfjob.api.objects import (
     ContainerState,
     ContainerStatus,
     ContainerTerminated,
@@ -34,17 +30,19 @@ from tfjob.api.objects import (
     PodStatus,
 )
 from tfjob.api.problems import errors
+from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES, Resource
 from tfjob.api.types import CONTAINER_NAME, RUNTIME_ID, TFJob
 from tfjob.api.versions.registry import judge
+from tfjob.api.versions.stored import tf_job_manifest
 from tfjob.api.versions.v1alpha1 import canonical_spec
 from tfjob.api.versions.write_back import completed
+from tfjob.controller.kind import Stored
 from tfjob.kube.access.errors import NotFound
-from tfjob.kube.cache.decode import CachedJob, tf_job_manifest
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.patches import difference
-from tfjob.kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES, TF_JOBS, Resource
-from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE, config_map_name
+from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.facts.tasks import desired
+from tfjob.plan.kind import TfJobKind
 
 ID_LENGTH = 4
 _random = SystemRandom()
@@ -66,28 +64,48 @@ def drawn() -> str:
     return "".join(_random.choices(RUNTIME_ALPHABET, k=ID_LENGTH))
 
 
-async def complete(client: Client, job: TFJob, cached: CachedJob, others: Iterable[CachedJob], tf_image: str) -> bool:
-    """Writes what is missing over the version that was read; whether anything was.
+class TensorFlowOrgStorage:
+    """How a cluster keeps 2017 TfJobs; `kind` has the operator's settings."""
 
-    Into a spec that is not sound nothing is written: what cannot be read would be lost.
-    `others` are the TfJobs of the namespace, `tf_image` is the operator's for jobs that name none.
-    """
-    if errors(judge(tf_job_manifest(cached))):
-        return False
-    metadata = job.metadata
-    runtime_id = job.status.runtime_id
-    if not runtime_id:
-        used = {_recorded(other) for other in others if other.metadata.uid != metadata.uid}
-        given = metadata.annotations.get(RUNTIME_ID, "").lower()
-        # The id of another job is that of the job whose manifest was copied.
-        runtime_id = given if given and given not in used else await draw(client, job, used)
-    stored = msgspec.json.decode(cached.spec, type=dict[str, Any])
-    wanted = completed(canonical_spec(stored), runtime_id, tf_image or DEFAULT_TF_IMAGE)
-    patch = difference(stored, wanted, whole=True)  # what is spelt otherwise now goes as it is
-    if patch:
-        body = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": patch}
-        await client.patch(TF_JOBS, metadata.namespace, metadata.name, body)
-    return bool(patch)
+    wrapper = Job
+
+    def __init__(self, client: Client, kind: TfJobKind) -> None:
+        self._client = client
+        self._kind = kind
+
+    async def complete(self, owner: TFJob, stored: Stored, others: Iterable[Stored]) -> bool:
+        """Write the random id and defaults into a new or edited spec, over the version that was read.
+
+        Nothing is written into a spec that is not valid: what cannot be read would be lost.
+        """
+        metadata = owner.metadata
+        if metadata.generation == owner.status.observed_generation:
+            return False
+        if errors(judge(tf_job_manifest(stored.metadata, stored.spec))):
+            return False
+        runtime_id = owner.status.runtime_id
+        if not runtime_id:
+            used = {_recorded(other) for other in others if other.metadata.uid != metadata.uid}
+            given = metadata.annotations.get(RUNTIME_ID, "").lower()
+            # An id that another job has comes from that job's manifest, which was copied.
+            runtime_id = given if given and given not in used else await draw(self._client, owner, used)
+        spec = msgspec.json.decode(stored.spec, type=dict[str, Any])
+        wanted = completed(canonical_spec(spec), runtime_id, self._kind.settings.tf_image or DEFAULT_TF_IMAGE)
+        patch = difference(spec, wanted, whole=True)  # fields that are spelled differently now are removed
+        if patch:
+            body = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": patch}
+            await self._client.patch(TF_JOBS, metadata.namespace, metadata.name, body)
+        return bool(patch)
+
+    def wrap(self, pod: Pod) -> Job:
+        return wrapper(pod)
+
+    def unwrap(self, wrapper: Job, pods: Sequence[Pod]) -> Pod:
+        return unwrapped(wrapper, pods)
+
+    def missing_selector(self, wrapper: Job) -> str:
+        """Return the selector of a failed Job's pods: a pod that failed is kept, so it should exist."""
+        return f"batch.kubernetes.io/controller-uid={wrapper.metadata.uid}" if has_failed(wrapper) else ""
 
 
 async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[], str] = drawn) -> str:
@@ -103,9 +121,9 @@ async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[]
             return runtime_id
 
 
-def _recorded(cached: CachedJob) -> str:
+def _recorded(stored: Stored) -> str:
     """The id in a stored spec; of one that somebody spelt in another way nothing is known until it is completed."""
-    return msgspec.json.decode(cached.spec, type=_Recorded).runtime_id.lower()
+    return msgspec.json.decode(stored.spec, type=_Recorded).runtime_id.lower()
 
 
 async def _foreign(client: Client, namespace: str) -> frozenset[tuple[Resource, str]]:
@@ -125,7 +143,7 @@ async def _is_taken(client: Client, named: TFJob) -> bool:
         labels = {"labelSelector": f"{RUNTIME_ID_LABEL}={named.status.runtime_id}"}
         if (await client.page(resource, namespace, labels, size=1, type=_Named)).items:
             return True
-    for resource, name in ((CONFIG_MAPS, config_map_name(named)), (DEPLOYMENTS, tensorboard_name(named))):
+    for resource, name in ((CONFIG_MAPS, server_program_name(named)), (DEPLOYMENTS, tensorboard_name(named))):
         with suppress(NotFound):
             await client.request("GET", resource.object_path(namespace, name))
             return True

@@ -15,7 +15,6 @@ from tfjob.kube.access.credentials import basic
 from tfjob.kube.http.answer import Answer
 from tfjob.kube.http.connection import Broken, Connection
 
-CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 75.0
 """An API server closes a connection after 90 idle seconds; a request must not meet that."""
 PROBES = 4
@@ -34,6 +33,7 @@ class Pool:
         proxy: str = "",
         limit: int = 100,
         dead: timedelta = USUAL.dead_connection,
+        connect: timedelta = USUAL.connect,
     ) -> None:
         url = urlsplit(server)
         self._host = url.hostname or ""
@@ -42,6 +42,7 @@ class Pool:
         self._server_name = (server_name or self._host) if context else None
         self._proxy = proxy
         self._dead = max(1, round(dead.total_seconds()))
+        self._patience = connect.total_seconds()
         self._permits = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._closed = False
@@ -126,7 +127,7 @@ class Pool:
         self._idle.clear()
 
     async def _connect(self) -> Connection:
-        async with asyncio.timeout(CONNECT_SECONDS):
+        async with asyncio.timeout(self._patience):
             if self._proxy:
                 return await self._tunnel()
             transport, connection = await asyncio.get_running_loop().create_connection(
@@ -150,7 +151,7 @@ class Pool:
             who = f"Proxy-Authorization: {basic(unquote(proxy.username), unquote(proxy.password or ''))}\r\n"
         try:
             message = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{who}\r\n".encode()
-            answer = await outer.exchange(message, CONNECT_SECONDS, bodyless=True)
+            answer = await outer.exchange(message, self._patience, bodyless=True)
             if answer.status != 200:
                 raise Broken(f"the proxy {proxy.hostname} answered {answer.status}")
             if self._context is None:

@@ -99,6 +99,7 @@ class Session:
             proxy=access.proxy,
             limit=self._connections,
             dead=self._durations.dead_connection,
+            connect=self._durations.connect,
         )
 
     def target(self, path: str, params: Params) -> str:

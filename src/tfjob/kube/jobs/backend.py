@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfjob.api.crd.older import TF_JOB_SHORT_NAME
 from tfjob.api.dialect import origin
+from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
+from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs import find as finding
 from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica
 from tfjob.jobs.portal import Portal
@@ -24,12 +25,10 @@ from tfjob.jobs.sync_backend import SyncBackend
 from tfjob.kube.access import errors
 from tfjob.kube.access.config import Access
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 from tfjob.kube.client.version import server_version
 from tfjob.kube.jobs import jobs
 from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
 from tfjob.kube.jobs.jobs import events_of
-from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.policy.suspension import resumed
@@ -88,7 +87,7 @@ class KubeBackend:
         present = {job.metadata.uid for job in found}
         gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
         records = [self.record(job) for job in found]
-        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).is_tensorflow_org}
+        taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
         records = [_told_apart(record, taken) for record in records]
         return sorted([*map(self._gone, gone if everything else ()), *records], key=lambda record: record.created)
 
@@ -193,7 +192,7 @@ class KubeBackend:
             status = present.job.status
             # What stops a TfJob is an annotation, which changes no generation.
             noticed = status.observed_generation >= present.job.metadata.generation and (
-                status.state == SUSPENDED or not origin(present.job).is_tensorflow_org
+                status.state == SUSPENDED or not origin(present.job).suspends_by_annotation
             )
             if noticed and status.state == SUSPENDED and not await pods_of(self.client, present.job):
                 return
@@ -265,9 +264,10 @@ class KubeBackend:
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
     """A TfJob whose name a TFJob has too is called in its own way."""
-    if not origin(record.job).is_tensorflow_org or (record.job.metadata.namespace, record.name) not in taken:
+    prefix = origin(record.job).id_prefix
+    if not prefix or (record.job.metadata.namespace, record.name) not in taken:
         return record
-    return replace(record, id=f"{TF_JOB_SHORT_NAME}/{record.name}")
+    return replace(record, id=prefix + record.name)
 
 
 class SyncKubeBackend(SyncBackend[KubeBackend]):

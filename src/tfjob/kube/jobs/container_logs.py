@@ -15,12 +15,12 @@ from datetime import UTC, datetime, timedelta
 from tfjob.api.dialect import origin
 from tfjob.api.names import RUNTIME_ID_LABEL, name_label
 from tfjob.api.objects import ContainerStatus, Pod
+from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line, LogQuery
 from tfjob.jobs.logs import LONGEST, character_start, container_labels, readable, visible
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unauthorized
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 from tfjob.plan.facts.tasks import task_of
 from tfjob.records.pods import ContainerRun
 
@@ -87,7 +87,7 @@ async def pods_of(client: Client, job: TFJob) -> list[Pod]:
 
 def belongs(pod: Pod, job: TFJob) -> bool:
     """Whether a pod is of this very job."""
-    if origin(job).is_tensorflow_org:  # its Job's
+    if origin(job).wraps_pods:  # its Job owns the pod
         return pod.metadata.labels.get(RUNTIME_ID_LABEL) == job.status.runtime_id != ""
     return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
 

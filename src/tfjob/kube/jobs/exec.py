@@ -19,9 +19,9 @@ from threading import Thread
 import aiohttp
 import msgspec
 
+from tfjob.api.resources import PODS
 from tfjob.kube.access.errors import KubeError, Status
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 CLOSE = 255

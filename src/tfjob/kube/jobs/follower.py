@@ -9,23 +9,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, Self
 
 import msgspec
 from msgspec.structs import replace as replace_in
 
 from tfjob.api.objects import Pod
+from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
+from tfjob.controller.kind import Stored
 from tfjob.jobs.backend import Line, LogQuery
 from tfjob.kube.access.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
-from tfjob.kube.cache.decode import JOB_DECODERS, CachedJob
+from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 from tfjob.kube.jobs.container_logs import Container, LogLines, belongs, containers_of, parameters, selector, since_time
-from tfjob.kube.jobs.jobs import readable, resource_of
+from tfjob.kube.jobs.jobs import job_of, resource_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.records.pods import ContainerRun
 
@@ -63,13 +65,13 @@ class Follower:
         self._client = client
         self._query = query or LogQuery()
         self._on_job = on_job
-        self._jobs: ObjectStore[CachedJob] = ObjectStore(on_change=self._job_changed)
+        self._jobs: ObjectStore[Stored] = ObjectStore(on_change=self._job_changed)
         self._pods: ObjectStore[Pod] = ObjectStore(on_change=self._pod_changed)
         self._known: dict[Key, Container] | None = None
         namespace, resource = job.metadata.namespace, resource_of(job)
         name = f"metadata.name={job.metadata.name}"
         self._job_reflector = Reflector(
-            client, resource, JOB_DECODERS[resource.kind], self._jobs, namespace, field_selector=name
+            client, resource, partial(decode_owner, resource.kind), self._jobs, namespace, field_selector=name
         )
         self._namespace, self._selector = namespace, selector(job)
         self._pod_reflector = Reflector(client, PODS, _decode_pod, self._pods, namespace, self._selector)
@@ -243,9 +245,9 @@ class Follower:
         self._known = None
         self._news()
 
-    def _job_changed(self, old: CachedJob | None, new: CachedJob | None) -> None:
+    def _job_changed(self, old: Stored | None, new: Stored | None) -> None:
         if new is not None and new.metadata.uid == self._first.metadata.uid:
-            self._set(readable(new))
+            self._set(job_of(new))
         elif self.job is not None and (new or old):
             self._set(None)
 

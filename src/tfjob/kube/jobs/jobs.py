@@ -14,20 +14,21 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.crd.older import TF_JOB_SHORT_NAME
-from tfjob.api.dialect import TF_JOB, origin
+from tfjob.api.dialect import DIALECTS, JOB_KINDS, origin
 from tfjob.api.names import child_name
 from tfjob.api.objects import Model, ObjectMeta
+from tfjob.api.resources import CORE_EVENTS, Resource
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.round_trip import converted
-from tfjob.controller.cluster import InvalidJob
+from tfjob.controller.actions import RecordedEvent
+from tfjob.controller.kind import Stored
 from tfjob.jobs.backend import Record
+from tfjob.kinds import cluster_kinds
 from tfjob.kube.access.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
-from tfjob.kube.cache.decode import JOB_DECODERS, CachedJob, job_of
+from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.patches import difference, merged
-from tfjob.kube.client.resources import CORE_EVENTS, JOB_KINDS, TF_JOBS, Resource
-from tfjob.plan.actions import RecordedEvent
+from tfjob.plan.build.pods import Settings
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.suspension import RESUMING
@@ -40,6 +41,7 @@ UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"
 UNSEEN_PATIENCE = timedelta(seconds=10)
 """How long a job may lie there before it is said that no operator looks at it."""
 PENDING = "Pending"
+_kinds = {kind.resource.kind: kind for kind in cluster_kinds(Settings())}
 BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
@@ -60,27 +62,27 @@ def where(client: Client) -> str:
 
 def resource_of(job: TFJob) -> Resource:
     """Where an API server keeps a job that was read from it."""
-    return JOB_KINDS[origin(job).owner[1]]
+    return origin(job).resource
 
 
 async def get(client: Client, namespace: str, name: str) -> TFJob | None:
-    """The job of that name, with its defaults; None when there is none. Raises NoTFJobs.
+    """Return the job of that name, with its defaults; None if there is none. Raises NoTFJobs.
 
-    A TFJob goes before a TfJob of the same name, which `tfja/NAME` means alone.
+    A TFJob comes before a job of another kind with the same name; the prefix of that kind (`tfja/NAME`) selects it.
     """
-    prefix, _, bare = name.rpartition("/")
-    wanted = bare if prefix == TF_JOB_SHORT_NAME else name
-    kinds = {TF_JOB: TF_JOBS} if prefix == TF_JOB_SHORT_NAME else JOB_KINDS
+    prefixed = next((one for one in DIALECTS.values() if one.id_prefix and name.startswith(one.id_prefix)), None)
+    wanted = name.removeprefix(prefixed.id_prefix) if prefixed else name
+    resources = [prefixed.resource] if prefixed else list(JOB_KINDS.values())
     failures: list[ApiError] = []
-    for kind, resource in kinds.items():
+    for resource in resources:
         try:
             answer = await client.request("GET", resource.object_path(namespace, wanted))
         except (NotFound, Forbidden) as error:
             if error.details.name != wanted or isinstance(error, Forbidden):
                 failures.append(error)
         else:
-            return readable(JOB_DECODERS[kind](answer))
-    _raise_if_all(failures, len(kinds), client)
+            return read_job(resource.kind, answer)
+    _raise_if_all(failures, len(resources), client)
     return None
 
 
@@ -91,7 +93,7 @@ async def again(client: Client, job: TFJob) -> TFJob | None:
         answer = await client.request("GET", resource.object_path(job.metadata.namespace, job.metadata.name))
     except NotFound:
         return None
-    return readable(JOB_DECODERS[resource.kind](answer))
+    return read_job(resource.kind, answer)
 
 
 async def every(client: Client, namespace: str = "") -> list[TFJob]:
@@ -104,7 +106,7 @@ async def every(client: Client, namespace: str = "") -> list[TFJob]:
         except (NotFound, Forbidden) as error:
             failures.append(error)
         else:
-            jobs += [readable(JOB_DECODERS[kind](item)) for item in found.items]
+            jobs += [read_job(kind, item) for item in found.items]
     _raise_if_all(failures, len(JOB_KINDS), client)
     return sorted(jobs, key=lambda job: (str(job.metadata.creation_timestamp), job.metadata.name))
 
@@ -119,10 +121,10 @@ def _raise_if_all(failures: Sequence[ApiError], asked: int, client: Client) -> N
     raise NoTFJobs(client)
 
 
-async def has_tf_jobs(client: Client) -> bool:
-    """Whether the cluster has TfJobs of tensorflow.org."""
+async def serves(client: Client, resource: Resource) -> bool:
+    """Return whether the cluster serves the API version of a resource."""
     try:
-        await client.request("GET", TF_JOBS.root)
+        await client.request("GET", resource.root)
     except NotFound:
         return False
     return True
@@ -138,7 +140,6 @@ async def namespaces_with(client: Client, name: str) -> set[str]:
 async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
     """Applies `change` to the job as it is now; only what differs is sent, so that unknown fields stay."""
     namespace, name, uid, resource = job.metadata.namespace, job.metadata.name, job.metadata.uid, resource_of(job)
-    decode = JOB_DECODERS[resource.kind]
     for tries in range(1, EDIT_TRIES + 1):
         answer = await client.request("GET", resource.object_path(namespace, name))
         stored = msgspec.json.decode(answer, type=dict[str, Any])
@@ -146,10 +147,10 @@ async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
             raise Conflict(409, "Conflict", f"another job has the name {name} by now")
         patch = difference(stored, _edited(stored, change))
         if not patch:
-            return readable(decode(answer))
+            return read_job(resource.kind, answer)
         patch.setdefault("metadata", {})["resourceVersion"] = stored["metadata"]["resourceVersion"]
         try:
-            return readable(decode(await client.patch(resource, namespace, name, patch)))
+            return read_job(resource.kind, await client.patch(resource, namespace, name, patch))
         except Conflict:
             if tries == EDIT_TRIES:
                 raise
@@ -185,12 +186,15 @@ async def changed(client: Client, job: TFJob, seconds: float) -> None:
         await asyncio.sleep(min(seconds, RETRY_SECONDS))
 
 
-def readable(cached: CachedJob) -> TFJob:
-    """The job, or as much of it as can be read where its spec is none."""
-    try:
-        return job_of(cached)
-    except InvalidJob as invalid:
-        return invalid.job
+def read_job(kind: str, encoded: bytes | msgspec.Raw) -> TFJob:
+    """Return a job as the API server sent it."""
+    return job_of(decode_owner(kind, encoded))
+
+
+def job_of(stored: Stored) -> TFJob:
+    """Return the job, or as much of it as can be read if its spec is not valid."""
+    job, _ = _kinds[stored.kind].read(stored)
+    return job
 
 
 def record(job: TFJob, now: datetime, *, current: bool = True, folder: Path | None = None, options: str = "") -> Record:
@@ -315,7 +319,7 @@ def story(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
 
 def _own_name(name: str, job: TFJob) -> str:
     """The name without what a Job adds to its pods': `master-76no-0` of `master-76no-0-x7k2p`."""
-    return "-".join(name.split("-")[:3]) if origin(job).is_tensorflow_org else name
+    return "-".join(name.split("-")[:3]) if origin(job).wraps_pods else name
 
 
 def _event(event: KubeEvent, first: datetime, who: str = "") -> RecordedEvent:

@@ -8,11 +8,11 @@ from msgspec import Struct, field
 
 from tfjob.api import quantity
 from tfjob.api.objects import ObjectMeta
+from tfjob.api.resources import POD_METRICS
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Usage
 from tfjob.kube.access.errors import Forbidden, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import POD_METRICS
 from tfjob.kube.jobs.container_logs import selector
 
 

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tfjob.api.resources import PODS
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 
 if TYPE_CHECKING:
     import aiohttp

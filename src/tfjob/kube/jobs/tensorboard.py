@@ -14,11 +14,11 @@ import msgspec
 
 from tfjob.api.names import tensorboard_name
 from tfjob.api.objects import Pod
+from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Board
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 from tfjob.kube.jobs.port_forward import HOST, PortForward
 from tfjob.plan.build.tensorboard import PORT, labels
 

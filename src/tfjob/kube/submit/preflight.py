@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from tfjob.api.defaults import with_defaults
 from tfjob.api.pod_validation import CLAIM, CONFIG_MAP, SECRET, Reference, references
 from tfjob.api.problems import Path, Problem, path_parts, path_text
+from tfjob.api.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.registry import to_version
 from tfjob.kube.access.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
 from tfjob.kube.submit.quota import shortages
 from tfjob.kube.submit.submission import apply, as_kept, create
 from tfjob.plan.build.parameter_server import config_map, has_default_server

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.dialect import TENSORFLOW
-from tfjob.api.types import API_VERSION, ORIGIN, TFJob
-from tfjob.api.versions.registry import to_version
+from tfjob.api.dialect import DIALECTS, JOB_KINDS
+from tfjob.api.resources import CLAIMS, CONFIG_MAPS, SECRETS, SERVICES
+from tfjob.api.types import API_VERSION, ORIGIN, TFJOBS, TFJob
 from tfjob.api.versions.round_trip import converted
+from tfjob.jobs.find import NameInUse
 from tfjob.kube.access.errors import ApiError, KubeError, NotFound
-from tfjob.kube.cache.decode import JOB_DECODERS
 from tfjob.kube.client.client import FIELD_MANAGER, Client
-from tfjob.kube.client.resources import CLAIMS, CONFIG_MAPS, JOB_KINDS, SECRETS, SERVICES
 from tfjob.kube.jobs import jobs
 from tfjob.kube.jobs.jobs import state_of
 
@@ -23,46 +22,38 @@ BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS,
 """The kinds that may stand beside a job."""
 
 
-class NameInUse(KubeError):
-    """A job of that name exists."""
-
-
 @dataclass(frozen=True)
 class Submission:
-    """Jobs as their manifest has them, each with its namespace, and the objects that it brings along."""
+    """Jobs as the cluster keeps them, each with its namespace, and the objects of their manifest."""
 
-    jobs: Sequence[TFJob]
+    manifests: Sequence[dict[str, Any]]
     objects: Sequence[dict[str, Any]]
 
     @property
-    def manifests(self) -> list[dict[str, Any]]:
-        """The jobs as the API server takes them."""
-        return [to_version(job, API_VERSION)[0] for job in self.jobs]
-
-    @property
     def namespace(self) -> str:
-        """Where objects go that name no namespace: to the first job."""
-        return self.jobs[0].metadata.namespace
+        """The namespace of objects that name none: that of the first job."""
+        namespace: str = self.manifests[0]["metadata"]["namespace"]
+        return namespace
 
 
 class Interrupted(Exception):
-    """Somebody did not want to wait any longer; by then all jobs had been made, or none."""
+    """The submission was cancelled; by then all jobs had been made, or none."""
 
     def __init__(self, made: Sequence[TFJob] = ()) -> None:
         super().__init__(", ".join(job.metadata.name for job in made))
         self.made = made
 
 
-async def submit(client: Client, submission: Submission, options: Callable[[str], str]) -> list[TFJob]:
-    """Creates everything; raises before anything is created if a name is taken or the API server refuses a job.
+async def submit(client: Client, submission: Submission) -> list[TFJob]:
+    """Create everything; raise before anything is created if a name is taken or the API server rejects a job.
 
-    Where it is cancelled it raises Interrupted; what was begun by then is brought to its end first.
+    Raises Interrupted if it is cancelled; a creation that has begun is completed first.
     """
     try:
-        manifests = await _checked(client, submission, options)
+        await _check(client, submission)
     except asyncio.CancelledError:
         raise Interrupted from None
-    creating = asyncio.create_task(_create_all(client, submission, manifests))
+    creating = asyncio.create_task(_create_all(client, submission))
     try:
         return await asyncio.shield(creating)
     except asyncio.CancelledError:
@@ -70,22 +61,19 @@ async def submit(client: Client, submission: Submission, options: Callable[[str]
         raise Interrupted(await creating) from None
 
 
-async def _checked(client: Client, submission: Submission, options: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The manifests as the cluster would take them."""
-    for job in submission.jobs:
-        await refuse_if_in_use(client, job, options)
-    manifests = [await as_kept(client, manifest) for manifest in submission.manifests]
-    for manifest in manifests:
+async def _check(client: Client, submission: Submission) -> None:
+    for manifest in submission.manifests:
+        await refuse_if_in_use(client, manifest["metadata"]["namespace"], manifest["metadata"]["name"])
+    for manifest in submission.manifests:
         await create(client, manifest, dry_run=True)
-    return manifests
 
 
-async def _create_all(client: Client, submission: Submission, manifests: list[dict[str, Any]]) -> list[TFJob]:
+async def _create_all(client: Client, submission: Submission) -> list[TFJob]:
     for document in submission.objects:
         await apply(client, document, submission.namespace)
     made: list[TFJob] = []
     try:
-        for manifest in manifests:
+        for manifest in submission.manifests:
             made.append(await create(client, manifest))  # noqa: PERF401 (what was made before a refusal counts)
     except KubeError:
         for job in made:
@@ -94,29 +82,25 @@ async def _create_all(client: Client, submission: Submission, manifests: list[di
     return made
 
 
-async def refuse_if_in_use(client: Client, job: TFJob, options: Callable[[str], str]) -> None:
-    """Raises NameInUse when there is a job of that name, finished or not: on a cluster others may want to see it."""
-    name = job.metadata.name
-    found = await jobs.get(client, job.metadata.namespace, name)
-    if found is None:
-        return
-    since = found.metadata.creation_timestamp
-    raise NameInUse(
-        f"job {name} exists and is {state_of(found)}" + (f" (since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""),
-        f"Choose another name with --name, or remove it: tfjob delete {name}{options(job.metadata.namespace)}",
-    )
+async def refuse_if_in_use(client: Client, namespace: str, name: str) -> None:
+    """Raise NameInUse if there is a job of that name, also a finished one: on a cluster others may want to see it."""
+    found = await jobs.get(client, namespace, name)
+    if found is not None:
+        raise NameInUse(name, namespace, state_of(found), found.metadata.creation_timestamp)
 
 
 async def as_kept(client: Client, manifest: dict[str, Any]) -> dict[str, Any]:
-    """A v1 manifest as the cluster keeps such a job: a TfJob of tensorflow.org as that, where there are any."""
-    kept = as_kept_with_tf_jobs(manifest)
-    return kept if kept is manifest or await jobs.has_tf_jobs(client) else manifest
+    """Return a v1 manifest as the cluster keeps such a job: in its own kind, if the cluster serves that."""
+    kept = as_kept_in_own_kind(manifest)
+    own = JOB_KINDS[kept["kind"]]
+    return kept if kept is manifest or await jobs.serves(client, own) else manifest
 
 
-def as_kept_with_tf_jobs(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A v1 manifest as a cluster that has TfJobs of tensorflow.org keeps such a job."""
+def as_kept_in_own_kind(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a v1 manifest as a cluster keeps it that serves the kind of job that it was written for."""
     written_for = (manifest["metadata"].get("annotations") or {}).get(ORIGIN)
-    return converted(manifest, TENSORFLOW) if written_for == TENSORFLOW else manifest
+    dialect = DIALECTS.get(written_for or API_VERSION)
+    return converted(manifest, dialect.api_version) if dialect and dialect.resource != TFJOBS else manifest
 
 
 async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> TFJob:
@@ -125,7 +109,7 @@ async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = Fa
     params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
     kind = manifest["kind"]
     try:
-        return jobs.readable(JOB_DECODERS[kind](await client.create(JOB_KINDS[kind], namespace, manifest, params)))
+        return jobs.read_job(kind, await client.create(JOB_KINDS[kind], namespace, manifest, params))
     except NotFound as error:
         if error.details.kind == "namespaces":
             raise KubeError(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
+from tfjob.controller.actions import RecordedEvent
 from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
 from tfjob.jobs.sync_backend import Inline, SyncBackend
 from tfjob.local.jobs.runs import find_run, list_runs
@@ -28,7 +29,6 @@ from tfjob.local.run.driver_lock import (
 )
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store, open_state
-from tfjob.plan.actions import RecordedEvent
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired, task_of
 from tfjob.plan.policy.suspension import INTERRUPTED, RESUMING, SUSPEND_REASON, resumed

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from tfjob.api.objects import ConfigMap
-from tfjob.controller.cluster import Key
+from tfjob.controller.kind import Key
 from tfjob.local.inputs import environment
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod.assembly import Machine
 from tfjob.local.sandbox import probe
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import config
+from tfjob.local.state.config import Config
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import Home
 from tfjob.local.state.options import Limits, Options
@@ -66,26 +67,27 @@ def machine_of(home: Home, store: Store, run: Run) -> Machine:
         own = (one for one in store.children(ConfigMap, run.job.metadata.uid) if one.metadata.name == name)
         return next(({"data": one.data} for one in own), None) or kept.config_map(name)
 
-    return machine_with(home, Options.load(run.folder), References(config_map, kept.secret))
+    options = Options.load(run.folder)
+    settings = config.load(Path(options.project), os.environ)
+    return machine_with(home, options, References(config_map, kept.secret), settings)
 
 
 def kept_references(home: Home, store: Store, namespace: str) -> References:
     """The ConfigMaps and Secrets that manifests have left in a namespace."""
     secrets = Secrets(home.secrets)
     return References(
-        config_map=lambda name: store.object("ConfigMap", Key(namespace, name)),
-        secret=lambda name: secrets.get(Key(namespace, name)),
+        config_map=lambda name: store.object(Key(namespace, name, "ConfigMap")),
+        secret=lambda name: secrets.get(Key(namespace, name, "Secret")),
     )
 
 
-def machine_with(home: Home, options: Options, references: References) -> Machine:
-    """The machine for a run with these options."""
-    project = Path(options.project)
+def machine_with(home: Home, options: Options, references: References, settings: Config) -> Machine:
+    """Return the machine for a run with these options and this configuration."""
     return Machine(
-        config=config.load(project, os.environ),
+        config=settings,
         level=options.level,
         limits=options.limits,
-        project=project,
+        project=Path(options.project),
         python=Path(options.python) if options.python else None,
         cpu=options.cpu,
         warm=options.warm,

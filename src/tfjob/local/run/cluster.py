@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import AnyChild, Pod, PodGroup
+from tfjob.api.objects import Object, Pod, PodGroup
 from tfjob.api.types import KIND, TFJob
-from tfjob.controller.cluster import Child, Conflict, Key, Refused
+from tfjob.controller.actions import Event
+from tfjob.controller.cluster import Conflict, Rejected
+from tfjob.controller.kind import Child, Key, Owner, OwnerObject
 from tfjob.local.pod.assembly import grace_of
 from tfjob.local.pod.network import Network
 from tfjob.local.state.store import Store
-from tfjob.plan.actions import Event
 from tfjob.plan.policy.limits import LONGEST_SECONDS
 
 
@@ -43,37 +45,40 @@ class LocalCluster:
             await self._looked.wait()
             self._looked.clear()
 
-    async def job(self, key: Key) -> TFJob | None:
-        """The job, as long as its name means this run."""
+    async def owner(self, key: Key) -> Any:
+        """Return the job, as long as its name means this run."""
         run = self.store.run(self.uid)
         return run.job if run is not None and run.current and run.key == key else None
 
-    async def complete(self, job: TFJob) -> bool:
-        """A manifest stays as it was given."""
+    async def complete(self, key: Key, owner: OwnerObject) -> bool:
+        """Return False: a manifest stays as it was given."""
         return False
 
-    async def children(self, kind: type[Child], job: TFJob) -> list[Child]:
-        """The children of the job of one kind; there is no gang scheduler, and so no pod group."""
-        return self.store.children(kind, job.metadata.uid)
+    async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
+        """Return the children of one type; there is no gang scheduler, and so no pod group."""
+        return self.store.children(child, owner.metadata.uid)
 
-    async def create(self, child: AnyChild) -> None:
+    async def create(self, child: Object) -> None:
         """Stores a child; a pod gets the address that belongs to its name."""
         if isinstance(child, PodGroup):
-            raise Refused("NoGangScheduler", "this machine has no gang scheduler")
+            raise Rejected("NoGangScheduler", "this machine has no gang scheduler")
         if isinstance(child, Pod):
             child = replace(child, status=replace(child.status, pod_ip=self.network.address(child.metadata.name)))
         self.store.create_child(child)
 
-    async def update(self, child: PodGroup) -> None:
-        """There are no pod groups here."""
+    async def update(self, child: Object) -> None:
+        """Raise Conflict: only pod groups are updated, and there are none here."""
         raise Conflict(child.metadata.name)
 
-    async def delete(self, kind: str, key: Key, uid: str) -> None:
+    async def remove_finalizer(self, key: Key, owner: OwnerObject, finalizer: str) -> None:
+        raise NotImplementedError
+
+    async def delete(self, key: Key, uid: str) -> None:
         """Marks a pod or the job for deletion, so that processes can end first; anything else goes at once."""
-        if kind == KIND:
+        if key.kind == KIND:
             self.store.update_job(uid, _marked)
             return
-        if kind != "Pod":
+        if key.kind != "Pod":
             self.store.remove_child(uid)
             return
         for pod in self.store.children(Pod, self.uid):
@@ -82,23 +87,24 @@ class LocalCluster:
                 gone_by = _now() + timedelta(seconds=min(grace_of(pod), LONGEST_SECONDS))
                 self.store.update_child(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=gone_by)))
 
-    async def update_status(self, job: TFJob) -> TFJob:
-        """Writes the status of the job as it was read."""
-        return self.store.update_status(job)
+    async def update_status(self, key: Key, owner: Owner) -> Owner:
+        job: Any = owner
+        written: Any = self.store.update_status(job)
+        return cast("Owner", written)
 
     async def lost_nodes(self) -> frozenset[str]:
         """There is one node, and it is this machine."""
         return frozenset()
 
-    def kept_as(self, kind: str, job: TFJob) -> str:
-        """Here a pod is a pod, also that of a TfJob."""
-        return kind
+    def kept_as(self, child: str, key: Key) -> str:
+        return child
 
-    def publish(self, job: TFJob, news: Event) -> None:
-        """Keeps the news with the run, and shows them if somebody watches."""
-        self.store.add_event(job.metadata.uid, news.reason, news.message, warning=news.warning, now=datetime.now(UTC))
+    def publish(self, key: Key, owner: OwnerObject, event: Event) -> None:
+        """Keep the event with the run, and pass it on if a terminal shows the run."""
+        now = datetime.now(UTC)
+        self.store.add_event(owner.metadata.uid, event.reason, event.message, warning=event.warning, now=now)
         if self._on_news:
-            self._on_news(news)
+            self._on_news(event)
 
 
 def _marked(job: TFJob) -> TFJob:

@@ -22,6 +22,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tfjob.api.objects import Deployment, Pod
+from tfjob.controller.actions import Event
 from tfjob.controller.controller import Controller
 from tfjob.durations import durations_from
 from tfjob.local.pod.machine import machine_of
@@ -39,9 +40,9 @@ from tfjob.local.state.store import Run, Store, open_store
 from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import SETTINGS, discard_unused
 from tfjob.local.warm.start import WarmStart
-from tfjob.plan.actions import Event
 from tfjob.plan.build.pods import Settings
 from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.kind import TFJobKind
 from tfjob.plan.policy.suspension import STOPPED, suspended
 
 logger = logging.getLogger(__name__)
@@ -82,15 +83,16 @@ class Driver:
         cluster = LocalCluster(store, self.uid, network, on_news)
         self.cluster = cluster
         durations = durations_from(os.environ)
-        self.controller = Controller(cluster, dataclasses.replace(settings, durations=durations))
-        self.board = TensorBoardProcess(machine, run.folder, lambda news: cluster.publish(run.job, news))
+        kinds = [TFJobKind(dataclasses.replace(settings, durations=durations))]
+        self.controller = Controller(cluster, kinds, durations=durations)
+        self.board = TensorBoardProcess(machine, run.folder, lambda news: cluster.publish(run.key, run.job, news))
         self.kubelet = Kubelet(
             store,
             run,
             machine,
             network,
             lifeline=run.folder / "lifeline" if attached else None,
-            publish=lambda news: cluster.publish(run.job, news),
+            publish=lambda news: cluster.publish(run.key, run.job, news),
             warm=WarmStart(home, machine) if machine.warm is not False else None,
             durations=durations,
         )

@@ -94,7 +94,8 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
         return False
     try:
         with (run.folder / "controller.log").open("ab") as log:
-            subprocess.Popen(
+            _reap()
+            process = subprocess.Popen(
                 [sys.executable, "-m", "tfjob.local.run.driver", str(home.path), run.job.metadata.uid, str(lock)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -103,9 +104,18 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
                 cwd="/",
                 pass_fds=[lock],
             )
+            _children.append(process)
     finally:
         os.close(lock)
     return True
+
+
+_children: list[subprocess.Popen[bytes]] = []
+"""The drivers that this process started: a program that submits many jobs must not gather zombies."""
+
+
+def _reap() -> None:
+    _children[:] = [process for process in _children if process.poll() is None]
 
 
 def acquire_driver_lock(folder: Path) -> int | None:

@@ -23,6 +23,7 @@ from tfjob.api.objects import (
     Pod,
     PodStatus,
 )
+from tfjob.controller.actions import Event
 from tfjob.durations import USUAL, Durations
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.references import MissingReference
@@ -37,7 +38,6 @@ from tfjob.local.state.home import write_whole
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.volumes import VolumeError
 from tfjob.local.warm.start import COLD, EXPECTED, HOW, TURNED_OFF, WARM, WarmStart
-from tfjob.plan.actions import Event
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.policy.verdict import PEAK_MEMORY
 

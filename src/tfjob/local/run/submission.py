@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 
 from tfjob.api.objects import Pod
-from tfjob.api.types import TFJob
-from tfjob.controller.cluster import Key
+from tfjob.api.types import KIND, TFJob
+from tfjob.controller.kind import Key
+from tfjob.jobs.find import NameInUse
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.network import Network
 from tfjob.local.run.driver_lock import acquire_driver_lock, is_driven, is_expired, is_interrupted
 from tfjob.local.run.pod_folder import clean, pod_folder, sweep
 from tfjob.local.sandbox import rootfs, supervisor
-from tfjob.local.state import config
-from tfjob.local.state.errors import Refusal
+from tfjob.local.state.config import Config
 from tfjob.local.state.home import Home, boot_id, write_whole
 from tfjob.local.state.options import Options
 from tfjob.local.state.provenance import PROVENANCE_FILE, Provenance, provenance
@@ -37,10 +37,6 @@ from tfjob.plan.policy.suspension import INTERRUPTED, STOPPED, SUSPEND_REASON
 POLL_SECONDS = 0.05
 
 
-class NameInUse(Refusal):
-    """A job of that name has not ended."""
-
-
 @dataclass(frozen=True)
 class Started:
     """A run that was stored just now, with the right to drive it."""
@@ -51,18 +47,19 @@ class Started:
 
 @dataclass(frozen=True)
 class Submission:
-    """A job with everything that it brings along."""
+    """A job, the objects of its manifest, and how it uses this machine."""
 
     job: TFJob
     objects: Sequence[dict[str, Any]]
     manifest: bytes
     options: Options
+    config: Config
 
 
 def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
     """Stores a job and its objects; the name must be free, or its last run over."""
     job = submission.job
-    key = Key(job.metadata.namespace, job.metadata.name)
+    key = Key(job.metadata.namespace, job.metadata.name, KIND)
     refuse_if_in_use(store, key)
     if last := store.current(key):
         end_leftovers(store, last)
@@ -99,7 +96,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
     try:
         write_whole(run.folder / "job.json", msgspec.json.format(msgspec.json.encode(run.job)))
         _reserve_addresses(store, run, submission.options)
-        _tell_of_files(home, store, run, submission.options)
+        _report_filled_storage(home, store, run, {*submission.config.volumes, *submission.options.volumes})
     except BaseException:
         remove_run(store, run)
         raise
@@ -126,12 +123,12 @@ def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
         store.add_event(run.job.metadata.uid, "PortTaken", note, warning=True, now=datetime.now(UTC))
 
 
-def _tell_of_files(home: Home, store: Store, run: Run, options: Options) -> None:
-    """Two projects whose jobs have one name share its storage, and a training goes on from what it finds there.
+def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str]) -> None:
+    """Record an event if the job's storage holds files: a job of that name in another project may have left them.
 
-    Who leads the volume to a folder of his choice knows what is in it.
+    A user who maps the volume to a folder knows what is in it.
     """
-    if VOLUME in {**config.load(Path(options.project), os.environ).volumes, **options.volumes}:
+    if VOLUME in mapped:
         return
     claim = filled_claim(run.job, Claims(home.claims))
     if claim is not None:
@@ -152,10 +149,7 @@ def refuse_if_in_use(store: Store, key: Key) -> None:
     if not is_driven(run) and (is_interrupted(run) or reason in (STOPPED, INTERRUPTED)):
         return
     state = run.job.status.state or "Pending"
-    raise NameInUse(
-        f"job {key.name} exists and is {state} (since {run.created:%Y-%m-%d %H:%M:%S} UTC)",
-        f"Choose another name with --name, or end it: tfjob delete {key.name}",
-    )
+    raise NameInUse(key.name, key.namespace, state, run.created)
 
 
 def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], namespace: str) -> None:
@@ -163,14 +157,14 @@ def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], na
     now = datetime.now(UTC)
     for document in objects:
         metadata = document["metadata"]
-        key = Key(metadata.get("namespace") or namespace, metadata["name"])
-        match document["kind"]:
+        key = Key(metadata.get("namespace") or namespace, metadata["name"], document["kind"])
+        match key.kind:
             case "Secret":
                 Secrets(home.secrets).put(key, document)
             case "PersistentVolumeClaim":
                 Claims(home.claims).declare(document, key.namespace, now)
-            case kind:
-                store.put_object(kind, key, document)
+            case _:
+                store.put_object(key, document)
 
 
 def remove_run(store: Store, run: Run) -> None:

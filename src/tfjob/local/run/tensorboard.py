@@ -21,13 +21,13 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from tfjob.api.objects import Deployment, ObjectMeta, Pod
+from tfjob.controller.actions import Event
 from tfjob.jobs.backend import Board
 from tfjob.local.inputs import environment
 from tfjob.local.inputs.images import chosen_interpreter, has_module
 from tfjob.local.pod.assembly import Machine, volume_context
 from tfjob.local.state.errors import Refusal
 from tfjob.local.volumes import volumes
-from tfjob.plan.actions import Event
 
 logger = logging.getLogger(__name__)
 

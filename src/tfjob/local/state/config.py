@@ -31,6 +31,7 @@ import posixpath
 import stat
 import tomllib
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,13 +162,20 @@ def _everyone_writes(folder: Path) -> bool:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        found = file.stat()
+        return _parse(file, (found.st_ino, found.st_mtime_ns, found.st_size))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(file, f"not valid TOML: {error}") from None
     except UnicodeDecodeError:
         raise ConfigError(file, "not a UTF-8 text file") from None
     except OSError as error:
         raise ConfigError(file, f"cannot be read: {error.strerror}") from None
+
+
+@lru_cache(maxsize=8)
+def _parse(file: Path, version: tuple[int, ...]) -> dict[str, Any]:
+    """Read a file once per version: checks, the driver and the storage of a run each ask for the configuration."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def _image(name: str, entry: object, file: Path) -> ImageEntry:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.controller.cluster import Key
+from tfjob.controller.kind import Key
 
 
 class Secrets:

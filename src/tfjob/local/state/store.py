@@ -17,13 +17,14 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import AnyChild, Pod
-from tfjob.api.types import TFJob
-from tfjob.controller.cluster import AlreadyExists, Child, Conflict, Key
+from tfjob.api.objects import Object, Pod
+from tfjob.api.types import KIND, TFJob
+from tfjob.controller.actions import RecordedEvent
+from tfjob.controller.cluster import AlreadyExists, Conflict
+from tfjob.controller.kind import Child, Key
 from tfjob.local.state import addresses, database
 from tfjob.local.state.database import StoreError
 from tfjob.local.state.home import Home
-from tfjob.plan.actions import RecordedEvent
 
 SELECT_RUN = "select data, number, current, attached, boot, folder, created from jobs"
 
@@ -53,7 +54,7 @@ class Run:
     @property
     def key(self) -> Key:
         """The job's key."""
-        return Key(self.job.metadata.namespace, self.job.metadata.name)
+        return Key(self.job.metadata.namespace, self.job.metadata.name, KIND)
 
 
 class Store:
@@ -221,7 +222,8 @@ class Store:
                 resource_version=str(version),
                 creation_timestamp=datetime.now(UTC).replace(microsecond=0),
             )
-            stored = replace(child, metadata=metadata)
+            made: Any = child
+            stored: Child = replace(made, metadata=metadata)
             cursor.execute(
                 "insert into children values (?, ?, ?, ?, ?, ?, ?)",
                 (child.kind, metadata.namespace, metadata.name, metadata.uid, owner, version, encode(stored)),
@@ -249,18 +251,19 @@ class Store:
 
     # --- objects beside jobs ----------------------------------------------------------------------------------------
 
-    def put_object(self, kind: str, key: Key, data: dict[str, object], owner: str = "") -> None:
+    def put_object(self, key: Key, data: dict[str, object], owner: str = "") -> None:
         """Stores a ConfigMap or a claim as the manifest has it."""
         with self.transaction() as cursor:
             cursor.execute(
                 "insert or replace into objects values (?, ?, ?, ?, ?)",
-                (kind, key.namespace, key.name, owner, msgspec.json.encode(data)),
+                (key.kind, key.namespace, key.name, owner, msgspec.json.encode(data)),
             )
 
-    def object(self, kind: str, key: Key) -> dict[str, object] | None:
+    def object(self, key: Key) -> dict[str, object] | None:
         """A stored ConfigMap or claim."""
         row = self.connection.execute(
-            "select data from objects where kind = ? and namespace = ? and name = ?", (kind, key.namespace, key.name)
+            "select data from objects where kind = ? and namespace = ? and name = ?",
+            (key.kind, key.namespace, key.name),
         ).fetchone()
         return msgspec.json.decode(row[0], type=dict[str, object]) if row else None
 
@@ -384,7 +387,7 @@ def open_state(home: Home, *, write: bool) -> Iterator[tuple[Home, Store]]:
         store.close()
 
 
-def encode(value: TFJob | AnyChild) -> bytes:
+def encode(value: Object) -> bytes:
     """The stored form of an object."""
     return msgspec.json.encode(value)
 

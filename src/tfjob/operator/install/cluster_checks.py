@@ -13,12 +13,13 @@ import msgspec
 from tfjob import __version__
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import RELEASE, crd_problem
+from tfjob.api.dialect import TF_JOBS
+from tfjob.api.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
 from tfjob.api.types import GROUP
 from tfjob.kube.access.errors import Forbidden, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
 from tfjob.kube.client.version import OLDEST, ServerVersion, server_version, version_problem
-from tfjob.kube.jobs.jobs import has_tf_jobs, where
+from tfjob.kube.jobs.jobs import serves, where
 from tfjob.operator.options import LEASE_NAME, NAME, NAMESPACE, labels
 
 FRESH = timedelta(seconds=60)
@@ -107,7 +108,7 @@ async def _crd(client: Client) -> list[Finding]:
     try:
         found = await client.get(CRDS, "", CRD_NAME)
     except NotFound:
-        if await has_tf_jobs(client):
+        if await serves(client, TF_JOBS):
             return [Finding("it knows TfJobs of tensorflow.org", True)]
         return [Finding(title, False, f"there is no CRD {CRD_NAME}", "Install the operator: tfjob operator install")]
     except Forbidden:

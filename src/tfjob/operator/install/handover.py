@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.kube.client.resources import DEPLOYMENTS, VALIDATING_WEBHOOKS, Resource
+from tfjob.api.resources import DEPLOYMENTS, VALIDATING_WEBHOOKS, Resource
 from tfjob.operator.options import NAME, labels
 
 Object = Mapping[str, Any]

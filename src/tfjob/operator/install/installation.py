@@ -12,15 +12,16 @@ from typing import Any
 
 import msgspec
 
+from tfjob.api import resources
 from tfjob.api.crd.older import TF_JOB_CRD_NAME as TF_JOB_CRD_NAME
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import OWNER_LABEL
+from tfjob.api.dialect import JOB_KINDS, TF_JOBS
+from tfjob.api.resources import CRDS, DEPLOYMENTS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.access.errors import Forbidden, KubeError, NotFound
-from tfjob.kube.client import resources
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CRDS, DEPLOYMENTS, JOB_KINDS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.client.version import server_version, version_problem
-from tfjob.kube.jobs.jobs import has_tf_jobs
+from tfjob.kube.jobs.jobs import serves
 from tfjob.operator.install import handover, rbac
 from tfjob.operator.install.handover import Step
 from tfjob.operator.install.manifests import Object, Settings, manifests, own_namespace
@@ -140,7 +141,7 @@ class Installation:
 
     async def _need_crd(self) -> None:
         """Only an administrator of the cluster can make it, so it must be there."""
-        if "TFJob" not in await self._served_kinds() and not await has_tf_jobs(self.client):
+        if "TFJob" not in await self._served_kinds() and not await serves(self.client, TF_JOBS):
             raise Refused(
                 "the cluster does not know TFJob, and an operator of one namespace cannot make its CRD",
                 f"Ask an administrator to run: {MAKE_CRDS}",

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.api.objects import PodGroup
+from tfjob.api.resources import PODGROUPS, VOLCANO_PODGROUPS, Resource
+from tfjob.kube.cache.decode import CHILD_TYPES
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.options import LEASE_NAME, NAME, labels
+from tfjob.plan.build.pods import Settings
+from tfjob.plan.kind import TFJobKind, TfJobKind
 
 Rule = dict[str, list[str]]
 Object = dict[str, Any]
@@ -14,36 +21,48 @@ Object = dict[str, Any]
 API = "rbac.authorization.k8s.io/v1"
 READ = ["get", "list", "watch"]
 
-TFJOB_RULES: list[Rule] = [
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": [*READ, "delete"]},
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/status"], "verbs": ["update"]},
-    # Owner references that block the deletion of their owner need it where that admission plugin is on (OpenShift).
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/finalizers"], "verbs": ["update"]},
-]
-"""For TFJobs of kubeflow.org."""
+GANG_SCHEDULERS = [PODGROUPS, VOLCANO_PODGROUPS]
+"""Pod groups exist in the group of whichever scheduler is installed, and their specs are updated."""
 
-TF_JOB_RULES: list[Rule] = [
-    # Their random id and defaults are written into the spec.
-    {"apiGroups": ["tensorflow.org"], "resources": ["tfjobs"], "verbs": [*READ, "patch", "delete"]},
-    {"apiGroups": ["tensorflow.org"], "resources": ["tfjobs/status"], "verbs": ["update"]},
-    {"apiGroups": ["tensorflow.org"], "resources": ["tfjobs/finalizers"], "verbs": ["update"]},
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*READ, "create", "delete"]},
-]
-"""For TfJobs of tensorflow.org, whose pods are in Jobs."""
 
+def owner_rules(resource: Resource, *more_verbs: str) -> list[Rule]:
+    """Return what the operator needs to reconcile owners of a kind."""
+    groups, plural = [resource.group], resource.plural
+    return [
+        {"apiGroups": groups, "resources": [plural], "verbs": [*READ, *more_verbs, "delete"]},
+        {"apiGroups": groups, "resources": [f"{plural}/status"], "verbs": ["update"]},
+        # Owner references that block the deletion of their owner need it where that admission plugin is on (OpenShift).
+        {"apiGroups": groups, "resources": [f"{plural}/finalizers"], "verbs": ["update"]},
+    ]
+
+
+def child_rules(children: Iterable[type[Any]]) -> list[Rule]:
+    """Return what the operator needs to own children of these types, one rule per API group."""
+    plurals: dict[str, list[str]] = {}
+    rules: list[Rule] = []
+    for child in children:
+        if child is PodGroup:
+            groups = [one.group for one in GANG_SCHEDULERS]
+            verbs = [*READ, "create", "patch", "delete"]
+            rules.append({"apiGroups": groups, "resources": [PODGROUPS.plural], "verbs": verbs})
+        else:
+            resource = CHILD_TYPES[child].resource
+            plurals.setdefault(resource.group, []).append(resource.plural)
+    owned = [
+        {"apiGroups": [group], "resources": names, "verbs": [*READ, "create", "delete"]}
+        for group, names in plurals.items()
+    ]
+    return [*owned, *rules]
+
+
+TFJOB_RULES = owner_rules(TFJobKind.resource)
+# The random id and the defaults of a TfJob are written into its spec, and its pods are in Jobs.
+TF_JOB_RULES = [*owner_rules(TfJobKind.resource, "patch"), *child_rules([TensorFlowOrgStorage.wrapper])]
 JOB_RULES: list[Rule] = [
-    {"apiGroups": [""], "resources": ["pods", "services"], "verbs": [*READ, "create", "delete"]},
-    # The files of default parameter servers, and TensorBoards.
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*READ, "create", "delete"]},
-    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*READ, "create", "delete"]},
+    *child_rules(TFJobKind(Settings(gang_scheduler="any")).children),
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
-    {
-        "apiGroups": ["scheduling.x-k8s.io", "scheduling.volcano.sh"],
-        "resources": ["podgroups"],
-        "verbs": [*READ, "create", "patch", "delete"],
-    },
 ]
-"""In every namespace whose jobs the operator looks after."""
+"""What jobs of either group own. Needed in every namespace whose jobs the operator reconciles."""
 
 CLUSTER_RULES: list[Rule] = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": READ},

@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from tfjob.api.resources import CRDS, DEPLOYMENTS, PODS, Resource
 from tfjob.kube.access.errors import KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CRDS, DEPLOYMENTS, PODS, Resource
 
 Object = Mapping[str, Any]
 Check = Callable[[], Awaitable[str | None]]

@@ -25,23 +25,23 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NoReturn
 
 import msgspec
 
 from tfjob.api.image_reference import image_fault
-from tfjob.api.objects import ConfigMap, ObjectMeta, Pod
+from tfjob.api.objects import ConfigMap, Object, ObjectMeta, Pod
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, path_text
+from tfjob.api.resources import CONFIG_MAPS
 from tfjob.api.suggest import did_you_mean, one_of
 from tfjob.api.text.reader import Document, described, parse
+from tfjob.controller.actions import Event
 from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CONFIG_MAPS
-from tfjob.kube.cluster.event_log import Subject
 from tfjob.operator.options import CONFIG_KEY
-from tfjob.plan.actions import Event
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 KEYS = (CONFIG_KEY, "controller-config-file.yaml")
@@ -54,14 +54,12 @@ _RESOURCE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VARIABLE_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 logger = logging.getLogger("tfjob.operator")
-FILE_SECONDS = 1.0
-"""Between two looks at a file; the kubelet takes up to a minute to bring a new ConfigMap into one."""
 DOCUMENTED_SERVER_FILE = "/opt/mlkube/grpc_tensorflow_server/grpc_tensorflow_server.py"
 """Where the first operator's image had its program: whoever names it wants the standard one, which is ours now."""
 PROGRAM_BYTES = 900_000
 """A ConfigMap holds a MiB."""
 INVALID, ODD, USED = "InvalidControllerConfig", "OddControllerConfig", "ControllerConfigUsed"
-Tell = Callable[[Subject, Event], None]
+Tell = Callable[[Object, Event], None]
 
 
 @dataclass(frozen=True)
@@ -262,7 +260,7 @@ class Configuration:
         self._tell = tell
         self.good = True
 
-    def take(self, about: Subject, attempt: Callable[[], Read]) -> None:
+    def take(self, about: Object, attempt: Callable[[], Read]) -> None:
         """Uses what `attempt` reads, if it can be used."""
         try:
             found = attempt()
@@ -333,11 +331,12 @@ class ConfigMapWatch:
 class FileWatch:
     """Follows a file, such as one of a mounted ConfigMap."""
 
-    def __init__(self, file: pathlib.Path, namespace: str, configuration: Configuration) -> None:
+    def __init__(self, file: pathlib.Path, namespace: str, configuration: Configuration, pause: timedelta) -> None:
         self._file = file
         # A file has no Events: those about it are the operator's own.
         self._about = Pod(metadata=ObjectMeta(name=socket.gethostname(), namespace=namespace))
         self._configuration = configuration
+        self._pause = pause.total_seconds()
         self._seen: bytes | None = None
 
     async def first(self) -> None:
@@ -351,7 +350,7 @@ class FileWatch:
     async def run(self) -> NoReturn:
         """Follows until cancelled; a file that is gone for a while leaves everything as it is."""
         while True:
-            await asyncio.sleep(FILE_SECONDS)
+            await asyncio.sleep(self._pause)
             try:
                 self._look()
             except OSError as error:

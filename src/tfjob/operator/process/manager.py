@@ -28,30 +28,33 @@ import uvloop
 from tfjob import __version__
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import crd_problem
+from tfjob.api.dialect import JOB_KINDS
+from tfjob.api.objects import PodGroup
+from tfjob.api.resources import CRDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.api.types import KIND
 from tfjob.controller.controller import Controller
+from tfjob.kinds import cluster_kinds
 from tfjob.kube.access.config import Access
 from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CRDS, JOB_KINDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.kube.client.version import server_version, version_problem
 from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
 from tfjob.kube.cluster.lease import Lease, LeaseLost
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.operator.listening import serving
 from tfjob.operator.options import LEASE_NAME, MAKE_CRDS, Options, host_names
 from tfjob.operator.process import probes
 from tfjob.operator.process.config import ConfigMapWatch, Configuration, ControllerConfig, FileWatch
 from tfjob.operator.process.metrics import Metrics, SampleCollector, samples
 from tfjob.plan.build.pod_groups import is_volcano
+from tfjob.plan.kind import TfJobKind
 
 if TYPE_CHECKING:
     from tfjob.operator.webhook.server import Webhook
 
 logger = logging.getLogger("tfjob.operator")
 
-IDLE_LIMIT = 300.0
-"""Seconds after which a watch that neither hears nor tries anything makes this process sick."""
 LAG_SECONDS = 1.0
 CONNECTIONS = 32
 """Each costs a quarter of a MiB, and more of them make an API server no faster."""
@@ -67,29 +70,34 @@ class Operator:
     ) -> None:
         self.client = client
         self.options = options
-        self.metrics = Metrics(workers=options.workers, host=urlsplit(access.server).netloc)
+        self.kinds = [kind for kind in cluster_kinds(options.settings) if kind.resource.kind in kinds]
+        self.metrics = Metrics(kinds, workers=options.workers, host=urlsplit(access.server).netloc)
         self.event_log = EventLog(client)
+        groups = pod_groups(options)
         self.cluster = KubeCluster(
             client,
             self.event_log,
+            self.kinds,
             namespace=options.namespace,
-            kinds=kinds,
-            pod_groups=pod_groups(options),
+            resources={PodGroup: groups} if groups else {},
+            storages={
+                kind.resource.kind: TensorFlowOrgStorage(client, kind)
+                for kind in self.kinds
+                if isinstance(kind, TfJobKind)
+            },
             watch_nodes=not options.namespace,
         )
-        self.controller = Controller(self.cluster, options.settings, clock=whole_seconds, observer=self.metrics)
+        self.controller = Controller(
+            self.cluster, self.kinds, clock=whole_seconds, hooks=self.metrics, durations=options.durations
+        )
         self.queue = self.controller.queue
         self.lease: Lease | None = None
         if options.leader_elect:
-            lengths = options.durations
             self.lease = Lease(
                 lease_client,
                 options.lease_namespace or access.namespace,
                 LEASE_NAME,
                 options.identity or _identity(),
-                duration=lengths.lease.total_seconds(),
-                renew_deadline=lengths.lease_renewal.total_seconds(),
-                retry=lengths.lease_retry.total_seconds(),
             )
         self.configuration = Configuration(self._configured, self.event_log.add)
         self._configured(ControllerConfig(), "")
@@ -106,18 +114,19 @@ class Operator:
 
     def _watch_of_config(self, client: Client, options: Options, namespace: str) -> ConfigMapWatch | FileWatch:
         if options.config_file:
-            return FileWatch(Path(options.config_file), namespace, self.configuration)
+            return FileWatch(Path(options.config_file), namespace, self.configuration, options.durations.config_check)
         return ConfigMapWatch(client, namespace, options.config_map, options.config_key, self.configuration)
 
     def _configured(self, config: ControllerConfig, program: str) -> None:
         """New pods are made by this configuration."""
-        self.controller.settings = settings = replace(
+        settings = replace(
             self.options.settings,
             accelerators=config.accelerators,
             tf_image=config.tf_image or self.options.tf_image,
             server_program=program,
         )
-        self.cluster.tf_image = settings.tf_image
+        for kind in self.kinds:
+            kind.settings = settings
 
     def stop(self) -> None:
         """Asks the process to end in order."""
@@ -164,7 +173,7 @@ class Operator:
             await self.cluster.synced()
             tasks.create_task(self.config_watch.run())
             await self.config_watch.first()
-            jobs, pods = sum(map(len, self.cluster.jobs.values())), len(self.cluster.pods)
+            jobs, pods = sum(map(len, self.cluster.owners.values())), len(self.cluster.pods)
             logger.info("caches synced: %d jobs, %d pods", jobs, pods)
             # What was just read stays: the collector need not look at it again and again.
             gc.collect()
@@ -208,7 +217,8 @@ class Operator:
         return {"caches": self._unsynced, **({"webhook": self.webhook.fault} if self.webhook else {})}
 
     def _stale_watch(self) -> str:
-        stale = [one for one in self.cluster.reflectors if one.idle > IDLE_LIMIT]
+        limit = self.options.durations.stuck_watch.total_seconds()
+        stale = [one for one in self.cluster.reflectors if one.idle > limit]
         return ", ".join(f"the watch of {one.resource.plural} is stuck for {one.idle:.0f} s" for one in stale)
 
     def _unsynced(self) -> str:

@@ -5,56 +5,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tfjob.api.types import TFJobStatus
-from tfjob.controller.cluster import Key
+from tfjob.api.dialect import JOB_KINDS, TF_JOBS
+from tfjob.api.resources import Resource
+from tfjob.api.types import KIND, TFJobStatus
+from tfjob.controller.hooks import ERROR, REQUEUE_AFTER, SUCCESS, Hooks
+from tfjob.controller.kind import Key
 from tfjob.controller.queue import WorkQueue
-from tfjob.kube.client.resources import TF_JOBS, Resource
 from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
 from tfjob.operator.process.config import Configuration
 from tfjob.plan.facts.conditions import CREATED, FAILED, RESTARTING, SUCCEEDED, is_true
 
 CONTROLLER = "tfjob-controller"
+"""The name of the one queue that all kinds share."""
 FRAMEWORK = "tensorflow"
-RESULTS = ("success", "requeue_after", "error")
+RESULTS = (SUCCESS, REQUEUE_AFTER, ERROR)
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class Metrics:
-    """Every counter of one operator process; it is the controller's observer and the client's."""
+@dataclass(frozen=True)
+class _Passes:
+    """The counters of the passes over one kind."""
 
-    def __init__(self, *, workers: int = 1, host: str = "") -> None:
+    results: Mapping[str, Counter]
+    errors: Counter
+    seconds: Histogram
+
+
+class Metrics(Hooks):
+    """Every counter of one operator process; it is the hooks of the controller and of the client."""
+
+    def __init__(self, kinds: Iterable[str] = (KIND,), *, workers: int = 1, host: str = "") -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self._host = host
-        controller, queue = {"controller": CONTROLLER}, {"name": CONTROLLER, "controller": CONTROLLER}
-        results = Counter(
+        queue = {"name": CONTROLLER, "controller": CONTROLLER}
+        self._results = Counter(
             "controller_runtime_reconcile", "Passes by result", ["controller", "result"], registry=registry
         )
-        self._results = {result: results.labels(CONTROLLER, result) for result in RESULTS}
         self._errors = Counter(
-            "controller_runtime_reconcile_errors", "Passes that failed", list(controller), registry=registry
-        ).labels(**controller)
+            "controller_runtime_reconcile_errors", "Passes that failed", ["controller"], registry=registry
+        )
         self._pass_seconds = Histogram(
             "controller_runtime_reconcile_time_seconds",
-            "Seconds a pass",
-            list(controller),
+            "Duration of a pass in seconds",
+            ["controller"],
             registry=registry,
             buckets=SECONDS,
-        ).labels(**controller)
-        Gauge(
+        )
+        concurrent = Gauge(
             "controller_runtime_max_concurrent_reconciles",
-            "Jobs looked at at once, at most",
-            list(controller),
+            "Owners reconciled at the same time, at most",
+            ["controller"],
             registry=registry,
-        ).labels(**controller).set(workers)
+        )
+        self._passes: dict[str, _Passes] = {}
+        for kind in kinds:
+            concurrent.labels(_controller(kind)).set(workers)
+            self._of_kind(kind)
 
         self._adds = Counter("workqueue_adds", "Wake-ups", list(queue), registry=registry).labels(**queue)
         self._retries = Counter("workqueue_retries", "Passes asked for again", list(queue), registry=registry).labels(
@@ -86,41 +102,43 @@ class Metrics:
         ).labels("tf-operator")
         self.loop_lag = Gauge("event_loop_lag_seconds", "How late the event loop runs", registry=registry)
 
+        self._states = Counter(
+            "tfjob_state_changes", "Changes of state by kind and new state", ["kind", "state"], registry=registry
+        )
         labels = ["job_namespace", "framework"]
         self._jobs = {
             name: Counter(f"training_operator_jobs_{name}", f"Jobs {name}", labels, registry=registry)
             for name in ("created", "deleted", "successful", "failed", "restarted")
         }
 
-    # --- the controller's observer ------------------------------------------------------------------------------
+    # --- the hooks of the controller ------------------------------------------------------------------------------
 
     def added(self, depth: int) -> None:
-        """A job was asked to be looked at."""
         self._adds.inc()
         self._depth.set(depth)
 
     def taken(self, depth: int, waited: float) -> None:
-        """A worker took a job from the queue."""
         self._depth.set(depth)
         self._waited.observe(waited)
 
     def retried(self) -> None:
-        """A pass failed and will be made again."""
         self._retries.inc()
 
     def finished(self, seconds: float) -> None:
-        """A worker is done with a job."""
         self._worked.observe(seconds)
 
-    def reconciled(self, result: str, seconds: float) -> None:
-        """A pass ended."""
-        self._results[result].inc()
-        self._pass_seconds.observe(seconds)
-        if result == "error":
-            self._errors.inc()
+    def reconciled(self, key: Key, result: str, seconds: float) -> None:
+        passes = self._of_kind(key.kind)
+        passes.results[result].inc()
+        passes.seconds.observe(seconds)
+        if result == ERROR:
+            passes.errors.inc()
 
-    def status_changed(self, key: Key, before: TFJobStatus, after: TFJobStatus) -> None:
-        """A status was written."""
+    def status_changed(self, key: Key, before: Any, after: Any) -> None:
+        if before.state != after.state:
+            self._states.labels(key.kind, after.state).inc()
+        if not isinstance(after, TFJobStatus):
+            return
         for name, condition in (("created", CREATED), ("successful", SUCCEEDED), ("failed", FAILED)):
             if is_true(after.conditions, condition) and not is_true(before.conditions, condition):
                 self._jobs[name].labels(key.namespace, FRAMEWORK).inc()
@@ -129,11 +147,19 @@ class Metrics:
         ):
             self._jobs["restarted"].labels(key.namespace, FRAMEWORK).inc()
 
-    def job_deleted(self, key: Key) -> None:
-        """The time to live of a finished job was over."""
-        self._jobs["deleted"].labels(key.namespace, FRAMEWORK).inc()
+    def owner_deleted(self, key: Key) -> None:
+        if key.kind in JOB_KINDS:
+            self._jobs["deleted"].labels(key.namespace, FRAMEWORK).inc()
 
-    # --- the client's observer ----------------------------------------------------------------------------------
+    def _of_kind(self, kind: str) -> _Passes:
+        """Return the counters of a kind: finding one by its labels takes longer than counting."""
+        if kind not in self._passes:
+            name = _controller(kind)
+            results = {result: self._results.labels(name, result) for result in RESULTS}
+            self._passes[kind] = _Passes(results, self._errors.labels(name), self._pass_seconds.labels(name))
+        return self._passes[kind]
+
+    # --- the hook of the client ----------------------------------------------------------------------------------
 
     def requested(self, method: str, code: int, seconds: float) -> None:
         """The API server answered, or did not (code 0)."""
@@ -205,6 +231,11 @@ def samples(operator: Sampled) -> Iterator[Metric]:
     yield gauge("tfjob_controller_config_last_read_successful", "0 while a broken one is not used", (), [((), good)])
 
 
+def _controller(kind: str) -> str:
+    """Return the name of a kind's controller as controller-runtime forms it."""
+    return f"{kind.lower()}-controller"
+
+
 def _label(resource: Resource) -> str:
-    """How a metric calls a kind: there are two with the plural `tfjobs`."""
+    """Return the name of a resource in metrics; two have the plural `tfjobs`."""
     return f"{resource.plural}.{resource.group}" if resource == TF_JOBS else resource.plural

@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.names import JOB_NAME_LABEL, TF_JOB_NAME_LABEL
+from tfjob.api.dialect import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
+from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, Resource
 from tfjob.kube.access.errors import ApiError, KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, TF_JOBS, Resource
 from tfjob.operator.install.rollout import until
 from tfjob.plan.policy.verdict import shortened
 

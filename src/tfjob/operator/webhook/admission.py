@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfjob.api.problems import Problem, errors
+from tfjob.api.text.shallow import LEVELS
 from tfjob.api.types import API_VERSION
 from tfjob.api.versions.registry import judge
 from tfjob.api.versions.round_trip import OLDER, converted
-from tfjob.kube.client.shallow import LEVELS
 
 Object = Mapping[str, Any]
 

@@ -26,9 +26,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
+from tfjob.api.resources import CRDS, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.access.errors import Conflict, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import CRDS, VALIDATING_WEBHOOKS, Resource
 from tfjob.operator.options import NAME, WEBHOOK
 
 LIFETIME = timedelta(days=30)

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from tfjob.api.text.shallow import LEVELS
 from tfjob.api.versions.round_trip import StrangeVersion, converted
-from tfjob.kube.client.shallow import LEVELS
 
 logger = logging.getLogger("tfjob.operator.webhook.conversion")
 

@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from tfjob.api.text.shallow import shallow
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.shallow import shallow
 from tfjob.operator.listening import serving
 from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH, Address
 from tfjob.operator.webhook import admission, certificates, conversion
@@ -34,11 +34,6 @@ BODY_LIMIT = 8 * 1024 * 1024
 """An AdmissionReview holds an object twice, and etcd takes objects of 1.5 MiB; an API server converts one at a time."""
 SMALL_BODY = 64 * 1024
 """A review of so many bytes is answered sooner than a thread is found for it."""
-LOOK_AGAIN = 30.0
-"""Seconds between two looks at whether our certificate is still trusted."""
-TRY_AGAIN = 5.0
-SPREADING = 5.0
-"""Seconds until every API server has heard of a new certificate, and it may be used."""
 
 Review = dict[str, Any]
 Answer = Callable[[Review], Review]
@@ -86,15 +81,12 @@ class Webhook:
         address: Address,
         names: Sequence[str],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        look_again: float = LOOK_AGAIN,
-        spreading: float = SPREADING,
     ) -> None:
         self.client = client
         self.address = address
         self.names = names
         self.clock = clock
-        self.look_again = look_again
-        self.spreading = spreading
+        self.durations = client.durations
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._asked = False
@@ -132,7 +124,8 @@ class Webhook:
     async def _keep_trusted(self, certificate: Certificate) -> None:
         while True:
             published = await self.publish(certificate)
-            await asyncio.sleep(self.look_again if published else min(TRY_AGAIN, self.look_again))
+            pause = self.durations.trust_check if published else self.durations.trust_retry
+            await asyncio.sleep(pause.total_seconds())
             if certificate.wears_out(self.clock()):
                 certificate = await self._replaced(certificate)
 
@@ -141,7 +134,7 @@ class Webhook:
         # One for all tries: more of them would push the other replicas' out of the bundle.
         new = self._next = self._next or self._new()
         if await self.publish(old, new):
-            await asyncio.sleep(self.spreading)
+            await asyncio.sleep(self.durations.trust_spread.total_seconds())
         elif self.clock() < old.expires:
             return old
         self._next = None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfjob.plan.actions import Event
+from tfjob.controller.actions import Event
 from tfjob.plan.build.job_storage import similar_names
 from tfjob.plan.facts.tf_config import main_template_container
 

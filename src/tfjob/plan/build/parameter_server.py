@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfjob.api.defaults import PS_FOLDER, PS_VOLUME, server_container, serves_by_default
-from tfjob.api.dialect import origin
-from tfjob.api.names import job_labels, owner_reference, runtime_id
+from tfjob.api.names import job_labels, owner_reference, server_program_name
 from tfjob.api.objects import ConfigMap, ObjectMeta
 from tfjob.api.types import CONTAINER_NAME, PORT_NAME, PS, TFJob
 from tfjob.plan.build.job_storage import similar_names
@@ -31,15 +30,10 @@ def program() -> str:
     return (Path(__file__).with_name("programs") / FILE).read_text(encoding="utf-8")
 
 
-def config_map_name(job: TFJob) -> str:
-    """The ConfigMap that holds the program."""
-    return f"cm-ps-{runtime_id(job)}" if origin(job).is_tensorflow_org else f"{job.metadata.name}-ps-server"
-
-
 def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
     """The program as the pods of a job mount it; `own_program` takes the place of ours."""
     metadata = ObjectMeta(
-        name=config_map_name(job),
+        name=server_program_name(job),
         namespace=job.metadata.namespace,
         labels=job_labels(job),
         owner_references=[owner_reference(job)],
@@ -57,7 +51,7 @@ def lacks_program(job: TFJob, observed: Observed) -> bool:
     """Whether the ConfigMap has to be made before parameter servers can start."""
     if not has_default_server(job):
         return False
-    name = config_map_name(job)
+    name = server_program_name(job)
     return not any(
         one.metadata.name == name and one.metadata.deletion_timestamp is None for one in observed.config_maps
     )
@@ -69,7 +63,7 @@ def with_server(job: TFJob, template: Object, image: str) -> Object:
     given: list[Object] = spec.get("containers") or []
     taken = {volume.get("name") for volume in spec.get("volumes") or ()}
     volume = next(name for name in similar_names(PS_VOLUME) if name not in taken)
-    source = {"name": volume, "configMap": {"name": config_map_name(job)}}
+    source = {"name": volume, "configMap": {"name": server_program_name(job)}}
     server: Object = {
         "name": CONTAINER_NAME,
         "image": image,

@@ -16,7 +16,7 @@ from tfjob.api import quantity
 from tfjob.api.names import owner_reference
 from tfjob.api.objects import ObjectMeta, PodGroup
 from tfjob.api.types import SchedulingPolicy, TFJob
-from tfjob.plan.actions import Action, Create, Event, Update
+from tfjob.controller.actions import Action, Create, Event, Update
 from tfjob.plan.facts.tasks import Observed, desired
 
 VOLCANO = "volcano"

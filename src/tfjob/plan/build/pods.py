@@ -91,7 +91,7 @@ def pods(job: TFJob, attempts: Sequence[tuple[Task, int]], settings: Settings) -
 
 
 def service(job: TFJob, task: Task) -> Service:
-    """The service that gives a task its name: headless, but for the first operator."""
+    """Return the service that gives a task its name."""
     labels = task_labels(job, task.type, task.index)
     metadata = ObjectMeta(
         name=child_name(job, task.type, task.index),
@@ -99,7 +99,7 @@ def service(job: TFJob, task: Task) -> Service:
         labels=labels,
         owner_references=[owner_reference(job)],
     )
-    if origin(job).is_tensorflow_org:
+    if not origin(job).headless_services:
         ports = [{"name": "tf-port", "port": port(job, task.type)}]
         return Service(metadata=metadata, spec={"selector": labels, "ports": ports})
     container = main_template_container(template_of(job, task.type))
@@ -121,7 +121,7 @@ def service(job: TFJob, task: Task) -> Service:
 def pod_restart_policy(job: TFJob, task: Task) -> str:
     """What the kubelet is told: where the controller decides, as under ExitCode, the kubelet must not interfere."""
     policy = policy_of(job, task)
-    return "Never" if policy == "ExitCode" or origin(job).is_tensorflow_org else policy
+    return "Never" if policy == "ExitCode" or origin(job).restarts_by_role else policy
 
 
 def template_of(job: TFJob, replica_type: str, tf_image: str = "") -> dict[str, Any]:

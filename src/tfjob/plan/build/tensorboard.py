@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.dialect import TENSORFLOW, origin
-from tfjob.api.names import has_master_role, job_labels, owner_reference, runtime_id, tensorboard_name
+from tfjob.api.dialect import TF_JOB_NAME_LABEL, origin
+from tfjob.api.names import RUNTIME_ID_LABEL, has_master_role, job_labels, owner_reference, runtime_id, tensorboard_name
 from tfjob.api.objects import Deployment, ObjectMeta, Service
-from tfjob.api.types import GROUP, REPLICA_TYPES, TensorBoard, TFJob
-from tfjob.plan.actions import Action, Create, Delete
+from tfjob.api.types import REPLICA_TYPES, TensorBoard, TFJob
+from tfjob.controller.actions import Action, Create, Delete
 from tfjob.plan.build.pods import Settings, template_of
 from tfjob.plan.facts.tasks import Observed, desired
 from tfjob.plan.facts.tf_config import main_template_container
@@ -153,11 +153,10 @@ def _speaker(job: TFJob) -> dict[str, Any]:
 
 
 def labels(job: TFJob) -> dict[str, str]:
-    """What selects the pods. Not the labels of replicas: whoever asks for those wants the replicas alone."""
-    common = {"app": "tensorboard", "tf_job_name": job.metadata.name}
-    if not origin(job).is_tensorflow_org:
-        return {**common, GROUP: ""}
-    return {**common, TENSORFLOW.partition("/")[0]: "", "runtime_id": runtime_id(job)}
+    """Return what selects the pods; a selector of replica labels must not find them."""
+    habits = origin(job)
+    common = {"app": "tensorboard", TF_JOB_NAME_LABEL: job.metadata.name, habits.resource.group: ""}
+    return {**common, RUNTIME_ID_LABEL: runtime_id(job)} if habits.has_runtime_id else common
 
 
 def _metadata(job: TFJob, wishes: object) -> ObjectMeta:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import lru_cache
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from tfjob.api.dialect import BATCH, origin
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name, tensorboard_name
 from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
 from tfjob.api.types import CHIEF, CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, WORKER, TFJob, TFJobStatus
+from tfjob.controller.kind import Rejection, Repetition
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
 GANG, TASK = "Gang", "Task"
@@ -40,35 +40,15 @@ class Task(Struct, frozen=True, order=True, cache_hash=True):
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A child that the cluster would not create: why, and since when."""
-
-    reason: str
-    message: str
-    since: datetime
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """How often the deletion of a pod was repeated, and when it was last."""
-
-    count: int
-    last: datetime
-
-
-@dataclass(frozen=True)
 class Observed:
-    """The children of a job as the cluster shows them now.
-
-    Refusals go by the kind and name of the child, repeated deletions by the uid of the pod.
-    """
+    """The children of a job as the cluster shows them now: an `Observation` with a field per type."""
 
     pods: list[Pod] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     pod_groups: list[PodGroup] = field(default_factory=list)
     config_maps: list[ConfigMap] = field(default_factory=list)
     deployments: list[Deployment] = field(default_factory=list)
-    refusals: Mapping[tuple[str, str], Refusal] = field(default_factory=dict)
+    rejections: Mapping[tuple[str, str], Rejection] = field(default_factory=dict)
     repeated_deletions: Mapping[str, Repetition] = field(default_factory=dict)
     lost_nodes: frozenset[str] = frozenset()
 
@@ -90,10 +70,10 @@ def policy_of(job: TFJob, task: Task) -> str:
     """The restart policy of a task: the replica's, else its template's own, else Never.
 
     The default parameter server is restarted in place whenever it ends, unless its template says otherwise.
-    In a TfJob of the first operator the task itself decides: the end of the chief is judged by its exit code, a
-    parameter server always runs, and anyone else runs until it exits 0.
+    Where the role decides (2017), the chief's exit code is checked, a parameter server always runs, and any other
+    task runs until it exits 0.
     """
-    if origin(job).is_tensorflow_org:
+    if origin(job).restarts_by_role:
         return "ExitCode" if task == chief_of(job) else "Always" if task.type == PS else "OnFailure"
     replica = job.spec.tf_replica_specs[task.type]
     if replica.restart_policy:
@@ -172,14 +152,14 @@ def gang_types(job: TFJob) -> frozenset[str]:
     """The types whose tasks restart as one; none when every task restarts alone.
 
     `Auto` binds chief, master and workers together unless parameter servers or dynamic workers hold the state.
-    Evaluators never belong: they only read checkpoints. In a TfJob of tensorflow.org everyone is started again alone,
-    as its documents say: of a collective whose member is lost, the others end by themselves.
+    Evaluators never belong: they only read checkpoints. Where the role decides (2017), every task restarts alone, as
+    the documents of that time say: if a member of a collective is lost, the others end on their own.
     """
     if job.spec.restart_scope == TASK or origin(job).api_version == BATCH:
         return frozenset()
     if job.spec.restart_scope == GANG:
         return COLLECTIVE_TYPES | {PS}
-    if origin(job).is_tensorflow_org:
+    if origin(job).restarts_by_role:
         return frozenset()
     independent = replicas_of(job, PS) > 0 or job.spec.enable_dynamic_worker
     return frozenset() if independent else COLLECTIVE_TYPES

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from tfjob.api.objects import AnyChild, Pod, Service
+from tfjob.api.objects import Object, Pod, Service
 from tfjob.api.types import TFJob
+from tfjob.controller.actions import Action, Delete
 from tfjob.durations import Durations
-from tfjob.plan.actions import Action, Delete
 from tfjob.plan.facts.task_state import is_over
 from tfjob.plan.facts.tasks import Observed
 
@@ -62,7 +62,7 @@ def overdue(
     return repeated, times
 
 
-def _removals(children: Sequence[AnyChild]) -> list[Action]:
+def _removals(children: Sequence[Object]) -> list[Action]:
     return [
         Delete(child.kind, child.metadata.name, child.metadata.uid)
         for child in children

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tfjob.api.objects import ContainerStatus, Pod
 from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.plan.actions import Event
+from tfjob.controller.actions import Event
 from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import Task, main_container
 from tfjob.plan.policy.verdict import sentence, shortened

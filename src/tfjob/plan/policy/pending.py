@@ -111,14 +111,14 @@ def _waiting_since(pod: Pod) -> datetime | None:
 
 
 def _refused(job: TFJob, views: Sequence[TaskState], observed: Observed, grace: timedelta) -> Iterator[Wait]:
-    if not observed.refusals:
+    if not observed.rejections:
         return
     tasks = {child_name(job, view.task.type, view.task.index): view.task.name for view in views}
-    for (kind, name), refusal in observed.refusals.items():
+    for (kind, name), rejection in observed.rejections.items():
         if kind in ("ConfigMap", "PodGroup"):
-            yield _wait("", refusal.reason, refusal.message, refusal.since, grace)
+            yield _wait("", rejection.reason, rejection.message, rejection.since, grace)
         elif name in tasks:
-            yield _wait(tasks[name], refusal.reason, refusal.message, refusal.since, grace)
+            yield _wait(tasks[name], rejection.reason, rejection.message, rejection.since, grace)
 
 
 def _unreachable(leaving: Sequence[Pod], lost_nodes: frozenset[str]) -> Iterator[Wait]:

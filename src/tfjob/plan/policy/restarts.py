@@ -169,7 +169,7 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: D
         return True
     if policy == "Never":
         return False
-    if _is_oom(end) and (policy == "ExitCode" or habits.is_tensorflow_org):
+    if _is_oom(end) and (policy == "ExitCode" or habits.restarts_by_role):
         return not (failure.task.name in status.oom_killed and _soon_after_start(end, durations))
     if policy != "ExitCode":
         return True
@@ -257,11 +257,11 @@ def _explains(cause: Failure, first: Failure) -> bool:
 
 
 def _is_cause(job: TFJob, exit_code: int | None) -> bool:
-    """Whether an end that is tried again may excuse the end of another task.
+    """Return whether an end that is retried may excuse the end of another task.
 
-    A worker of the first operator is tried again after an error of its own too; that does not undo the chief's error.
+    Where the role decides, a worker is retried even after an error of its own; that does not excuse the chief's error.
     """
-    return not origin(job).is_tensorflow_org or exit_code is None or exit_code >= 128
+    return not origin(job).restarts_by_role or exit_code is None or exit_code >= 128
 
 
 def _earlier_cause(
@@ -293,10 +293,10 @@ def _absent_peer(
 ) -> Verdict | None:
     """A task that was held back when `first` ran, which may have been started meanwhile: it could not do without.
 
-    An evaluator can, a gang is away as one, and nobody needs more memory for it. A TfJob of the first operator holds a
-    task back for an error of its own too, which excuses nobody.
+    An evaluator can, a gang is away as one, and nobody needs more memory for it. Where the role decides, a
+    task also waits after an error of its own, which excuses no other task.
     """
-    if first.task.type == EVALUATOR or _is_oom(first.end) or gang(job) or origin(job).is_tensorflow_org:
+    if first.task.type == EVALUATOR or _is_oom(first.end) or gang(job) or origin(job).restarts_by_role:
         return None
     away = [
         (until, task, since)

@@ -1,4 +1,4 @@
-"""Jobs that are suspended, resumed and scaled: the words of `tfjob scale`."""
+"""The words of `tfjob scale`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from support.command_line import MANIFESTS
 from support.golden import Wording
 from tfjob.api.manifest import loader as manifests
 from tfjob.cli import exit_codes
-from tfjob.cli.commands.stop import scaled
+from tfjob.cli.commands.stop import parse_counts
 
 
 @pytest.mark.parametrize(
     ("word", "keyword"),
     [
-        ("woker=2", "worker"),
-        ("boss=2", "chief, worker"),
         ("worker=-1", "0"),
         ("worker=", "worker=N"),
         ("worker", "worker=N"),
@@ -24,7 +22,7 @@ from tfjob.cli.commands.stop import scaled
 def test_scaling_says_what_is_wrong_with_a_word(word: str, keyword: str, wording: Wording) -> None:
     job = manifests.load((MANIFESTS / "hello.yaml").read_bytes()).jobs[0]
     with pytest.raises(exit_codes.Stop) as stopped:
-        scaled(job, (word,))
+        parse_counts((word,), job)
     assert stopped.value.message.startswith(f"{word}: ")
     assert keyword in stopped.value.hint
     wording(stopped.value.message, stopped.value.hint)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tfjob.api.objects import ObjectMeta, Pod, Service
+from tfjob.controller.kind import Stored
 from tfjob.durations import USUAL
-from tfjob.kube.cache.decode import CachedJob
 from tfjob.kube.cache.own_writes import OwnWrites
 
 JOB = "job-uid"
@@ -20,8 +20,8 @@ def pod(uid: str, *, deleted: bool = False, version: str = "") -> Pod:
     return Pod(metadata=metadata)
 
 
-def job(version: int, uid: str = JOB) -> CachedJob:
-    return CachedJob(ObjectMeta(name="j", namespace="n", uid=uid, resource_version=str(version)), b"{}", b"{}")
+def job(version: int, uid: str = JOB) -> Stored:
+    return Stored("TFJob", ObjectMeta(name="j", namespace="n", uid=uid, resource_version=str(version)), b"{}", b"{}")
 
 
 class Clock:
@@ -101,9 +101,9 @@ def test_a_child_that_never_shows_is_given_up_and_its_job_looked_at_again() -> N
 def test_a_written_status_counts_until_the_cache_has_it_and_its_echo_is_no_news() -> None:
     writes = OwnWrites()
     writes.written(job(7), job(5))
-    assert writes.job(job(5)) == job(7)
-    assert writes.seen_job(job(7).key, job(7))
-    assert writes.job(job(5)) == job(5)
+    assert writes.owner(job(5)) == job(7)
+    assert writes.seen_owner(job(7).key, job(7))
+    assert writes.owner(job(5)) == job(5)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +116,14 @@ def test_a_written_status_counts_until_the_cache_has_it_and_its_echo_is_no_news(
         pytest.param(job(3, uid="next"), False, id="another job has the name"),
     ],
 )
-def test_only_what_others_wrote_is_news(shown: CachedJob | None, is_echo: bool) -> None:
+def test_only_what_others_wrote_is_news(shown: Stored | None, is_echo: bool) -> None:
     writes = OwnWrites()
     writes.written(job(7), job(5))
-    assert writes.seen_job(job(7).key, shown) is is_echo
+    assert writes.seen_owner(job(7).key, shown) is is_echo
 
 
 def test_a_late_answer_does_not_hide_a_newer_version() -> None:
     """Else every later write would be refused as stale."""
     writes = OwnWrites()
     writes.written(job(7), job(8))
-    assert writes.job(job(8)) == job(8)
+    assert writes.owner(job(8)) == job(8)

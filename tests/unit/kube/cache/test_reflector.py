@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from support.kube.api_server import ApiServer, abort, chunks, event, pod, pods, refuse, reply, silence
 from tfjob.api.objects import Pod
+from tfjob.api.resources import PODS
 from tfjob.durations import Durations
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 
 pytestmark = pytest.mark.faults
 

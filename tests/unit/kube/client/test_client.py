@@ -12,6 +12,8 @@ from aiohttp import web
 from support.golden import Wording
 from support.kube.api_server import ApiServer, abort, chunks, pod, pods, refuse, reply
 from tfjob.api.objects import Pod
+from tfjob.api.resources import NODES, PODS
+from tfjob.api.types import TFJOBS
 from tfjob.kube.access.config import Access
 from tfjob.kube.access.credentials import Credential
 from tfjob.kube.access.errors import (
@@ -26,7 +28,6 @@ from tfjob.kube.access.errors import (
 from tfjob.kube.access.tls import Certificate
 from tfjob.kube.client import client as client_module
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import NODES, PODS, TFJOBS
 from tfjob.kube.cluster.lease import LeaseLost
 
 Test = Callable[[ApiServer, Client], Awaitable[None]]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tfjob.kube.access.errors import api_error
-from tfjob.kube.cluster.cluster import refused
+from tfjob.kube.cluster.cluster import rejected
 
 QUOTA = 'pods "j-worker-0" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4'
 SECURITY = 'pods "j-worker-0" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'
@@ -30,9 +30,9 @@ WEBHOOK = 'admission webhook "policy.example.com" denied the request: images mus
 )
 def test_a_no_about_the_child_is_a_refusal_with_a_reason(code: int, reason: str, message: str, expected: str) -> None:
     body = msgspec.json.encode({"kind": "Status", "code": code, "reason": reason, "message": message})
-    refusal = refused(api_error(code, body))
-    assert refusal is not None
-    assert (refusal.reason, refusal.message) == (expected, message)
+    rejection = rejected(api_error(code, body))
+    assert rejection is not None
+    assert (rejection.reason, rejection.message) == (expected, message)
 
 
 def test_a_namespace_that_is_going_is_told_by_its_cause() -> None:
@@ -44,11 +44,11 @@ def test_a_namespace_that_is_going_is_told_by_its_cause() -> None:
             "details": {"causes": [{"reason": "NamespaceTerminating", "message": "namespace n is being terminated"}]},
         }
     )
-    refusal = refused(api_error(403, body))
-    assert refusal is not None
-    assert refusal.reason == "NamespaceTerminating"
+    rejection = rejected(api_error(403, body))
+    assert rejection is not None
+    assert rejection.reason == "NamespaceTerminating"
 
 
 @pytest.mark.parametrize("code", [401, 409, 429, 500, 503, 504])
 def test_an_answer_that_says_nothing_about_the_child_is_none(code: int) -> None:
-    assert refused(api_error(code, b"{}")) is None
+    assert rejected(api_error(code, b"{}")) is None

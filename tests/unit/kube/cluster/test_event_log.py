@@ -8,11 +8,11 @@ from typing import Any, cast
 from support.golden import Wording
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.types import TFJob
+from tfjob.controller.actions import Event
 from tfjob.kube.access.errors import NotFound, Unreachable
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster import event_log
 from tfjob.kube.cluster.event_log import EventLog
-from tfjob.plan.actions import Event
 
 JOB = TFJob(metadata=ObjectMeta(name="j", namespace="n", uid="u", resource_version="5"))
 

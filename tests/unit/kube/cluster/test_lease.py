@@ -11,8 +11,10 @@ from aiohttp import web
 
 from support.golden import Wording
 from support.kube.api_server import ApiServer, refuse, reply, silence
+from tfjob.api.resources import PODS
+from tfjob.durations import Durations
+from tfjob.kube.access.config import Access
 from tfjob.kube.client.client import Client
-from tfjob.kube.client.resources import PODS
 from tfjob.kube.cluster.lease import Lease, LeaseLost
 
 
@@ -70,10 +72,15 @@ class Clock:
 Test = Callable[[ApiServer, Shelf, Clock, Lease], Awaitable[None]]
 
 
+def lengths(**seconds: float) -> Durations:
+    return msgspec.convert(seconds, Durations, strict=False)
+
+
 def electing(test: Test) -> None:
     async def run() -> None:
         shelf, clock = Shelf(), Clock()
-        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
+        durations = lengths(lease_retry=2)
+        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access(), durations=durations) as client:
             lease = Lease(client, "team", "leader", "me", clock=clock, sleep=clock.sleep)
             await asyncio.wait_for(test(server, shelf, clock, lease), timeout=20)
 
@@ -266,8 +273,9 @@ def test_a_leader_that_lets_go_writes_nothing_more() -> None:
 def test_a_renewal_that_hangs_ends_with_the_deadline() -> None:
     async def run() -> None:
         shelf = Shelf()
-        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
-            lease = Lease(client, "team", "leader", "me", duration=40.0, renew_deadline=0.6, retry=0.1)
+        durations = lengths(lease=40, lease_renewal=0.6, lease_retry=0.1)
+        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access(), durations=durations) as client:
+            lease = Lease(client, "team", "leader", "me")
             begun = time.monotonic()
             await lease.acquire()
             server.otherwise = silence
@@ -298,10 +306,9 @@ def test_a_process_without_the_lease_sends_no_write() -> None:
 def test_of_two_processes_one_leads_and_the_other_follows_at_once_when_it_ends() -> None:
     async def run() -> None:
         shelf = Shelf()
-        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
-            first, second = (
-                Lease(client, "team", "leader", name, duration=40.0, renew_deadline=30.0, retry=0.2) for name in "ab"
-            )
+        durations = lengths(lease=40, lease_renewal=30, lease_retry=0.2)
+        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access(), durations=durations) as client:
+            first, second = (Lease(client, "team", "leader", name) for name in "ab")
             await first.acquire()
             holding = asyncio.create_task(first.hold())
             waiting = asyncio.create_task(second.acquire())
@@ -316,5 +323,6 @@ def test_of_two_processes_one_leads_and_the_other_follows_at_once_when_it_ends()
 
 
 def test_numbers_that_would_let_two_lead_are_refused() -> None:
-    with pytest.raises(ValueError, match="retry < renew_deadline < duration"):
-        Lease(None, "team", "leader", "me", duration=10, renew_deadline=10)  # type: ignore[arg-type]
+    durations = lengths(lease=10, lease_renewal=10)
+    with pytest.raises(ValueError, match="lease_renewal"):
+        Lease(Client(Access("http://localhost"), durations=durations), "team", "leader", "me")

@@ -14,37 +14,38 @@ from support.kube.api_server import ApiServer, Seen, reply
 from support.plan.builders import T0, at, begun, job, pod
 from tfjob.api.dialect import TENSORFLOW, TF_JOB
 from tfjob.api.objects import Job, JobStatus, ObjectMeta, OwnerReference, Pod, PodCondition, PodStatus
-from tfjob.api.types import KIND, RUNTIME_ID, ChiefReference, TensorBoard, TerminationPolicy, TFJob
-from tfjob.controller.cluster import InvalidJob, Key
-from tfjob.kube.cache.decode import CachedJob, decode_tf_job, job_of
+from tfjob.api.types import RUNTIME_ID, ChiefReference, TensorBoard, TerminationPolicy, TFJob
+from tfjob.controller.kind import Key, Stored
+from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
-from tfjob.kube.cluster.tensorflow_org import complete, unwrapped, wrapper
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage, unwrapped, wrapper
+from tfjob.kube.jobs.jobs import job_of
+from tfjob.plan.build.pods import Settings
 from tfjob.plan.facts.task_state import POD_DELETED, survey
 from tfjob.plan.facts.tasks import Observed
+from tfjob.plan.kind import TFJobKind, TfJobKind
 
+KIND = TfJobKind(Settings(tf_image="tf:1"))
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "x:1"}]}}
 
 
-def running(*replicas: dict[str, Any], **spec: Any) -> CachedJob:
+def running(*replicas: dict[str, Any], **spec: Any) -> Stored:
     """A TfJob that was edited while it ran."""
     details = {"attempt": 1, "observedGeneration": 1, "runtimeId": "76no"}
     metadata = {"name": "j", "namespace": "n", "generation": 2, "resourceVersion": "5"}
     body = {"metadata": metadata, "spec": {"replicaSpecs": list(replicas), **spec}, "status": {"details": details}}
-    return decode_tf_job(msgspec.json.encode(body))
+    return decode_owner(TF_JOB, msgspec.json.encode(body))
 
 
-def written(cached: CachedJob) -> tuple[bool, list[Any]]:
+def written(cached: Stored) -> tuple[bool, list[Any]]:
     """Whether something was missing, and what was sent."""
-    try:
-        job = job_of(cached)
-    except InvalidJob as invalid:
-        job = invalid.job
+    job = job_of(cached)
 
     async def look() -> tuple[bool, list[Any]]:
         async with ApiServer(otherwise=reply({})) as server, Client(server.access()) as client:
-            return await complete(client, job, cached, [], "tf:1"), [one.body for one in server.seen]
+            return await TensorFlowOrgStorage(client, KIND).complete(job, cached, []), [one.body for one in server.seen]
 
     return asyncio.run(look())
 
@@ -165,7 +166,8 @@ def test_a_pod_that_is_being_deleted_is_deleted_again_with_its_job(leaves: bool)
 
     async def run() -> list[Seen]:
         async with ApiServer(otherwise=reply({})) as server, Client(server.access()) as client:
-            cluster = KubeCluster(client, EventLog(client), kinds=(KIND, TF_JOB))
+            storages = {TF_JOB: TensorFlowOrgStorage(client, KIND)}
+            cluster = KubeCluster(client, EventLog(client), [TFJobKind(), KIND], storages=storages)
             wrapping = made()
             inner = of_job("master-76no-0-abcde", phase="Failed")
             deletion = T0 if leaves else None
@@ -173,9 +175,9 @@ def test_a_pod_that_is_being_deleted_is_deleted_again_with_its_job(leaves: bool)
             metadata = replace(
                 inner.metadata, namespace="default", uid="inner", owner_references=owners, deletion_timestamp=deletion
             )
-            cluster._stores["Job"].put(wrapping)
+            cluster._stores[Job].put(wrapping)
             cluster.pods.put(replace(inner, metadata=metadata))
-            await cluster.delete("Pod", Key("default", "master-76no-0"), wrapping.metadata.uid)
+            await cluster.delete(Key("default", "master-76no-0", "Pod"), wrapping.metadata.uid)
             return server.seen
 
     seen = asyncio.run(run())

@@ -21,8 +21,8 @@ from tfjob.api.objects import (
     PodStatus,
 )
 from tfjob.api.types import Condition, TFJob, TFJobStatus
-from tfjob.cli.commands.stop import scaled
 from tfjob.jobs.replicas import replicas
+from tfjob.jobs.scale import scaled
 from tfjob.kube.client.patches import difference
 from tfjob.kube.jobs.jobs import Edit, EventSeries, KubeEvent, ObjectReference, record, state_of, story
 from tfjob.plan.policy.suspension import resumed, suspended
@@ -197,7 +197,7 @@ SUSPENDED = suspended(job(worker=2), "Stopped")
         ),
         (
             job(worker=2),
-            lambda one: scaled(one, ("worker=3",)),
+            lambda one: scaled(one, {"worker": 3}),
             {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}},
         ),
         (job(worker=2), lambda one: one, {}),

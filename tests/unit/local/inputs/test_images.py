@@ -9,25 +9,15 @@ from typing import Any
 import pytest
 
 from support.golden import Wording
+from support.local.interpreters import fake_python, resolve
 from tfjob.local.inputs import images
 from tfjob.local.inputs.images import ImageError, Runtime
 from tfjob.local.state.config import Config, ConfigError, overlay
 
 
-def fake_python(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    return path
-
-
 def configured(folder: Path, text: str) -> Config:
     (folder / "tfjob.toml").write_text(text)
     return overlay(Config(), folder / "tfjob.toml")
-
-
-def resolve(container: dict[str, Any], config: Config, project: Path, python: Path | None = None) -> Runtime:
-    return images.resolve({"name": "tensorflow", **container}, config, python=python, project=project)
 
 
 @pytest.fixture

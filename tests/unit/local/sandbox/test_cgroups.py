@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
-from support.local.pod_harness import groups_of
+from support.local.pod_harness import groups_go, groups_of
 from tfjob.local.sandbox import cgroups
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making a control group needs root")
-
-
-def all_gone(uid: str) -> bool:
-    """Whether a pod's groups go within seconds: a supervisor removes one after it has told the container's end."""
-    deadline = time.monotonic() + 60
-    while groups_of(uid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not groups_of(uid)
 
 
 @pytest.mark.root
@@ -34,7 +25,7 @@ def test_the_sweep_removes_the_groups_of_one_pod_only() -> None:
     finally:
         for group in groups:
             group.remove()
-    assert all_gone(live)
+    assert groups_go(live)
 
 
 @pytest.mark.parametrize(

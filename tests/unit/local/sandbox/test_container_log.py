@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from pathlib import Path
 
 import pytest
 
+from support.local.log_lines import records, text
 from tfjob.local.sandbox.container_log import ContainerLog, plain_tail, timestamp
-
-LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z stdout ([FP]) (.*)$", re.DOTALL)
-
-
-def records(path: Path) -> list[tuple[str, bytes]]:
-    found = []
-    for line in path.read_bytes().split(b"\n")[:-1]:
-        match = LINE.match(line)
-        assert match, line[:200]
-        found.append((match[1].decode(), match[2]))
-    return found
-
-
-def text(path: Path) -> bytes:
-    return b"".join(part + (b"\n" if tag == "F" else b"") for tag, part in records(path))
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from support.golden import Wording
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
 from tfjob.api.types import TFJob
-from tfjob.controller.cluster import AlreadyExists, Conflict, Key
+from tfjob.controller.cluster import AlreadyExists, Conflict
+from tfjob.controller.kind import Key
 from tfjob.local.state import database
 from tfjob.local.state.database import StoreError
 from tfjob.local.state.store import Run, Store, open_store
@@ -37,7 +38,7 @@ def test_a_name_means_its_newest_run_and_old_runs_keep_their_numbers(file: Path)
     store = open_store(file)
     first, second = add(store), add(store)
     assert (first.id, second.id) == ("mnist.1", "mnist.2")
-    found = store.current(Key("default", "mnist"))
+    found = store.current(Key("default", "mnist", "TFJob"))
     assert found is not None
     assert found.id == "mnist.2"
     assert [run.current for run in store.runs()] == [False, True]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.golden import Wording
-from tfjob.api.objects import ConfigMap
+from tfjob.api.objects import ConfigMap, Object
 from tfjob.api.problems import InvalidManifest
-from tfjob.kube.cluster.event_log import Subject
+from tfjob.controller.actions import Event
 from tfjob.operator.process.config import (
     DOCUMENTED_SERVER_FILE,
     INVALID,
@@ -21,7 +21,6 @@ from tfjob.operator.process.config import (
     read,
     read_config_map,
 )
-from tfjob.plan.actions import Event
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 GPU = "alpha.kubernetes.io/nvidia-gpu"
@@ -191,7 +190,7 @@ class Uses:
     def take(self, text: str) -> None:
         self.configuration.take(ConfigMap(), lambda: read(text, "file"))
 
-    def _tell(self, about: Subject, news: Event) -> None:
+    def _tell(self, about: Object, news: Event) -> None:
         self.told.append(news.reason)
 
 

@@ -10,8 +10,10 @@ import yaml
 
 from support.golden import Wording
 from tfjob.api.defaults import serves_by_default
+from tfjob.api.dialect import TF_JOBS
 from tfjob.api.manifest.loader import load
-from tfjob.kube.client.resources import TF_JOBS, TFJOBS, Resource
+from tfjob.api.resources import Resource
+from tfjob.api.types import TFJOBS
 from tfjob.operator.selftest.self_test import PULL_SECONDS, Pulls, Trial, pods_starting
 
 TRIAL = Trial("trial", "default", image="registry.example/tf-job-operator:1", pull_secret="key")

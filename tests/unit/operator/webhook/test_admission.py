@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from support.api.changes import changed
 from support.golden import Wording
 from tfjob.api.versions.round_trip import converted
 from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH
@@ -37,18 +38,7 @@ WORKER = "spec.tfReplicaSpecs.Worker"
 
 
 def job(**changes: Any) -> Object:
-    """The job with values set at paths such as `metadata__name`; None removes one."""
-    changed = copy.deepcopy(JOB)
-    for path, value in changes.items():
-        *parents, name = path.split("__")
-        place = changed
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        if value is None:
-            place.pop(name, None)
-        else:
-            place[name] = value
-    return changed
+    return changed(JOB, **changes)
 
 
 def faulty(**changes: Any) -> Object:

@@ -9,7 +9,7 @@ import pytest
 
 from support.golden import Wording
 from support.plan.builders import after, job, see, task, template
-from tfjob.plan.actions import Event
+from tfjob.controller.actions import Event
 from tfjob.plan.build.accelerators import Accelerator, HostVolume, equipped
 from tfjob.plan.build.pods import Settings, pod
 
@@ -197,5 +197,5 @@ def test_that_the_users_value_wins_is_told_once_a_job() -> None:
         f"Worker: {PATH} stays as the template has it, {OLD} would set '/usr/lib/nvidia'",
         warning=True,
     )
-    assert [one for one in first.news if one.reason == told.reason] == [told]
-    assert see(after(owner, first), settings=settings).news == []
+    assert [one for one in first.events if one.reason == told.reason] == [told]
+    assert see(after(owner, first), settings=settings).events == []

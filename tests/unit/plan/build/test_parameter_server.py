@@ -16,11 +16,12 @@ from tfjob.api.types import API_VERSION, ReplicaSpec, TFJob
 from tfjob.api.versions.registry import judge
 from tfjob.api.versions.round_trip import converted
 from tfjob.api.versions.write_back import completed
-from tfjob.plan.actions import Create
+from tfjob.controller.actions import Create
+from tfjob.controller.kind import Rejection
 from tfjob.plan.build.parameter_server import config_map, has_default_server
 from tfjob.plan.build.pods import Settings, pod, service
-from tfjob.plan.facts.tasks import Observed, Refusal
-from tfjob.plan.plan import Plan, plan
+from tfjob.plan.facts.tasks import Observed
+from tfjob.plan.plan import JobPlan, plan
 
 FIRST = "tensorflow.org/v1alpha1"
 SIDECAR = {"name": "logger", "image": "example.com/logger:1"}
@@ -39,10 +40,10 @@ def with_program(owner: TFJob, **given: Any) -> Observed:
 
 
 def replace_config_maps(shown: Observed, found: list[ConfigMap]) -> Observed:
-    return Observed(pods=shown.pods, services=shown.services, config_maps=found, refusals=shown.refusals)
+    return Observed(pods=shown.pods, services=shown.services, config_maps=found, rejections=shown.rejections)
 
 
-def made(outcome: Plan) -> list[ConfigMap]:
+def made(outcome: JobPlan) -> list[ConfigMap]:
     return [one.child for one in outcome.actions if isinstance(one, Create) and isinstance(one.child, ConfigMap)]
 
 
@@ -213,8 +214,8 @@ def test_the_config_map_comes_before_the_parameter_servers_and_is_put_back_while
 
 def test_a_config_map_of_that_name_that_is_not_ours_is_waited_for() -> None:
     owner = served()
-    refusals = {("ConfigMap", "mnist-ps-server"): Refusal("NameTaken", "configmap mnist-ps-server exists", T0)}
-    outcome = see(owner, refusals=refusals)
+    rejections = {("ConfigMap", "mnist-ps-server"): Rejection("NameTaken", "configmap mnist-ps-server exists", T0)}
+    outcome = see(owner, rejections=rejections)
     assert "ps" not in "".join(created_pods(outcome))
     assert (outcome.status.reason, outcome.status.message) == ("NameTaken", "configmap mnist-ps-server exists")
     assert news(outcome) == []

@@ -25,12 +25,13 @@ from support.plan.builders import (
 )
 from tfjob.api.objects import PodGroup, PodGroupStatus
 from tfjob.api.types import SchedulingPolicy, TFJob
-from tfjob.plan.actions import Create, Update
+from tfjob.controller.actions import Create, Update
+from tfjob.controller.kind import Rejection
 from tfjob.plan.build import pods as children
 from tfjob.plan.build.pod_groups import pod_group, step
 from tfjob.plan.build.pods import Settings
-from tfjob.plan.facts.tasks import Observed, Refusal
-from tfjob.plan.plan import Plan
+from tfjob.plan.facts.tasks import Observed
+from tfjob.plan.plan import JobPlan
 
 PLUGINS, VOLCANO = Settings(gang_scheduler="scheduler-plugins-scheduler"), Settings(gang_scheduler="Volcano")
 SMALL = template(resources={"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": 2}})
@@ -47,12 +48,14 @@ def group(owner: TFJob, settings: Settings, phase: str = "", spec: dict[str, Any
     return replace(made, metadata=metadata, spec=spec or made.spec, status=PodGroupStatus(phase=phase))
 
 
-def made_groups(outcome: Plan) -> list[PodGroup]:
+def made_groups(outcome: JobPlan) -> list[PodGroup]:
     return [a.child for a in outcome.actions if isinstance(a, Create) and isinstance(a.child, PodGroup)]
 
 
-def updates(outcome: Plan) -> list[PodGroup]:
-    return [action.child for action in outcome.actions if isinstance(action, Update)]
+def updates(outcome: JobPlan) -> list[PodGroup]:
+    return [
+        action.child for action in outcome.actions if isinstance(action, Update) and isinstance(action.child, PodGroup)
+    ]
 
 
 # --- the object -------------------------------------------------------------------------------------------------------
@@ -137,7 +140,7 @@ def test_a_template_that_names_another_scheduler_keeps_it_and_that_is_said_once(
     assert children.pod(owner, task("worker-0"), 1, VOLCANO).spec["schedulerName"] == "other"
     first = see(owner, settings=VOLCANO)
     assert news(first) == ["SetPodTemplateSchedulerName"]
-    assert first.news[0].warning
+    assert first.events[0].warning
     assert news(see(after(owner, first), settings=VOLCANO)) == []
     own["spec"]["schedulerName"] = "volcano"
     assert news(see(gang(pod_template=own), settings=VOLCANO)) == []
@@ -197,6 +200,7 @@ def test_a_group_follows_its_job_but_keeps_its_queue_and_what_the_scheduler_adde
     seen = {"minMember": 9, "minResources": {"cpu": "9"}, "queue": "old", "minTaskMember": {"worker": 1}}
     (update,) = step(owner, Observed(pod_groups=[group(owner, VOLCANO, "Running", seen)]), "volcano").actions
     assert isinstance(update, Update)
+    assert isinstance(update.child, PodGroup)
     assert (update.child.metadata.uid, update.child.metadata.resource_version) == ("group-uid", "7")
     assert update.child.spec == {
         "minMember": 3,
@@ -246,7 +250,7 @@ def test_the_group_goes_when_the_job_is_suspended_and_comes_back_with_it() -> No
 
 @pytest.mark.parametrize(("reason", "state"), [("NameTaken", "Pending"), ("Invalid", "Failed")])
 def test_a_group_that_cannot_be_made_is_shown_and_no_pod_is_made_without_it(reason: str, state: str) -> None:
-    refusals = {("PodGroup", "mnist"): Refusal(reason, "PodGroup mnist is not possible", at(0))}
-    outcome = see(gang(), second=1, settings=PLUGINS, refusals=refusals)
+    rejections = {("PodGroup", "mnist"): Rejection(reason, "PodGroup mnist is not possible", at(0))}
+    outcome = see(gang(), second=1, settings=PLUGINS, rejections=rejections)
     assert (outcome.status.state, outcome.status.reason) == (state, reason)
     assert (outcome.status.message, created_pods(outcome)) == ("PodGroup mnist is not possible", [])

@@ -11,11 +11,11 @@ from support.plan.builders import after, at, begun, deleted, job, pod, running, 
 from tfjob.api.names import tensorboard_name
 from tfjob.api.objects import Deployment, Service
 from tfjob.api.types import RUNTIME_ID, TensorBoard, TFJob, TFJobStatus
-from tfjob.plan.actions import Create
+from tfjob.controller.actions import Create
 from tfjob.plan.build.pods import TENSORBOARD_IMAGE, Settings
 from tfjob.plan.build.tensorboard import deployment, service
 from tfjob.plan.facts.tasks import Observed
-from tfjob.plan.plan import Plan, plan
+from tfjob.plan.plan import JobPlan, plan
 
 DOCUMENT: dict[str, Any] = {"origin": "tensorflow.org/v1alpha1", "annotations": {RUNTIME_ID: "pj6i"}}
 BOARD = TensorBoard(
@@ -43,7 +43,7 @@ def standing(owner: TFJob) -> tuple[Deployment, Service]:
     )
 
 
-def look(owner: TFJob, pods: Any = (), board: tuple[Deployment, Service] | None = None, second: float = 2) -> Plan:
+def look(owner: TFJob, pods: Any = (), board: tuple[Deployment, Service] | None = None, second: float = 2) -> JobPlan:
     """A pass that sees the services of all replicas and, if given, the TensorBoard."""
     beside = [board[1]] if board else []
     seen = Observed(
@@ -54,13 +54,13 @@ def look(owner: TFJob, pods: Any = (), board: tuple[Deployment, Service] | None 
     return plan(owner, seen, at(second))
 
 
-def made(outcome: Plan) -> set[tuple[str, str]]:
+def made(outcome: JobPlan) -> set[tuple[str, str]]:
     """What a pass makes beside the replicas' own pods and services."""
     found = {(a.child.kind, a.child.metadata.name) for a in outcome.actions if isinstance(a, Create)}
     return {(kind, name) for kind, name in found if "tensorboard" in name}
 
 
-def removed(outcome: Plan) -> list[str]:
+def removed(outcome: JobPlan) -> list[str]:
     return [*deleted(outcome, "Deployment"), *(name for name in deleted(outcome, "Service") if "tensorboard" in name)]
 
 

@@ -15,7 +15,7 @@ from support.plan.builders import PodBuilder, after, at, begun, created_pods, jo
 from tfjob.api.dialect import BATCH
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
 from tfjob.plan.facts.tasks import desired
-from tfjob.plan.plan import Plan
+from tfjob.plan.plan import JobPlan
 from tfjob.plan.policy import backoff
 from tfjob.plan.policy.backoff import MOST_BYTES, held_back, next_starts
 
@@ -30,7 +30,7 @@ class Story:
     job: TFJob
     second: float = 0
 
-    def end(self, **ends: int | None) -> Plan:
+    def end(self, **ends: int | None) -> JobPlan:
         """Tasks end now by an exit code, or by an eviction; the others run, as far as they may."""
         ended = [self._ended(name.replace("_", "-"), code) for name, code in ends.items()]
         names = {one.pod.metadata.name for one in ended}
@@ -203,7 +203,7 @@ def test_who_was_started_while_a_peer_was_held_back_is_not_blamed(started: float
     outcome = see(story.job, [chief, *running(story.job, *others)], story.second)
     assert (outcome.status.reason != "Settling") == excused, outcome.status.message
     if excused:
-        assert [item.reason for item in outcome.news] == ["HeldBack", "TFJobRestarting"]
+        assert [item.reason for item in outcome.events] == ["HeldBack", "TFJobRestarting"]
 
 
 @pytest.mark.parametrize("name", ["evaluator-0", "chief-0"])

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 from support.plan.builders import T0, after, at, begun, created_pods, deleted, job, observed, pod, see
 from tfjob.api.objects import ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, Pod, PodStatus
 from tfjob.api.types import TFJob, TFJobStatus
+from tfjob.controller.actions import Delete
+from tfjob.controller.kind import Repetition
 from tfjob.durations import Durations
-from tfjob.plan.actions import Delete
-from tfjob.plan.facts.tasks import Observed, Repetition
+from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.policy.cleanup import cleanup, everything, overdue
 
 ALL = ["worker-0", "worker-1", "ps-0", "ps-1"]

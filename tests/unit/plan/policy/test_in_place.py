@@ -9,11 +9,11 @@ import pytest
 from support.golden import Wording
 from support.plan.builders import after, begun, job, news, pod, running, see
 from tfjob.api.types import TFJobStatus
-from tfjob.plan.plan import Plan
+from tfjob.plan.plan import JobPlan
 
 
-def restarts(outcome: Plan) -> list[str]:
-    return [item.message for item in outcome.news if item.reason == "TFJobRestarting"]
+def restarts(outcome: JobPlan) -> list[str]:
+    return [item.message for item in outcome.events if item.reason == "TFJobRestarting"]
 
 
 def looping(**given: Any) -> Any:
@@ -37,7 +37,7 @@ def test_a_container_that_waits_for_its_next_try_is_not_ready_and_the_status_say
     status = outcome.status
     assert (status.state, status.reason, status.ready) == ("Restarting", "CrashLoopBackOff", "0/1")
     assert next_start in status.message
-    (event,) = outcome.news
+    (event,) = outcome.events
     assert (event.reason, event.warning, wait in event.message) == ("TFJobRestarting", True, True)
     wording(status.message, event.message)
 

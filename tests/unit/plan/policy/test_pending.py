@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from support.plan.builders import at, job, observed, pod, running, status
+from tfjob.controller.kind import Rejection
 from tfjob.plan.facts.task_state import survey
-from tfjob.plan.facts.tasks import Refusal
 from tfjob.plan.policy.pending import Wait, waits
 
 GRACE = timedelta(minutes=5)
@@ -60,12 +60,12 @@ def test_an_unschedulable_pod_waits_for_ever() -> None:
 
 
 def test_a_refused_child_is_named_by_its_task() -> None:
-    refusals = {
-        ("Pod", "mnist-worker-1"): Refusal("Denied", "by a policy", at(2)),
-        ("Service", "mnist-worker-0"): Refusal("NameTaken", "taken", at(2)),
-        ("Pod", "mnist-worker-7"): Refusal("Denied", "scaled down since", at(2)),
+    rejections = {
+        ("Pod", "mnist-worker-1"): Rejection("Denied", "by a policy", at(2)),
+        ("Service", "mnist-worker-0"): Rejection("NameTaken", "taken", at(2)),
+        ("Pod", "mnist-worker-7"): Rejection("Denied", "scaled down since", at(2)),
     }
-    assert found(refusals=refusals) == [
+    assert found(rejections=rejections) == [
         Wait("worker-1", "Denied", "by a policy", at(302)),
         Wait("worker-0", "NameTaken", "taken", None),
     ]
@@ -73,9 +73,9 @@ def test_a_refused_child_is_named_by_its_task() -> None:
 
 def test_what_is_in_the_way_of_a_pod_comes_before_what_another_pod_waits_for() -> None:
     """A taken name needs somebody's hand; a scheduler comes by itself."""
-    refusals = {("Pod", "mnist-worker-1"): Refusal("NameTaken", "taken", at(2))}
+    rejections = {("Pod", "mnist-worker-1"): Rejection("NameTaken", "taken", at(2))}
     pods = [pod(OWNER, "worker-0").unschedulable("no room")]
-    assert [wait.reason for wait in found(pods, refusals=refusals)] == ["NameTaken", "Unschedulable"]
+    assert [wait.reason for wait in found(pods, rejections=rejections)] == ["NameTaken", "Unschedulable"]
 
 
 def test_the_most_final_reason_comes_first() -> None:

@@ -84,9 +84,5 @@ ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 
-TFJOBS = Resource("kubeflow.org", "v1", "tfjobs", "TFJob")
-TF_JOBS = Resource("tensorflow.org", "v1alpha1", "tfjobs", "TfJob")
-JOB_KINDS = {one.kind: one for one in (TFJOBS, TF_JOBS)}
-"""The kinds of jobs; a cluster has one of them, or both."""
 PODGROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 VOLCANO_PODGROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from tfjob.kube.client.shallow import LEVELS, decoded, shallow
+from tfjob.api.text.shallow import LEVELS, decoded, shallow
 
 ANYTHING = msgspec.json.Decoder()
 

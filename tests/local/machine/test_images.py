@@ -6,24 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from support.local.interpreters import fake_python, resolve
 from tfjob.local.inputs import images
-from tfjob.local.inputs.images import Runtime
 from tfjob.local.state.config import Config
-
-
-def fake_python(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    return path
-
-
-def resolve(container: dict[str, Any], config: Config, project: Path, python: Path | None = None) -> Runtime:
-    return images.resolve({"name": "tensorflow", **container}, config, python=python, project=project)
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tfjob.kube.client import resources
-from tfjob.kube.client.resources import CLUSTER_ROLES, NODES, PODS, TFJOBS, Resource
+from tfjob.api import resources
+from tfjob.api.resources import CLUSTER_ROLES, NODES, PODS, Resource
+from tfjob.api.types import TFJOBS
 
 
 @pytest.mark.parametrize(

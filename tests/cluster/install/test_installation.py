@@ -18,7 +18,7 @@ from devcluster.client import Client, KubectlFailed
 from support.cluster_golden import check_cluster_golden
 from support.installed import Installed
 from support.running import wait_until
-from support.served import serve_tfjobs, served
+from support.served import exists, serve_tfjobs, served
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.operator.install.handover import WEBHOOK_ENTRY
 from tfjob.operator.options import NAME, NAMESPACE
@@ -68,11 +68,7 @@ class Cluster:
         self.client.apply(job)
 
     def there(self, *words: str) -> bool:
-        try:
-            self.client.kubectl("get", *words)
-        except KubectlFailed:
-            return False
-        return True
+        return exists(self.client, *words)
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
-"""What is kept of a manifest file."""
+"""What is shown of a manifest."""
 
 from __future__ import annotations
 
 from tfjob.api.objects import LAST_APPLIED
-from tfjob.launch.manifest_file import hidden_secret
+from tfjob.launch.request import hidden_secret
 
 
 def test_a_secret_is_shown_with_its_keys_and_without_what_they_hold() -> None:

@@ -1,0 +1,170 @@
+"""Jobs from Python: submit, follow and change them, on this machine or on a cluster.
+
+    client = tfjob.Client()
+    job = client.submit("mnist.yaml")
+    for line in job.logs(follow=True):
+        print(line.replica, line.text)
+    job.wait()
+
+Every method waits for its result. The work runs in one thread with an event loop, so the client also works in a
+notebook. `tfjob.aio` has the same methods for asynchronous code.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Coroutine, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack
+
+from tfjob import aio
+from tfjob.aio import Options, Status
+from tfjob.api.problems import Problem
+from tfjob.api.types import Verdict
+from tfjob.controller.actions import RecordedEvent
+from tfjob.jobs.backend import Line, Replica
+from tfjob.jobs.portal import Portal
+
+T = TypeVar("T")
+
+
+class Client:
+    """The jobs of one namespace of this machine (`local`) or of a cluster (`k8s`, `k8s:CONTEXT`).
+
+    It opens its connections now, and closes them with `close`, at the end of `with`, or when it is no longer used.
+    """
+
+    def __init__(self, on: str = "local", namespace: str = "") -> None:
+        client = aio.Client(on, namespace)
+        self._portal = Portal()
+        self._portal.__enter__()
+        self.close = weakref.finalize(self, self._portal.__exit__)
+        """Close the connections; a closed client answers no calls."""
+        try:
+            self._client = self._portal.enter(client)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        file: str | Path,
+        *,
+        on_line: Callable[[Line], object] | None = None,
+        timeout: float | None = None,
+        **options: Unpack[Options],
+    ) -> Job:
+        """Submit a job and wait for its end; `on_line` gets each line of output. Raises JobFailed, TimeoutError.
+
+        Ctrl-C, or the end of the time, stops the job.
+        """
+        return Job(self, self._call(self._client.run(file, on_line=on_line, timeout=timeout, **options)))
+
+    def submit(self, file: str | Path, **options: Unpack[Options]) -> Job:
+        """Start the job of a manifest or script in the background. Raises InvalidManifest, InvalidRequest."""
+        return Job(self, self._call(self._client.submit(file, **options)))
+
+    def submit_all(self, file: str | Path, **options: Unpack[Options]) -> list[Job]:
+        """Start every job of a manifest in the background."""
+        return [Job(self, job) for job in self._call(self._client.submit_all(file, **options))]
+
+    def check(self, file: str | Path, **options: Unpack[Options]) -> list[Problem]:
+        """Return what is wrong with a manifest, or odd about it; nothing is created."""
+        return self._call(self._client.check(file, **options))
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs of the namespace, the newest last."""
+        return [Job(self, job) for job in self._call(self._client.jobs())]
+
+    def job(self, name: str) -> Job:
+        """Return the job of that name, unique prefix, id (`mnist.2`) or `@latest`. Raises NotFound."""
+        return Job(self, self._call(self._client.job(name)))
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        if not self.close.alive:
+            work.close()
+            raise RuntimeError("the client is closed")
+        return self._portal.call(work)
+
+
+class Job:
+    """One job; its methods ask for the state at the time of the call."""
+
+    def __init__(self, client: Client, job: aio.Job) -> None:
+        self._client = client
+        self._job = job
+        self._call = client._call
+
+    def __repr__(self) -> str:
+        return repr(self._job)
+
+    @property
+    def name(self) -> str:
+        return self._job.name
+
+    @property
+    def namespace(self) -> str:
+        return self._job.namespace
+
+    @property
+    def id(self) -> str:
+        """The name of this very run, which stays when the job's name is used again: `mnist.2`."""
+        return self._job.id
+
+    @property
+    def status(self) -> Status:
+        return self._call(self._job.status())
+
+    @property
+    def failure(self) -> Verdict | None:
+        """Why the job failed; None if it did not."""
+        return self._call(self._job.failure())
+
+    @property
+    def replicas(self) -> list[Replica]:
+        return self._call(self._job.replicas())
+
+    def events(self) -> list[RecordedEvent]:
+        return self._call(self._job.events())
+
+    def logs(
+        self,
+        replica: str | None = None,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        since: timedelta | datetime | None = None,
+    ) -> Iterator[Line]:
+        """Yield lines of all replicas, of one (`worker-0`) or of one container (`worker-0/sidecar`), by time."""
+        lines = self._job.logs(replica, follow=follow, tail=tail, since=since)
+        return self._client._portal.iterate(lines)
+
+    def wait(self, timeout: float | None = None) -> Status:
+        """Wait until the job has succeeded or is suspended. Raises JobFailed, TimeoutError."""
+        return self._call(self._job.wait(timeout))
+
+    def stop(self) -> None:
+        """Stop the job and wait for its replicas to end; `resume` continues it."""
+        self._call(self._job.stop())
+
+    def suspend(self) -> None:
+        """End all replicas and keep the record; `resume` continues the job."""
+        self._call(self._job.suspend())
+
+    def resume(self) -> None:
+        self._call(self._job.resume())
+
+    def scale(self, **replicas: int) -> None:
+        """Change numbers of replicas: `job.scale(worker=4)`. Raises InvalidScale."""
+        self._call(self._job.scale(**replicas))
+
+    def delete(self) -> None:
+        """End the job if it runs, and remove its record and logs."""
+        self._call(self._job.delete())

@@ -1,0 +1,81 @@
+"""What a request creates: the checks, and the objects that the controller makes of a job.
+
+`local.prepare` and `cluster.prepare` return a `Prepared`. A dry run shows it, and `submit` creates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from tfjob.api.manifest.loader import Entry
+from tfjob.api.objects import ConfigMap, Deployment, Object, Pod, Service
+from tfjob.api.problems import InvalidManifest, Problem, errors, in_order
+from tfjob.api.types import TFJob
+from tfjob.controller.actions import Create
+from tfjob.plan.build.pods import Settings
+from tfjob.plan.facts.tasks import Observed, desired, task_of
+from tfjob.plan.plan import plan
+from tfjob.plan.policy.suspension import resumed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """The jobs of a request, checked and complete; `manifest` writes them as a v1 manifest."""
+
+    manifest: Callable[[], str]
+    warnings: Sequence[Problem] = ()
+
+
+def check(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the warnings; raise InvalidManifest if there is an error."""
+    ordered = in_order(problems)
+    warnings = [problem for problem in ordered if problem.warning]
+    if refused := errors(ordered):
+        raise InvalidManifest(refused, warnings)
+    return warnings
+
+
+def with_namespace(entry: Entry, job: TFJob, namespace: str, default: str) -> TFJob:
+    """Return the job in the namespace of its manifest, else in the requested one, else in the default one."""
+    own = entry.written.metadata.namespace
+    if own and namespace and own != namespace:
+        place = entry.located(Problem("metadata.namespace", f"is {own}, and the command line says -n {namespace}"))
+        raise InvalidManifest([place])
+    return replace(job, metadata=replace(job.metadata, namespace=own or namespace or default))
+
+
+def first_children(job: TFJob, settings: Settings) -> list[Object]:
+    """Return what the controller creates for a new job: asks the same plan, with the children made so far.
+
+    For a suspended job, this is what it gets when it is resumed.
+    """
+    made: list[Object] = []
+    planned, fresh = _planned(resumed(job), made, settings)
+    while fresh:  # again, because some children wait until others exist
+        made += fresh
+        planned, fresh = _planned(planned, made, settings)
+    order = {task: number for number, task in enumerate(desired(job))}
+
+    def place(child: Object) -> tuple[int, int]:
+        if isinstance(child, (Pod, Service)) and (task := task_of(child)) is not None:
+            return (2 if isinstance(child, Pod) else 1), order[task]
+        return (0 if isinstance(child, ConfigMap) else 3), 0
+
+    return sorted(made, key=place)
+
+
+def _planned(job: TFJob, made: Sequence[Object], settings: Settings) -> tuple[TFJob, list[Object]]:
+    """Return the job after one pass, and the children that the pass creates."""
+    observed = Observed(
+        pods=[child for child in made if isinstance(child, Pod)],
+        services=[child for child in made if isinstance(child, Service)],
+        config_maps=[child for child in made if isinstance(child, ConfigMap)],
+        deployments=[child for child in made if isinstance(child, Deployment)],
+    )
+    decision = plan(job, observed, datetime.now(UTC), settings)
+    created = [action.child for action in decision.actions if isinstance(action, Create)]
+    return replace(job, status=decision.status), created

@@ -1,0 +1,256 @@
+"""What is asked for: a manifest file or a script, with the options of a `run` command, and the manifest that it means.
+
+Importing this module is cheap, because the completion of a command line loads it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfjob.launch.errors import InvalidRequest
+from tfjob.launch.target import On
+
+if TYPE_CHECKING:
+    from tfjob.api.manifest.loader import Manifest
+    from tfjob.api.manifest.script import Script
+    from tfjob.api.problems import Problem
+
+SCRIPT_SUFFIX = ".py"
+
+
+@dataclass(frozen=True)
+class ScriptRequest:
+    """The options that only a script has."""
+
+    workers: int | None = None
+    ps: int | None = None
+    chief: bool = False
+    evaluator: int | None = None
+    image: str = ""
+    in_image: bool = False
+    arguments: Sequence[str] = ()
+
+    def options(self) -> list[str]:
+        """Return the options that were used, as the user wrote them."""
+        used = {
+            "--workers": self.workers is not None,
+            "--ps": self.ps is not None,
+            "--chief": self.chief,
+            "--evaluator": self.evaluator is not None,
+            "--image": bool(self.image),
+            "--in-image": self.in_image,
+            "--": bool(self.arguments),
+        }
+        return [option for option, given in used.items() if given]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A manifest or a script to run, where, and how.
+
+    The fields from `python` to `cpu`, and `warm`, are about this machine; a request for a cluster leaves them out.
+    """
+
+    file: str
+    parameters: Sequence[str] = ()
+    name: str = ""
+    namespace: str = ""
+    python: str = ""
+    volumes: Sequence[str] = ()
+    level: str | None = None
+    no_limits: bool = False
+    cpu: bool = False
+    script: ScriptRequest = field(default_factory=ScriptRequest)
+    warm: bool | None = None
+    target: On = field(default_factory=On)
+
+
+class Unreadable(InvalidRequest):
+    """A manifest that is not a file that can be read."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.source} {problem.message}", problem.hint[:1].upper() + problem.hint[1:])
+        self.problem = problem
+
+
+def read_request(request: Request) -> tuple[bytes, Manifest]:
+    """Return a manifest's bytes and what they hold: at least one job, and no error."""
+    from tfjob.api.manifest import loader
+
+    if is_script(request.file):
+        if request.parameters:
+            raise InvalidRequest("-p is for manifests", "Write the arguments of the script after --.")
+        data = script_manifest(request)
+        manifest = loader.load(data, f"the manifest of {request.file}")
+    else:
+        _refuse_script_options(request.file, request.script)
+        data, manifest = read_manifest(request.file, request.parameters, request.name)
+    manifest.raise_for_errors()
+    if not manifest.jobs:
+        raise InvalidRequest(f"{request.file}: there is no job in it")
+    return data, manifest
+
+
+def read_manifest(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
+    """Return the bytes of a manifest file, or of stdin for `-`, and what they hold with the parameters filled in."""
+    from tfjob.api.manifest import loader
+
+    values = pairs(parameters, "-p")
+    data = sys.stdin.buffer.read() if file == "-" else _content(file)
+    return data, loader.load(data, "stdin" if file == "-" else file, values, name)
+
+
+def _content(file: str) -> bytes:
+    from tfjob.api.problems import Problem
+
+    if file.startswith(("http://", "https://")):
+        hint = f"download it first: curl -fsSLO {file}"
+        raise Unreadable(Problem("", "is a URL, and URLs are not fetched", hint, source=file))
+    path = Path(file)
+    if path.is_dir():
+        found = sorted(inner for inner in path.iterdir() if inner.suffix in (".yaml", ".yml", ".json"))
+        hint = f"name the manifest in it: {found[0]}" if len(found) == 1 else "name a manifest in it"
+        raise Unreadable(Problem("", "is a folder", hint, source=file))
+    return path.read_bytes()
+
+
+def manifest_text(request: Request, data: bytes, manifest: Manifest) -> str:
+    """Return the manifest with its parameters filled in and its job renamed: a script's as it is, a file's in v1.
+
+    The content of Secrets is left out.
+    """
+    if is_script(request.file):
+        return data.decode()
+    from msgspec import to_builtins
+
+    from tfjob.api.text.writer import yaml_text
+    from tfjob.api.types import API_VERSION
+    from tfjob.api.versions.registry import to_version
+
+    jobs = [to_builtins(to_version(entry.written, API_VERSION)[0]) for entry in manifest.entries]
+    return yaml_text([*without_contents(manifest.objects), *jobs])
+
+
+def without_secrets(data: bytes, manifest: Manifest) -> bytes:
+    """Return the manifest as it is kept with a run: the content of its Secrets is in files of its own."""
+    if not any(document["kind"] == "Secret" for document in manifest.objects):
+        return data
+    import yaml
+
+    jobs = [entry.part.value for entry in manifest.entries]
+    return yaml.safe_dump_all(
+        [*without_contents(manifest.objects), *jobs], sort_keys=False, allow_unicode=True
+    ).encode()
+
+
+def without_contents(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the objects of a manifest without the content of Secrets."""
+    return [hidden_secret(document) if document["kind"] == "Secret" else document for document in objects]
+
+
+def hidden_secret(secret: dict[str, Any]) -> dict[str, Any]:
+    """Return a Secret with its keys alone, also where kubectl recorded what it had applied."""
+    from tfjob.api.objects import LAST_APPLIED
+
+    contents = {key: dict.fromkeys(secret[key], "(secret)") for key in ("data", "stringData") if secret.get(key)}
+    metadata = secret["metadata"]
+    if LAST_APPLIED in (metadata.get("annotations") or {}):
+        metadata = {**metadata, "annotations": {**metadata["annotations"], LAST_APPLIED: "(secret)"}}
+    return {**secret, "metadata": metadata, **contents}
+
+
+def pairs(arguments: Sequence[str], option: str, form: str = "KEY=VALUE") -> dict[str, str]:
+    """Return `KEY=VALUE` arguments as a mapping; `form` is how a message writes them."""
+    found: dict[str, str] = {}
+    for argument in arguments:
+        key, separator, value = argument.partition("=")
+        if not separator or not key or (form != "KEY=VALUE" and not value):
+            raise InvalidRequest(f"{option} {argument}: write it as {form}")
+        if key in found:
+            raise InvalidRequest(f"{option} {key} is given twice")
+        found[key] = value
+    return found
+
+
+# --- scripts ----------------------------------------------------------------------------------------------------------
+
+
+def is_script(file: str) -> bool:
+    """Return whether a file is a script and not a manifest."""
+    return file.endswith(SCRIPT_SUFFIX)
+
+
+def script_manifest(request: Request) -> bytes:
+    """Return the manifest of a script, which is in the working folder on this machine or travels to a cluster."""
+    from tfjob.api.manifest.script import Counts, Impossible, documents, name_of
+    from tfjob.api.text.writer import yaml_text
+
+    asked = request.script
+    script = _for_cluster(request.file, asked) if request.target.cluster else _for_here(request.file, asked)
+    counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
+    try:
+        found = documents(script, counts, request.name or name_of(request.file), asked.image)
+    except Impossible as impossible:
+        raise InvalidRequest(impossible.message, impossible.hint) from None
+    return yaml_text(found).encode()
+
+
+def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
+    """Refuse options that only a script has; `file` is a manifest."""
+    used = asked.options()
+    if not used:
+        return
+    if used == ["--"]:
+        what, hint = f"{' '.join(asked.arguments)}: arguments are", "Write them into its containers' args."
+    else:
+        what, hint = f"{used[0]} is", "Write it into the manifest: replicas and image are fields of it."
+    raise InvalidRequest(f"{what} for a script, and {file} is a manifest", hint)
+
+
+def _for_here(file: str, asked: ScriptRequest) -> Script:
+    from tfjob.api.manifest.script import Script
+
+    if asked.in_image:
+        raise InvalidRequest("--in-image is about a cluster, and the job is for this machine", "Leave it out.")
+    _script_text(file)
+    return Script(file, asked.arguments)
+
+
+def _for_cluster(file: str, asked: ScriptRequest) -> Script:
+    from tfjob.api.manifest.script import Impossible, Script, alone
+
+    if not asked.image:
+        raise InvalidRequest(
+            f"{file} needs an image to run in on a cluster",
+            "Name one that has Python and TensorFlow: --image tensorflow/tensorflow:2.21.0",
+        )
+    if asked.in_image:
+        return Script(file, asked.arguments)
+    text = _script_text(file)
+    try:
+        alone(text, _modules_alongside(Path(file)))
+    except Impossible as impossible:
+        raise InvalidRequest(
+            f"{file} cannot be sent to the cluster: {impossible.message}",
+            "Put it into the image with all that it needs, and add --in-image.",
+        ) from None
+    return Script(file, asked.arguments, text)
+
+
+def _script_text(file: str) -> str:
+    if Path(file).is_dir():
+        raise InvalidRequest(f"{file} is a folder", "Name a script in it.")
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"{file} is no UTF-8 text") from None
+
+
+def _modules_alongside(script: Path) -> set[str]:
+    """Return the modules that the script could import from its own folder."""
+    files = {path.stem for path in script.parent.glob("*.py")} - {script.stem}
+    return files | {path.name for path in script.parent.iterdir() if path.is_dir() and any(path.glob("*.py"))}

@@ -1,0 +1,24 @@
+"""Jobs with other numbers of replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.golden import Wording
+from support.plan.builders import job
+from tfjob.jobs.scale import InvalidScale, scaled
+
+
+def test_a_job_is_scaled_by_types_in_any_case() -> None:
+    found = scaled(job(worker=2, ps=1), {"worker": 4, "PS": 2})
+    assert {name: spec.replicas for name, spec in found.spec.tf_replica_specs.items()} == {"Worker": 4, "PS": 2}
+
+
+@pytest.mark.parametrize(
+    ("counts", "keyword"), [({"woker": 2}, "worker"), ({"boss": 2}, "chief, worker"), ({"worker": -1}, "")]
+)
+def test_an_impossible_number_is_rejected(counts: dict[str, int], keyword: str, wording: Wording) -> None:
+    with pytest.raises(InvalidScale) as found:
+        scaled(job(chief=1, worker=1), counts)
+    assert keyword in found.value.hint
+    wording(found.value.message, found.value.hint)
