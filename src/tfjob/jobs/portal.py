@@ -54,11 +54,19 @@ class Portal(Caller):
             tasks.append(self._loop.create_task(work))
             tasks[0].add_done_callback(lambda task: _transfer(task, outcome))
 
-        self._loop.call_soon_threadsafe(start)
+        def cancel() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # interrupted before it was queued
+                work.close()
+                outcome.set_exception(asyncio.CancelledError())
+
         try:
+            # The other thread may run for a while before this one is back from its call.
+            self._loop.call_soon_threadsafe(start)
             return outcome.result()
         except KeyboardInterrupt:
-            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            self._loop.call_soon_threadsafe(cancel)
         try:
             return outcome.result()
         except asyncio.CancelledError:
