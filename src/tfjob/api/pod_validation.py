@@ -40,7 +40,6 @@ def pod_problems(pod: Mapping[str, Any], path: Path, brought: Iterable[str] = ()
 
 
 def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path) -> Iterator[Problem]:
-    """Yield the problems of the mounts at `path`, given the volumes that exist."""
     known = [volume.get("name", "") for volume in volumes]
     targets: dict[str, str] = {}
     for index, mount in enumerate(mounts):

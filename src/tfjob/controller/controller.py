@@ -280,7 +280,6 @@ class Controller:
         self.queue.add_after(key, delay.total_seconds())
 
     def _report(self, key: Key, owner: Any, before: Status, plan: Plan[Status]) -> None:
-        """Report a written status in events, metrics and the log."""
         after = plan.status
         self._publish(key, owner, plan.events)
         self.hooks.status_changed(key, before, after)

@@ -1,4 +1,4 @@
-"""What the loop reports to metrics: the load of its queue and how passes end."""
+"""Callbacks of the loop for metrics: the load of its queue and the results of passes."""
 
 from __future__ import annotations
 

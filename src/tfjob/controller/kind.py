@@ -31,7 +31,7 @@ STOPPED, INTERRUPTED = "Stopped", "Interrupted"
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """Which object; never what happened to it: the loop looks for itself."""
+    """The identity of an object, without what happened to it: the loop reads the object itself."""
 
     namespace: str
     name: str

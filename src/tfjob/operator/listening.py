@@ -1,4 +1,4 @@
-"""Servers of the operator at their addresses, and one clear error where an address is taken."""
+"""Start the operator's servers at their addresses, with a clear error if an address is taken."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The decision: one job, what its cluster shows of it, and the time; out come its new status and what to do.
+"""The decision about one job: from its spec, its observed children and the time to its new status and actions.
 
-Pure: no I/O, no clock, no randomness. The status is written before any action is carried out, so whatever a pass
-decides survives the controller that decided it.
+Pure: no I/O, no clock, no randomness. The status is written before any action is carried out, so the decision of a
+pass survives the controller that made it.
 """
 
 from __future__ import annotations

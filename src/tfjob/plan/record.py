@@ -1,4 +1,4 @@
-"""What a status remembers between passes, so that a controller may die at any point: attempts, ends and restarts."""
+"""What a status records between passes, so that a controller may be killed at any point: attempts, ends, restarts."""
 
 from __future__ import annotations
 

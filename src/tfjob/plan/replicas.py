@@ -1,4 +1,4 @@
-"""Which pods and services to make and which to remove, so that the desired tasks run on their present attempt."""
+"""Which pods and services to create and to remove, so that the desired tasks run on their present attempt."""
 
 from __future__ import annotations
 

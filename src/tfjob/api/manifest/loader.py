@@ -63,7 +63,6 @@ class Entry:
         return found.line, found.column, found.path
 
     def located(self, problem: Problem) -> Problem:
-        """Return a problem of the job with the user's path, line and column."""
         return self.part.located(problem, self.conversion.user_path(path_parts(problem.path)))
 
 
@@ -90,11 +89,9 @@ class Manifest:
             raise InvalidManifest(self.errors)
 
     def where(self, job: TFJob, hub_path: str) -> tuple[int, int, str]:
-        """Return line, column and path in the user's file of the field at `hub_path` of one of the jobs."""
         return self._entry(job).where(hub_path)
 
     def located(self, job: TFJob, problem: Problem) -> Problem:
-        """Return a problem of one of the jobs with the user's path, line, column and file."""
         return self._entry(job).located(problem)
 
     def _entry(self, job: TFJob) -> Entry:

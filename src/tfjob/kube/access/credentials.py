@@ -16,7 +16,7 @@ REREAD_SECONDS = 60.0
 
 
 class Credential(Protocol):
-    """What a client shows with each request."""
+    """The credentials that a client sends with each request."""
 
     def header(self) -> str | None:
         """Return the Authorization header, empty for none; None if `renew` has to fetch it first."""
@@ -29,7 +29,7 @@ class Credential(Protocol):
 
 
 class Fixed:
-    """What does not change: a token, a user and password, a certificate given as data, or nothing at all."""
+    """Credentials that do not change: a token, a user and password, a certificate given as data, or none."""
 
     def __init__(self, header: str = "", certificate: Certificate | None = None) -> None:
         self._header = header

@@ -73,11 +73,11 @@ class ApiError(KubeError):
 
 
 class Unauthorized(ApiError):
-    """401: it does not know who we are."""
+    """401: the credentials are not valid."""
 
 
 class Forbidden(ApiError):
-    """403: it knows us, and we may not."""
+    """403: the user does not have the right."""
 
 
 class NotFound(ApiError):
@@ -89,11 +89,11 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409: an object of that name is there."""
+    """409: an object of that name exists."""
 
 
 class Gone(ApiError):
-    """410: that point in history is not kept any more."""
+    """410: that version of a list is no longer available."""
 
 
 class Invalid(ApiError):
@@ -101,7 +101,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: later, please."""
+    """429: the server asks to retry later."""
 
 
 _BY_CODE: dict[int, type[ApiError]] = {
@@ -119,7 +119,6 @@ TEXT_LIMIT = 500
 
 
 def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> ApiError:
-    """Return the error for an answer with that code, body and Retry-After header."""
     try:
         status = _status.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

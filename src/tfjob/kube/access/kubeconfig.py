@@ -24,11 +24,11 @@ MOST_VALUES, MOST_DEPTH = 200_000, 50
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
-    """What stands under a name in a kubeconfig; fields that we do not know are left out."""
+    """A named entry of a kubeconfig; unknown fields are ignored."""
 
 
 class Cluster(_Entry, frozen=True):
-    """Where an API server is, and how to know it."""
+    """The address of an API server, and how to verify it."""
 
     server: str = ""
     certificate_authority: str = ""
@@ -87,7 +87,7 @@ class Context(_Entry, frozen=True):
 
 @dataclass
 class Kubeconfig:
-    """What all the files say together."""
+    """The merged content of all files."""
 
     files: list[Path] = field(default_factory=list)
     current: str = ""

@@ -51,7 +51,6 @@ class OwnWrites:
     # --- told by the caches -------------------------------------------------------------------------------------
 
     def seen(self, owner: str, before: Object | Stored | None, after: Object | Stored | None) -> None:
-        """Note that a cache shows a child, or that it is gone."""
         known = after or before
         assert known is not None
         uid = known.metadata.uid

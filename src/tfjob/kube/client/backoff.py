@@ -21,7 +21,6 @@ class Backoff:
         self._asked = clock()
 
     def delay(self) -> float:
-        """Return the seconds to wait now."""
         now = self._clock()
         if now - self._asked > RESET:
             self._next = self._first

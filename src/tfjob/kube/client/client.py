@@ -1,12 +1,12 @@
-"""Requests to a Kubernetes API server: one session, typed answers, patience where patience is right.
+"""Requests to a Kubernetes API server: one session, typed answers, and retries where they are safe.
 
     async with Client(config.load()) as client:
         pod = await client.get(PODS, "default", "mnist-chief-0", type=Pod)
         jobs = await client.list(TFJOBS, type=TFJob)
         await client.create(PODS, "default", pod)
 
-429 and 5xx with Retry-After are waited out; reads are tried again when there is no answer; 401 fetches the credentials
-again. All else is raised as an error of `tfjob.kube.access.errors`; what is safe to repeat is the caller's knowledge.
+429 and 5xx with Retry-After are waited out; reads are retried if there is no answer; 401 fetches the credentials again.
+Anything else is raised as an error of `tfjob.kube.access.errors`; the caller knows what is safe to repeat.
 """
 
 from __future__ import annotations
@@ -382,7 +382,6 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 async def _refusal(answer: Answer, connection: Connection, patience: timedelta) -> ApiError:
-    """Return the error that a streamed answer turns out to be."""
     try:
         body = b"".join([chunk async for chunk in connection.chunks(patience.total_seconds())])
     except OSError:

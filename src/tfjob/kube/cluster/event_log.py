@@ -55,14 +55,14 @@ class _Pending:
 
 @dataclass
 class _Written:
-    """An Event that exists, so that the next equal news only raise its count."""
+    """An Event that exists, so that the next equal event only raises its count."""
 
     name: str
     count: int
 
 
 class EventLog:
-    """Takes news at any rate and writes Events at its own."""
+    """A queue of events that are written at a limited rate."""
 
     def __init__(self, client: Client, *, instance: str = "") -> None:
         self.client = client
@@ -143,7 +143,6 @@ def _parts(news: Event) -> tuple[str, str]:
 def event(
     about: Object, news: Event, message: str, name: str, first: datetime, count: int, instance: str
 ) -> dict[str, Any]:
-    """Return the Event as kubectl, dashboards and training-operator's users know it."""
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -122,7 +122,6 @@ class Lease:
             logger.info("lease released: %s/%s", self.namespace, self.name)
 
     async def _take(self) -> bool:
-        """Try once to begin or to keep leading."""
         began = self._clock()  # a renewal counts from before it was sent, to be on the safe side
         if (not self._seen or not self._is_free()) and not await self._look():
             taken = await self._create()

@@ -1,7 +1,7 @@
 """One connection to an API server: a request, its answer, the next request.
 
-An HTTP client of our own and not a library's, because it is what every command and every write of the operator waits
-for: a library that knows all of HTTP costs a quarter of a second to import and more than half of a request's CPU.
+We have our own HTTP client because every command and every write of the operator waits for it: a library takes a
+quarter of a second to import and more than half of a request's CPU.
 """
 
 from __future__ import annotations

@@ -111,7 +111,6 @@ class Pool:
         return await self._connect(), True
 
     def _keep(self, connection: Connection) -> None:
-        """Keep a connection for the next request if it is still usable."""
         if connection.peer_is_gone:
             # The others lead to the same machine. A request over one of them would begin its own time of waiting.
             self._abort_idle()

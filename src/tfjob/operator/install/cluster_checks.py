@@ -1,4 +1,4 @@
-"""What a cluster has of us, and what we may do there: asked of the API server, nothing is changed."""
+"""Checks of a cluster: which parts of ours it has, and what the user may do there. They change nothing."""
 
 from __future__ import annotations
 
@@ -91,7 +91,6 @@ async def examine(client: Client, namespace: str) -> list[Finding]:
 
 
 async def versions(client: Client) -> Versions:
-    """Return the releases, as far as the user's rights show them."""
     version, crd, operators = await asyncio.gather(server_version(client), _found_crd(client), deployments(client))
     release = (crd or {}).get("metadata", {}).get("annotations", {}).get(RELEASE, "")
     return Versions(version, release, operators)

@@ -28,7 +28,7 @@ TF_OPERATOR = {"tf-operator", "tf_operator"}
 
 @dataclass(frozen=True)
 class Step:
-    """One change that hands over; `patch` None means that the object goes. `command` does the same with kubectl."""
+    """One change of the handover; without a `patch` the object is deleted. `command` does the same with kubectl."""
 
     said: str
     resource: Resource
@@ -73,7 +73,6 @@ def _is_of_ours(metadata: Object) -> bool:
 
 
 def _is_restricted(deployment: Object) -> bool:
-    """Return whether an operator of ours handles its own namespace only."""
     containers = deployment["spec"]["template"]["spec"].get("containers") or []
     return any(word.startswith("--namespace") for container in containers for word in container.get("args") or [])
 

@@ -1,8 +1,8 @@
-"""Putting the operator on a cluster, and taking it off again.
+"""Install the operator on a cluster, and remove it again.
 
     await Installation(client, settings, print).install()
 
-Applying is server-side: what others added to our objects stays. Only what carries our label is ever removed.
+Objects are applied on the server side: what others added to them stays. Only objects with our label are removed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CRD_SECONDS, CHANGE_SECONDS = 30, 120
 
 
 class Refused(KubeError):
-    """The cluster is not as it must be; nothing was changed."""
+    """The cluster does not meet a requirement; nothing was changed."""
 
 
 class Installation:
@@ -147,7 +147,6 @@ class Installation:
             )
 
     async def _others(self) -> list[Step]:
-        """Return the steps that make other operators leave TFJobs to us."""
         place, restricted = self.settings.namespace, self.settings.one_namespace
         if not self.settings.api_versions.kubeflow:
             return []  # TFJobs may stay with another operator

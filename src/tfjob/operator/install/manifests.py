@@ -1,4 +1,4 @@
-"""Everything that an installation consists of, as objects to print or to apply, in the order in which they are made."""
+"""All objects of an installation, to print or to apply, in the order of their creation."""
 
 from __future__ import annotations
 
@@ -88,7 +88,6 @@ def service_account(settings: Settings) -> Object:
 
 
 def service(settings: Settings) -> Object:
-    """Return the Service for metrics and the webhook."""
     ports: list[Object] = [{"name": "metrics", "port": METRICS_PORT, "targetPort": METRICS_PORT}]
     if not settings.one_namespace:
         ports.append({"name": "webhook", "port": 443, "targetPort": WEBHOOK_PORT})
@@ -180,7 +179,6 @@ def _client_config(namespace: str, path: str, url: str) -> Object:
 
 
 def arguments(settings: Settings) -> list[str]:
-    """Return the operator's command line in its container."""
     words = ["operator", "run", "--leader-elect"]
     if settings.one_namespace:
         words.append(f"--namespace={settings.namespace}")
@@ -190,11 +188,11 @@ def arguments(settings: Settings) -> list[str]:
     words.append(f"--api-groups={','.join(settings.api_versions.groups)}")
     if settings.gang_scheduler:
         words.append(f"--gang-scheduler-name={settings.gang_scheduler}")
-    words.append(f"--tensorboard-image={settings.tensorboard_image or beside(settings.image)}")
+    words.append(f"--tensorboard-image={settings.tensorboard_image or tensorboard_image(settings.image)}")
     return words
 
 
-def beside(image: str) -> str:
+def tensorboard_image(image: str) -> str:
     """Return the TensorBoard image in the registry of the operator's image, with the same tag."""
     folder, slash, name = image.partition("@")[0].rpartition("/")
     return f"{folder}{slash}tf-job-tensorboard:{name.partition(':')[2] or __version__}"

@@ -1,4 +1,4 @@
-"""Waiting until a cluster has done what it was asked for, with the reason when it does not."""
+"""Wait until a cluster has carried out a change, and report the reason if it does not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLL_SECONDS = 0.5
 
 
 class NotReady(KubeError):
-    """What was waited for did not come."""
+    """The cluster did not carry out a change in time."""
 
 
 async def until(check: Check, failure: str, seconds: float) -> None:

@@ -77,7 +77,7 @@ class ControllerConfig:
 
 @dataclass(frozen=True)
 class Read:
-    """A configuration that can be used, and what is odd about how it was written."""
+    """A valid configuration, and the warnings about it."""
 
     config: ControllerConfig
     warnings: list[Problem]
@@ -205,10 +205,10 @@ Use = Callable[[ControllerConfig, str], None]
 
 
 class Configuration:
-    """What is used now: each good configuration is passed on, a broken one changes nothing and is complained about.
+    """The configuration in use: each valid one is passed on; an invalid one is reported and changes nothing.
 
-    `use` gets the configuration and the program that it names for default parameter servers, if any. `good` is false
-    while what was read last is broken.
+    `use` gets the configuration and the program that it names for default parameter servers, if any. `good` is False
+    while the configuration that was read last is invalid.
     """
 
     def __init__(self, use: Use, tell: Tell) -> None:
@@ -243,7 +243,7 @@ class Configuration:
 
 
 class ConfigMapWatch:
-    """Follows one ConfigMap, which may come and go; `key` is where its configuration is looked for first."""
+    """A watch of one ConfigMap, which need not exist; `key` is where its configuration is looked for first."""
 
     def __init__(self, client: Client, namespace: str, name: str, key: str, configuration: Configuration) -> None:
         self._client = client
@@ -283,7 +283,7 @@ class ConfigMapWatch:
 
 
 class FileWatch:
-    """Follows a file, such as one of a mounted ConfigMap."""
+    """A watch of a file, such as one of a mounted ConfigMap."""
 
     def __init__(self, file: pathlib.Path, namespace: str, configuration: Configuration, pause: timedelta) -> None:
         self._file = file

@@ -118,7 +118,6 @@ class Operator:
         return ConfigMapWatch(client, namespace, options.config_map, options.config_key, self.configuration)
 
     def _configured(self, config: ControllerConfig, program: str) -> None:
-        """Make new pods by this configuration."""
         settings = replace(
             self.options.settings,
             accelerators=config.accelerators,
@@ -223,7 +222,6 @@ class Operator:
 
 
 async def operate(access: Access, options: Options) -> None:
-    """Run an operator until SIGTERM or SIGINT."""
     logger.info("tfjob operator %s at %s", __version__, access.server)
     # The lease has separate connections: a renewal must not wait behind other writes.
     lengths = options.durations

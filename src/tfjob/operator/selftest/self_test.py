@@ -32,7 +32,7 @@ PULL_SECONDS = 60.0
 
 
 class Failed(KubeError):
-    """The installation did not do what it should."""
+    """The job of the self-test failed."""
 
 
 class NotPulled(Failed):
@@ -43,8 +43,8 @@ class NotPulled(Failed):
 class Trial:
     """The job of a test.
 
-    `test_image` brings TensorFlow and a program that trains; its parameter server is the default one, in `tf_image` or
-    the same image. Without it the tasks run the operator's `image` and meet each other: nothing has TensorFlow then.
+    `test_image` has TensorFlow and a program that trains; the parameter server is the default one, in `tf_image` or the
+    same image. Without it, the tasks run the operator's `image`, which has no TensorFlow, and only reach each other.
     """
 
     name: str

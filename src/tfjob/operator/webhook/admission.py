@@ -1,7 +1,7 @@
-"""The answer to an AdmissionReview: what `tfjob check` says about a job, all at once, with the path of each fault.
+"""The answer to an AdmissionReview: every problem that `tfjob check` finds in a job, each with its path.
 
-What is already stored is never held hostage: an object that is being deleted, or an update that leaves the spec alone,
-passes, and a fault that the stored object has too is only warned about.
+Stored objects are never blocked: an object that is being deleted, and an update that does not change the spec, pass,
+and a fault that the stored object already has is only a warning.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _host(name: str) -> x509.GeneralName:
 
 @dataclass(frozen=True)
 class Place:
-    """An object with the settings of a webhook: where they stand in it, and what does not work without them.
+    """An object with the settings of a webhook: where in it they are, and what does not work without them.
 
     `settings` finds the `clientConfig`, None where the webhook is not used; `patch` writes one that holds our bundle.
     """

@@ -1,7 +1,7 @@
-"""What a pod needs on a node to use its accelerators: drivers of the host, variables, the resource's present name.
+"""What a pod needs to use a node's accelerators: drivers of the host, environment variables, a resource's present name.
 
-The operator's configuration says it for each resource name; whatever the training container asks for is looked up
-there when its pod is made. The job as it is stored stays as the user wrote it.
+The operator's configuration has an entry for each resource name, which is looked up when a pod is created. The stored
+job stays as the user wrote it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ def has_default_server(job: TFJob) -> bool:
 
 
 def lacks_program(job: TFJob, observed: Observed) -> bool:
-    """Return whether the ConfigMap must be created before parameter servers can start."""
     if not has_default_server(job):
         return False
     name = server_program_name(job)

@@ -1,7 +1,7 @@
-"""The PodGroup that tells a gang scheduler which pods start together or not at all, as training-operator v1.9 makes it.
+"""The PodGroup by which a gang scheduler starts all pods of a job or none, as training-operator v1.9 makes it.
 
-Two kinds of schedulers are known by the name that the operator is given: Volcano, and those with the coscheduling
-plugin of scheduler-plugins. Volcano admits a group before its pods may be made.
+The operator's option names the scheduler: Volcano, or one with the coscheduling plugin of scheduler-plugins. Volcano
+must admit a group before its pods may be created.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ VOLCANO_GROUP, VOLCANO_TASK = "scheduling.k8s.io/group-name", "volcano.sh/task-s
 PLUGINS_GROUP = "scheduling.x-k8s.io/pod-group"
 DEFAULT_QUEUE = "default"
 OURS = ("minMember", "minResources", "queue", "priorityClassName", "scheduleTimeoutSeconds")
-"""The fields of a group's spec that follow from the job; what else stands there is the scheduler's."""
+"""The fields of a group's spec that follow from the job; the others belong to the scheduler."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What to do about the group of a job, whether its pods must wait for that, and what for, if it may take long."""
+    """The actions for a job's group, whether its pods must wait (`hold`), and the reason if that may take long."""
 
     actions: Sequence[Action] = ()
     hold: bool = False

@@ -16,10 +16,10 @@ TENSORBOARD_IMAGE = f"localhost/tf-job-tensorboard:{__version__}"
 
 @dataclass(frozen=True)
 class Settings:
-    """What the operator, and not the job, decides.
+    """What the operator decides, not the job.
 
-    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case means Volcano,
-    any other name one with the coscheduling plugin of scheduler-plugins, no name that there is none.
+    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case is Volcano, any
+    other name is one with the coscheduling plugin of scheduler-plugins, and an empty name means none.
     `accelerators` holds, by resource name, what pods that request it need. Default parameter servers run in
     `tf_image` if a job names none, and run `server_program` instead of ours if there is one. With `storage_for_all`
     a job has storage even if it does not name the volume. `durations` are not for users: a test shortens them.

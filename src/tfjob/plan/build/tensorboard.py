@@ -1,8 +1,8 @@
-"""The TensorBoard beside a job: a Deployment and a Service that come with its start and stay until it is deleted.
+"""The TensorBoard of a job: a Deployment and a Service from the job's start until its deletion.
 
-It reads with the identity of the replica that speaks for the job: that one's service account and pull secrets and, for
-a folder in an object store, its variables. Suspending a job and `cleanPodPolicy` leave it alone: it holds no
-accelerator, and its curves are what people look at before they resume a job or throw it away.
+It has the identity of the replica that represents the job: its service account, its pull secrets and, for a folder in
+an object store, its environment variables. Suspending a job and `cleanPodPolicy` do not affect it: it uses no
+accelerator, and people look at its curves before they resume or delete a job.
 """
 
 from __future__ import annotations
@@ -131,7 +131,6 @@ def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], setti
 
 
 def _identity(template: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the identity of a template's pods at the cluster and at registries."""
     pod: Mapping[str, Any] = template.get("spec") or {}
     return {name: pod[name] for name in ("serviceAccountName", "imagePullSecrets") if pod.get(name)}
 

@@ -1,4 +1,4 @@
-"""How every task of a job stands now: its pod, and its end if it has ended."""
+"""The state of every task of a job: its pod, and its end if it has ended."""
 
 from __future__ import annotations
 

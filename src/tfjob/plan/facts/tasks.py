@@ -35,7 +35,6 @@ class Task(Struct, frozen=True, order=True, cache_hash=True):
 
     @property
     def name(self) -> str:
-        """The name for users: `worker-0`."""
         return task_name(self.type, self.index)
 
 
@@ -135,7 +134,6 @@ def _members(replica_type: str, text: str) -> frozenset[Task]:
 
 
 def split_tensorboard(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
-    """Return the children of the replicas, and those of the TensorBoard."""
     if not observed.services and not observed.deployments:
         return observed, Observed()
     name = tensorboard_name(job)

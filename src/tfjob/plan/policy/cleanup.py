@@ -1,7 +1,7 @@
-"""What stays when a job is over: `cleanPodPolicy`, whichever way it ended; and deletions that must be repeated.
+"""What a finished job keeps (`cleanPodPolicy`), and deletions that must be repeated.
 
 The API server deletes a pod in two writes: it sets the deletion timestamp, then removes the object. A client that dies
-in between cancels the request, and the pod stays for ever unless it is deleted again. On most clusters the pod garbage
+in between cancels the request, and the pod stays forever unless it is deleted again. On most clusters the pod garbage
 collector does that; the plan does not depend on it.
 """
 

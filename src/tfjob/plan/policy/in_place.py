@@ -28,7 +28,7 @@ PAUSE = re.compile(r"back-off (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)? "
 
 @dataclass(frozen=True)
 class Restarting:
-    """A task whose container ended and was, or will be, started again: `pause` is how long that takes, if known."""
+    """A task whose container ended and was, or will be, restarted; `pause` is the kubelet's wait, if known."""
 
     task: Task
     end: End

@@ -12,13 +12,11 @@ LONGEST_SECONDS = 10**9
 
 
 def deadline(job: TFJob, status: TFJobStatus) -> datetime | None:
-    """Return when `activeDeadlineSeconds` ends the job."""
     seconds = job.spec.run_policy.active_deadline_seconds
     return _after(status.start_time, seconds) if seconds is not None and status.start_time else None
 
 
 def expiry(job: TFJob, status: TFJobStatus) -> datetime | None:
-    """Return when `ttlSecondsAfterFinished` removes the finished job."""
     seconds = job.spec.run_policy.ttl_seconds_after_finished
     ended = _ended(status) if seconds is not None else None
     return _after(ended, seconds) if seconds is not None and ended else None

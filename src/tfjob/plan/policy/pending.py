@@ -1,4 +1,4 @@
-"""Why a job that should run does not yet: what to tell the user, and when waiting is pointless."""
+"""Why a job that should run does not yet: the reason for the user, and when to give up waiting."""
 
 from __future__ import annotations
 

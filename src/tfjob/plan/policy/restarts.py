@@ -1,9 +1,9 @@
-"""Restart by root cause: who ended first, whether that may be tried again, and who must run again with it.
+"""Restart by root cause: which task ended first, whether it may be retried, and which tasks restart with it.
 
-TensorFlow peers die of a peer's death: a killed worker makes the chief exit 1 up to ten seconds later. Judged one by
-one, the chief's exit is a permanent error and the job fails. So an exit that looks permanent is held for a settling
-time from when it was first seen (what a node tells may come late, and by a wrong clock), and if another task turns out
-to have been lost or killed before it, that one is the cause.
+TensorFlow tasks fail when a peer dies: a killed worker makes the chief exit 1 up to ten seconds later. Taken alone, the
+chief's exit is a permanent error, and the job would fail. So the plan waits after an exit that looks permanent, for a
+settling time that begins when the exit is first seen (a node may report late, and its clock may be wrong). If another
+task turns out to have been lost or killed before, that one is the cause.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_PROGRAM = ("executable file not found", "no such file or directory", "permiss
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the retry table: what happens to a task that ended so under each policy."""
+    """One line of the retry table: what happens to a task after such an end, by restart policy."""
 
     cause: str
     never: str

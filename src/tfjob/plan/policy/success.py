@@ -1,4 +1,4 @@
-"""When a job is done: the rule that holds, in words that the status can show."""
+"""When a job has succeeded: the rule that is met, as text for the status."""
 
 from __future__ import annotations
 
