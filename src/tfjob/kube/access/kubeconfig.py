@@ -7,7 +7,7 @@ of their file. A file that is not there is skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,8 +19,9 @@ from tfjob.kube.access.errors import ConfigError
 
 Entry = TypeVar("Entry", bound=msgspec.Struct)
 
-MOST_VALUES, MOST_DEPTH = 200_000, 50
-"""Far more than a kubeconfig has; a few lines of aliases may stand for more than fits into memory."""
+MOST_VALUES = 200_000
+MOST_DEPTH = 50
+"""Both far above the kubeconfig of anybody."""
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
@@ -142,8 +143,8 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|
 
 def _decoded(path: Path, text: bytes) -> _File:
     try:
-        loaded = yaml.load(text, _Loader)  # noqa: S506 (a safe loader)
-        document = _without_nulls(loaded, iter(range(MOST_VALUES))) or {}
+        _look_over(text)
+        document = _without_nulls(yaml.load(text, _Loader)) or {}  # noqa: S506 (a safe loader)
         if not isinstance(document, dict):
             raise _Unreadable("line 1 must begin a mapping, like apiVersion: v1")
         return msgspec.convert(document, _File, strict=False)
@@ -159,17 +160,44 @@ def _decoded(path: Path, text: bytes) -> _File:
 
 
 class _Unreadable(Exception):
-    """A file that is valid YAML but not a kubeconfig."""
+    """More than a memory or a stack holds may stand in a few lines."""
 
 
-def _without_nulls(value: Any, room: Iterator[int], depth: int = 0) -> Any:
-    """Return a value without nulls; each value takes one of `room`. Raises _Unreadable."""
-    if depth > MOST_DEPTH or next(room, None) is None:
-        raise _Unreadable("it is nested too deeply, or too large with its aliases written out")
+def _look_over(text: bytes) -> None:
+    """Refuses what is nested too deeply, or grows too much when its aliases are written out.
+
+    To read such a file takes a stack and a memory; to look at its events takes neither.
+    """
+    anchors: list[str | None] = [None]
+    counts, sizes = [0], dict[str | None, int]()
+    for event in yaml.parse(text, _Loader):
+        line = event.start_mark.line + 1
+        match event:
+            case yaml.CollectionStartEvent():
+                anchors.append(event.anchor)
+                counts.append(1)
+            case yaml.CollectionEndEvent():
+                name, size = anchors.pop(), counts.pop()
+                sizes[name] = size
+                counts[-1] += size
+            case yaml.AliasEvent() if event.anchor in anchors:
+                raise _Unreadable(f"line {line}: the alias *{event.anchor} stands inside its own anchor")
+            case yaml.AliasEvent():
+                counts[-1] += sizes.get(event.anchor, 1)
+            case yaml.ScalarEvent():
+                sizes[event.anchor] = 1
+                counts[-1] += 1
+        if len(counts) > MOST_DEPTH:
+            raise _Unreadable(f"line {line} is nested too deeply")
+        if counts[-1] > MOST_VALUES:
+            raise _Unreadable(f"line {line}: with its aliases written out it has more than {MOST_VALUES} values")
+
+
+def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item, room, depth + 1) for key, item in value.items() if item is not None}
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item, room, depth + 1) for item in value]
+        return [_without_nulls(item) for item in value]
     return value
 
 
