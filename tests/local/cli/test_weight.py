@@ -152,7 +152,7 @@ def cpu_seconds(*command: str) -> float:
 def test_importing_the_front_door_reads_no_schema() -> None:
     code = (
         "import tfjob.api.manifest.loader, tfjob.api.schema.checker as s; "
-        "assert s._pod_schema_file.cache_info().currsize == 0"
+        "assert s.pod_definitions.cache_info().currsize == 0"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

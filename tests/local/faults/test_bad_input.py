@@ -100,7 +100,7 @@ def test_every_kubeconfig_is_read_or_refused_with_its_file(cases: Cases, tmp_pat
     }
     file = tmp_path / "config"
     file.write_text("users: &a [*a]")
-    with pytest.raises(ConfigError, match="anchor"):
+    with pytest.raises(ConfigError, match="aliases"):
         kubeconfig.read([file])
     for number in cases:
         file.write_bytes(bad_input.text(number, [sound]))

@@ -36,7 +36,7 @@ from tfjob.controller.actions import Create, Delete, DeleteOwner
 from tfjob.controller.kind import Rejection, Repetition
 from tfjob.plan.build import pods as children
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.facts.tasks import ATTEMPT, CANONICAL_TYPE, Observed, Task, attempt_due, desired
+from tfjob.plan.facts.tasks import ATTEMPT, CANONICAL_TYPE, Observed, Task, attempts_due, desired
 from tfjob.plan.plan import JobPlan, plan
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -202,7 +202,7 @@ class PodBuilder:
 def pod(owner: TFJob, name: str, attempt: int | None = None) -> PodBuilder:
     """The pod of a task as the plan makes it, for the attempt that is due unless another one is given."""
     one = task(name)
-    due = attempt or attempt_due(owner, owner.status, one)
+    due = attempt or attempts_due(owner, owner.status)(one)
     return _builder(one, children.pod(owner, one, due, Settings()))
 
 
@@ -213,8 +213,8 @@ def running(owner: TFJob, *names: str) -> list[PodBuilder]:
 
 
 def _made(owner: TFJob, tasks: list[Task]) -> Iterable[Pod]:
-    due = [(one, attempt_due(owner, owner.status, one)) for one in tasks]
-    return children.pods(owner, due, Settings())
+    due = attempts_due(owner, owner.status)
+    return children.pods(owner, [(one, due(one)) for one in tasks], Settings())
 
 
 def _builder(one: Task, made: Pod) -> PodBuilder:

@@ -13,7 +13,7 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.task_state import INFRASTRUCTURE_REASONS
-from tfjob.plan.facts.tasks import Task, attempt_due, desired, gang_types, made_for, main_container, policy_of
+from tfjob.plan.facts.tasks import Task, attempts_due, desired, gang_types, made_for, main_container, policy_of
 
 LOSSES = INFRASTRUCTURE_REASONS | {"PodLost", "PodDeleted", "NodeNotReady", "PreemptionByScheduler", "Resized"}
 INVARIANTS = {
@@ -121,7 +121,7 @@ class Judge:
         task, wanted = birth.task, birth.task in set(desired(job))
         goes_on = wanted and not (is_finished(job.status) or job.spec.run_policy.suspend)
         if goes_on and main and main.state.terminated and main.state.terminated.exit_code:
-            self.must("record first", attempt_due(job, job.status, task) > made_for(pod), task.name)
+            self.must("record first", attempts_due(job, job.status)(task) > made_for(pod), task.name)
         if goes_on and birth == self.birth(job, task) and task.type not in gang_types(job):
             # To repeat a deletion that somebody else asked for stops nothing that would go on.
             leaves = pod.metadata.deletion_timestamp is not None
@@ -176,7 +176,7 @@ class Judge:
 
     def _note_losses(self, job: TFJob, new: TFJobStatus, seen: Iterable[Pod], lost_nodes: Collection[str]) -> None:
         for pod in seen:
-            if pod.spec.get("nodeName") in lost_nodes and attempt_due(job, new, self.task(pod)) > made_for(pod):
+            if pod.spec.get("nodeName") in lost_nodes and attempts_due(job, new)(self.task(pod)) > made_for(pod):
                 self.lost.add(pod.metadata.uid)
 
     def _note_completions(self, job: TFJob, seen: Iterable[Pod]) -> None:

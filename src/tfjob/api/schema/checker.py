@@ -307,23 +307,13 @@ def _mapping_hint(value: Any) -> str:
 
 
 class _PodSchemaFile(msgspec.Struct, frozen=True):
-    kubernetes: str
-    definitions: dict[str, dict[str, str]]
+    definitions: dict[str, Definition]
 
 
 @cache
 def pod_definitions() -> dict[str, Definition]:
     """Return the definitions by name, such as `PodTemplateSpec` and its parts; read once, at the first call."""
-    return dict(_pod_schema_file().definitions)
-
-
-def kubernetes_client_version() -> str:
-    return _pod_schema_file().kubernetes
-
-
-@cache
-def _pod_schema_file() -> _PodSchemaFile:
     from importlib import resources  # costs as much as half of this package: only where it is needed
 
     data = resources.files("tfjob.api.schema").joinpath("pod_schema.json").read_bytes()
-    return msgspec.json.decode(data, type=_PodSchemaFile)
+    return msgspec.json.decode(data, type=_PodSchemaFile).definitions

@@ -183,10 +183,6 @@ def restarts_in_place(pod: Pod) -> int:
     return status.restart_count if status else 0
 
 
-def attempt_due(job: TFJob, status: TFJobStatus, task: Task) -> int:
-    return attempts_due(job, status)(task)
-
-
 def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
     """Return a function from a task to the attempt that it should be on.
 

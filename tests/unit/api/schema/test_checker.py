@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from typing import Any
 
 import pytest
 
 from support.golden import Wording
-from tfjob.api.schema.checker import Schema, kubernetes_client_version, pod_definitions
+from tfjob.api.schema.checker import Schema, pod_definitions
 
 SMALL = Schema(
     {
@@ -127,4 +129,8 @@ def test_every_type_of_the_pod_definitions_is_defined() -> None:
     definitions = pod_definitions()
     used = {kind.rstrip("!").strip("[]{}") for fields in definitions.values() for kind in fields.values()}
     assert used - scalars <= definitions.keys()
-    assert kubernetes_client_version().startswith("34.")
+
+
+def test_the_pod_definitions_are_those_of_the_supported_client() -> None:
+    written = json.loads((files("tfjob.api.schema") / "pod_schema.json").read_bytes())
+    assert written["kubernetes"].startswith("34.")

@@ -12,8 +12,8 @@ from tfjob.api.types import ReplicaSpec
 from tfjob.plan.facts.task_state import survey
 from tfjob.plan.facts.tasks import (
     Task,
-    attempt_due,
     attempt_of,
+    attempts_due,
     desired,
     gang,
     is_stale,
@@ -79,10 +79,10 @@ def test_a_restart_in_place_is_a_new_attempt_of_the_same_pod() -> None:
 def test_the_attempt_due_adds_the_gangs_attempts_and_the_tasks_own_restarts() -> None:
     owner = job(worker=2, evaluator=1)
     now = status(attempt=3, task_restarts={"evaluator-0": 1})
-    assert attempt_due(owner, now, task("worker-0")) == 3
-    assert attempt_due(owner, now, task("evaluator-0")) == 2, "a gang's restarts do not concern its evaluator"
+    assert attempts_due(owner, now)(task("worker-0")) == 3
+    assert attempts_due(owner, now)(task("evaluator-0")) == 2, "a gang's restarts do not concern its evaluator"
     alone = job(worker=2, ps=1)
-    assert attempt_due(alone, status(attempt=2, task_restarts={"worker-1": 4}), task("worker-1")) == 6
+    assert attempts_due(alone, status(attempt=2, task_restarts={"worker-1": 4}))(task("worker-1")) == 6
 
 
 def test_an_old_pod_stays_old_when_its_restart_in_place_is_reported_late() -> None:
