@@ -135,11 +135,18 @@ def copies(home: Path, count: int) -> None:
                 "join objects using (uid) where name = 'first'",
                 (uid, str(place), uid),
             )
-            for key, made, kind in ((uid, job, "TFJob"), (child["metadata"]["uid"], child, "Pod")):
+            for made, kind, first in ((job, "TFJob", "first"), (child, "Pod", "first-worker-0")):
                 database.execute(
                     "insert into objects select ?, kind, namespace, ?, ?, 1, version, ? from objects "
-                    "where kind = ? and name like 'first%'",
-                    (key, made["metadata"]["name"], uid if kind == "Pod" else "", json.dumps(made).encode(), kind),
+                    "where kind = ? and name = ?",
+                    (
+                        made["metadata"]["uid"],
+                        made["metadata"]["name"],
+                        uid if kind == "Pod" else "",
+                        json.dumps(made).encode(),
+                        kind,
+                        first,
+                    ),
                 )
 
 

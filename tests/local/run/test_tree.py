@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-from support.running import processes_of, wait_until, workload_pid
+from support.running import end_processes, processes_of, wait_until, workload_pid
 from support.toy_driver import toy_kinds
 from support.toys import Batch, Server, ToyStatus
 from tfjob import kinds
@@ -57,6 +58,10 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
 def state(home: Path) -> Iterator[tuple[Home, Store]]:
     with open_state(Home(home), write=True) as opened:
         yield opened
+    end_processes(home)
+    for child in psutil.Process().children():
+        if child.status() == psutil.STATUS_ZOMBIE:
+            child.wait()  # a command would have ended before them
 
 
 def container(gate: Path) -> dict[str, object]:
@@ -88,10 +93,18 @@ def states(store: Store) -> dict[str, str]:
     return {run.name: job_of(run).status.state for run in store.runs(kind="TFJob", current=True)}
 
 
-def kill_driver(home: Home, mark: bytes) -> None:
-    (driver,) = (pid for pid in processes_of(home.path) if mark in Path(f"/proc/{pid}/cmdline").read_bytes())
+def kill_driver(home: Home) -> None:
+    words = {pid: command_line(pid) for pid in processes_of(home.path)}
+    (driver,) = (pid for pid, command in words.items() if b"support.toy_driver" in command)
     os.kill(driver, signal.SIGKILL)
     wait_until(lambda: driver not in processes_of(home.path), 30)
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it has ended
 
 
 def test_a_tree_runs_to_its_end(state: tuple[Home, Store], tmp_path: Path) -> None:
@@ -117,7 +130,7 @@ def test_a_tree_whose_driver_was_killed_is_continued(state: tuple[Home, Store], 
     started = start_batch(home, store, tmp_path / "gate")
     start_background(home, started.run, started.lock)
     pids = {name: workload_pid(home.path, f"{name}-worker-0") for name in ("toy-0", "toy-1")}
-    kill_driver(home, b"support.toy_driver")
+    kill_driver(home)
 
     child = next(run for run in store.runs(kind="TFJob") if run.name == "toy-1")
     assert ensure_driven(home, store, child), "the next command looks at one of the jobs"
