@@ -40,12 +40,12 @@ def _examine_machine(output: str) -> int:
     from tfjob.cli import exit_codes
     from tfjob.cli.output import print_object
     from tfjob.local.pod.machine import node
-    from tfjob.local.sandbox import probe
+    from tfjob.local.sandbox import capabilities
     from tfjob.local.warm import pool
     from tfjob.local.warm.start import prospect
 
-    found = probe.probe()
-    level = probe.level(found)
+    found = capabilities.probe()
+    level = capabilities.level(found)
     machine = node()
     warm = prospect(Path.cwd(), os.environ)
     servers = pool.running(home().fork_servers)

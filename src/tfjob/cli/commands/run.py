@@ -127,9 +127,9 @@ def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: 
 
 
 def _run_here(request: Request, mode: str, output: str) -> int:
-    from tfjob.local.sandbox import probe
+    from tfjob.local.sandbox import capabilities
 
-    probe.begin()  # while the rest of the tool is loaded
+    capabilities.begin()  # while the rest of the tool is loaded
     from tfjob.launch import local
 
     prepared = local.prepare(request)

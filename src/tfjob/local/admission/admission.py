@@ -4,9 +4,8 @@ Three rules decide about a field:
 - what grants or changes something that we cannot give is refused by name (GPUs, host namespaces, another user, hooks,
   cloud volumes), because the program would run in a world other than the one it was written for;
 - what chooses a machine or guards a crowd of them has no meaning where there is one: it is accepted with a warning;
-- what only takes rights away or watches from outside (dropped capabilities, probes) is accepted with a warning too.
-  A probe never changes what a training computes; without one a replica that hangs is not restarted, and that is what
-  the warning says. Refusing probes would make sound manifests unusable here without making one run more true.
+- what only takes rights away (dropped capabilities), or watches from outside in a way that is not possible here (a
+  gRPC probe), is accepted with a warning too: it does not change what a training computes.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from tfjob.api.types import TFJob
 from tfjob.local.admission import resources, shadows
 from tfjob.local.inputs import images
 from tfjob.local.inputs.references import Node, References
+from tfjob.local.pod import probes
 from tfjob.local.run import tensorboard
 from tfjob.local.state import addresses
 from tfjob.local.state.config import Config
@@ -67,7 +67,6 @@ MEANINGLESS_IN_POD = (
 )
 
 REMOVE = "remove it to run here"
-PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 NOT_ENFORCED = (
     "capabilities.drop",
     "seccompProfile",
@@ -247,11 +246,12 @@ def _hidden_interpreter(
 
 
 def _probe_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
-    probes = [name for name in PROBES if container.get(name)]
-    if "startupProbe" in probes and "initContainers" in at and container.get("restartPolicy") == "Always":
-        yield _refused((*at, "startupProbe"), "probes are not run here, and the next container waits for this one")
-    elif probes:
-        yield _warning((*at, probes[0]), "probes are not run here: a replica that hangs is not restarted")
+    is_sidecar = "initContainers" in at and container.get("restartPolicy") == "Always"
+    for name, problem in probes.problems(container):
+        if name == "startupProbe" and is_sidecar:
+            yield _refused((*at, name), f"the next container waits for this probe, which cannot run: {problem}")
+        else:
+            yield _warning((*at, name), f"this probe is ignored: {problem}")
 
 
 def _security_problems(context: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:

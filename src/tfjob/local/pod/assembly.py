@@ -14,7 +14,8 @@ from tfjob.api import quantity
 from tfjob.api.objects import Pod
 from tfjob.local.inputs import environment, gpus, images
 from tfjob.local.inputs.references import Node, References
-from tfjob.local.pod.network import Peer, rewrite_peers
+from tfjob.local.pod import probes
+from tfjob.local.pod.network import LOOPBACK, Peer, rewrite_peers
 from tfjob.local.sandbox import pod_spec
 from tfjob.local.state.config import Config
 from tfjob.local.volumes import job_storage, volumes
@@ -95,6 +96,9 @@ def assemble(
         container["name"]: _container(container, machine, runtimes[container["name"]], variables, resolved, texts)
         for container in containers
     }
+    for container in containers:
+        if found := _probes(container, pod, network, texts):
+            specs[container["name"]]["probes"] = found
     spec: pod_spec.PodSpec = {
         "schema": pod_spec.SCHEMA,
         "uid": pod.metadata.uid,
@@ -263,6 +267,19 @@ def _container(
     if container.get("restartPolicy"):
         spec["restartPolicy"] = container["restartPolicy"]
     return spec
+
+
+def _probes(
+    container: Mapping[str, Any], pod: Pod, network: Sequence[Peer], texts: _Texts
+) -> dict[pod_spec.ProbeKind, pod_spec.Probe]:
+    """The probes of a container, at the address and the ports that its pod has on this machine."""
+    own = next((peer.ports for peer in network if peer.name == pod.metadata.name), {})
+    return probes.resolve(
+        container,
+        address=pod.status.pod_ip or LOOPBACK,
+        ports=own,
+        text=lambda word: texts.of(container["name"], word),
+    )
 
 
 def _limits(container: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from tfjob.controller.kind import Key
 from tfjob.local.inputs import environment
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod.assembly import Machine
-from tfjob.local.sandbox import probe
+from tfjob.local.sandbox import capabilities
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import config
 from tfjob.local.state.config import Config
@@ -40,15 +40,15 @@ class Choice:
 
 def choose(wanted_level: str, wanted_limits: str) -> Choice:
     """What this machine offers of what was asked for; `auto` means the best it can do, more than that is refused."""
-    found = probe.probe()
-    best = probe.level(found)
+    found = capabilities.probe()
+    best = capabilities.level(found)
     notes = []
     level = best if wanted_level == "auto" else cast("Level", wanted_level)
     if wanted_level == "auto" and best != "full":
-        notes.append(f"level {best}: {probe.shortfall(found)}; see `tfjob doctor`")
+        notes.append(f"level {best}: {capabilities.shortfall(found)}; see `tfjob doctor`")
     if LEVELS.index(level) > LEVELS.index(best):
         raise Refusal(
-            f"level {level} is not possible here: {probe.shortfall(found)}",
+            f"level {level} is not possible here: {capabilities.shortfall(found)}",
             f"Use --level {best} or less; `tfjob doctor` says how to get more.",
         )
     limits = wanted_limits

@@ -18,10 +18,11 @@ import socket
 import sys
 import time
 
-from . import bind_rewrite, processes, rootfs, syscalls
+from . import bind_rewrite, lifecycle, processes, rootfs, syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from .pod_spec import Mount, WarmProgram
@@ -47,10 +48,8 @@ class ContainerPlan:
         namespaces: bool,
         rewrite_binds: bool,
         root_dir: str = "",
-        mounts: list[Mount] | None = None,
         cgroup_files: list[str] | None = None,
         host_proc: int | None = None,
-        warm: WarmProgram | None = None,
     ) -> None:
         self.uid = uid
         self.hostname = hostname
@@ -61,10 +60,10 @@ class ContainerPlan:
         self.namespaces = namespaces
         self.rewrite_binds = rewrite_binds
         self.root_dir = root_dir
-        self.mounts = mounts or []
+        self.mounts: list[Mount] = []
         self.cgroup_files = cgroup_files or []
         self.host_proc = host_proc  # the host's /proc, for the workload's pid as the host sees it
-        self.warm = warm  # what this process, a fork of a fork server, becomes instead of running argv
+        self.warm: WarmProgram | None = None  # what a fork of a fork server becomes instead of running argv
 
 
 class Container:
@@ -118,12 +117,23 @@ def start(plan: ContainerPlan) -> Container:
     a warm start became a cold one, {"exited": wait status, "at": time} when the workload's main process ended,
     {"cpu": seconds, "peak": bytes} when all are gone.
     """
+    supervisor = os.getpid()
+    fork = syscalls.fork_in_new_pid_namespace if plan.namespaces else os.fork
+    return _fork(fork, lambda channel, output: _init(plan, channel, output, supervisor))
+
+
+def start_inside(plan: ContainerPlan, init: int) -> Container:
+    """Fork a process that runs a further command in the container of `init`, waits for it and ends with its code."""
+    supervisor = os.getpid()
+    return _fork(os.fork, lambda channel, output: _enter(plan, channel, output, init, supervisor))
+
+
+def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int], NoReturn]) -> Container:
     ours, theirs = socket.socketpair()
     output, their_output = os.pipe()
-    supervisor = os.getpid()
-    pid = syscalls.fork_in_new_pid_namespace() if plan.namespaces else os.fork()
+    pid = fork()
     if pid == 0:
-        _init(plan, theirs, their_output, supervisor)
+        child(theirs, their_output)
     theirs.close()
     os.close(their_output)
     ours.setblocking(False)
@@ -214,7 +224,7 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
 def _start_workload(plan: ContainerPlan, channel: socket.socket, output: int) -> int:
     """Fork the workload and return its pid once it has become the program it should be."""
     try:
-        cgroups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in plan.cgroup_files]
+        cgroups = _open_cgroups(plan)
         if plan.namespaces:
             _enter_root(plan)
     except OSError as error:
@@ -235,6 +245,10 @@ def _start_workload(plan: ContainerPlan, channel: socket.socket, output: int) ->
         code, _, text = failure.decode(errors="replace").partition(" ")
         raise _StartError(int(code), text)
     return pid
+
+
+def _open_cgroups(plan: ContainerPlan) -> list[int]:
+    return [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in plan.cgroup_files]
 
 
 def _enter_root(plan: ContainerPlan) -> None:
@@ -310,6 +324,28 @@ def _send(channel: socket.socket, event: dict[str, object]) -> None:
         channel.sendall(json.dumps(event).encode() + b"\n")
     except OSError:
         pass  # the supervisor is gone, and we are about to follow
+
+
+# In a process that enters the container
+
+
+def _enter(plan: ContainerPlan, channel: socket.socket, output: int, init: int, supervisor: int) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        close_all_but(channel.fileno(), output, plan.host_proc)
+        if _LINUX and not plan.namespaces:
+            _tie_to_parent(supervisor)
+        cgroups = _open_cgroups(plan)
+        if plan.namespaces:
+            syscalls.enter_namespaces(init)
+        parent = os.getpid()
+        command = os.fork()  # only a child is in the pid namespace
+        if command == 0:
+            _workload(plan, channel, output, cgroups, os.dup(output), parent)
+        os._exit(lifecycle.exit_code(os.waitpid(command, 0)[1]))
+    except BaseException as error:  # nothing may escape into the supervisor's own code
+        os.write(output, f"cannot enter the container: {error}".encode(errors="replace")[:4096])
+    os._exit(128)
 
 
 # In the workload

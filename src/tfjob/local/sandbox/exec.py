@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-# The user namespace first: it gives the right to enter the others.
-_NAMESPACES = {
-    "user": syscalls.NEWUSER,
-    "pid": syscalls.NEWPID,
-    "ipc": syscalls.NEWIPC,
-    "uts": syscalls.NEWUTS,
-    "mnt": syscalls.NEWNS,
-}
-
 
 class NotRunningError(Exception):
     """The container that was to be entered does not run."""
@@ -75,7 +66,7 @@ def helper() -> NoReturn:
             pairs = [entry.partition(b"=") for entry in file.read().split(b"\0") if entry]
         folder = os.readlink(f"/proc/{pid}/cwd")
         groups = _open_groups(pid)
-        _enter_namespaces(pid)
+        syscalls.enter_namespaces(int(pid))
     except OSError as error:
         sys.exit(f"tfjob: cannot enter the container: {error.strerror or error}")
     for ignored in (signal.SIGINT, signal.SIGQUIT):
@@ -111,18 +102,6 @@ def _enter_groups(groups: list[int]) -> None:
 def _tell_no_limits(error: OSError) -> None:
     sys.stderr.write(f"tfjob: the container's limits do not hold this command: {error.strerror}\n")
     sys.stderr.flush()
-
-
-def _enter_namespaces(pid: str) -> None:
-    """Enter every namespace of `pid` that is not ours already; at the reduced levels there is none."""
-    doors = {
-        name: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        for name in _NAMESPACES
-        if os.path.exists(f"/proc/{pid}/ns/{name}")
-        and not os.path.samefile(f"/proc/{pid}/ns/{name}", f"/proc/self/ns/{name}")
-    }
-    for name, door in doors.items():
-        syscalls.setns(door, _NAMESPACES[name])
 
 
 def _become(command: list[str], folder: str, env: dict[bytes, bytes]) -> NoReturn:

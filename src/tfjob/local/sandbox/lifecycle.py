@@ -21,9 +21,9 @@ def exit_signal(wait_status: int) -> int:
     return wait_status & 0x7F
 
 
-def restarts(policy: str, code: int) -> bool:
-    """Whether a container that ended with `code` is started again in place."""
-    return policy == "Always" or (policy == "OnFailure" and code != 0)
+def restarts(policy: str, code: int, *, unhealthy: bool = False) -> bool:
+    """Whether a container that ended with `code` is started again in place; `unhealthy` if a probe ended it."""
+    return policy == "Always" or (policy == "OnFailure" and (code != 0 or unhealthy))
 
 
 def delay(restarts_in_a_row: int, backoff: Backoff) -> float:

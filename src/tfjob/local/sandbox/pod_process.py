@@ -31,6 +31,7 @@ _SHM = "/dev/shm"  # noqa: S108 -- not ours to write: we cover it
 _TICK = 0.25  # seconds between looks at the memory, and at the lifeline where nobody tells of its end
 _LONG_TICK = 2.0  # the same where the kernel tells
 _MOMENT = 0.05  # a file's end is told just before its lock is free
+_WARNINGS = 50  # how many the status keeps: probes may fail in ever new ways
 _KILL_PATIENCE = 2.0  # an init that does not answer for so long is killed itself
 
 
@@ -204,10 +205,10 @@ class PodProcess:
 
     # The loop
 
-    def watch(self, fd: int, handler: Callable[[int], None]) -> None:
+    def watch(self, fd: int, handler: Callable[[int], None], events: int = select.POLLIN) -> None:
         """Call `handler` with the poll events of `fd`."""
         self._handlers[fd] = handler
-        self._poll.register(fd, select.POLLIN)
+        self._poll.register(fd, events)
 
     def unwatch(self, fd: int) -> None:
         """Stop watching `fd`."""
@@ -218,6 +219,7 @@ class PodProcess:
         """Say in the status that something is less than asked for."""
         if text not in self._warnings:
             self._warnings.append(text)
+            del self._warnings[:-_WARNINGS]
 
     def changed(self) -> None:
         """The status differs from what the file says."""

@@ -27,6 +27,43 @@ class WarmProgram(TypedDict):
     module: bool
 
 
+class HttpGet(TypedDict):
+    """The request of an HTTP probe; TLS certificates are not verified."""
+
+    tls: bool
+    host: str
+    port: int
+    path: str
+    headers: list[tuple[str, str]]
+
+
+class TcpSocket(TypedDict):
+    """The address to which a TCP probe connects; `host` is an IPv4 address."""
+
+    host: str
+    port: int
+
+
+class Probe(TypedDict):
+    """A probe with the kubelet's defaults filled in, in seconds; exactly one of `exec`, `http` and `tcp` is set.
+
+    `grace` is how long a container may take to stop if this probe fails; None means the pod's own grace.
+    """
+
+    initialDelay: float
+    period: float
+    timeout: float
+    successThreshold: int
+    failureThreshold: int
+    grace: float | None
+    exec: NotRequired[list[str]]
+    http: NotRequired[HttpGet]
+    tcp: NotRequired[TcpSocket]
+
+
+ProbeKind = Literal["startup", "readiness", "liveness"]
+
+
 class ContainerSpec(TypedDict):
     """One container: what to run, and its limits (`cpu` in cores, 0 is unlimited).
 
@@ -44,6 +81,7 @@ class ContainerSpec(TypedDict):
     terminationMessagePolicy: str
     restartPolicy: NotRequired[str]
     warm: NotRequired[WarmProgram]
+    probes: NotRequired[dict[ProbeKind, Probe]]
 
 
 class Tmpfs(TypedDict):

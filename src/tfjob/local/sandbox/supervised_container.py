@@ -11,6 +11,7 @@ import time
 
 from . import cgroups, container, lifecycle, processes, rootfs
 from .container_log import ContainerLog, TerminationMessage, timestamp
+from .container_probes import ContainerProbes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Member:
         self._restart_count = 0
         self._restarts_in_a_row = 0
         self._may_start = True
-        self._ever_ran = False
+        self._ever_started = False
         self._restart_at: float | None = None
         self._lost_before = 0  # log bytes lost in earlier runs
         self._run: ContainerRun | None = None
@@ -77,7 +78,7 @@ class Member:
     @property
     def lets_next_start(self) -> bool:
         """Whether the init container after it may start."""
-        return self._ever_ran if self.is_sidecar else self.is_over and self.succeeded
+        return self._ever_started if self.is_sidecar else self.is_over and self.succeeded
 
     @property
     def polls_memory(self) -> bool:
@@ -98,12 +99,12 @@ class Member:
 
     def status(self) -> dict[str, Any]:
         """Its entry in containerStatuses."""
-        running = "running" in self.state
+        probes = self._run.probes if self._run and "running" in self.state else None
         done_init = self._kind == "init" and not self.is_sidecar and self.succeeded
         return {
             "name": self.name,
-            "ready": running or done_init,
-            "started": running,
+            "ready": done_init or (probes is not None and probes.ready),
+            "started": probes is not None and probes.started,
             "restartCount": self._restart_count,
             "state": self.state,
             "lastState": self.last_state,
@@ -136,6 +137,7 @@ class Member:
         """SIGTERM, once."""
         if self._run and not self._run.told_to_end:
             self._run.told_to_end = True
+            self._run.stop_probes()
             self._run.container.terminate()
 
     def kill(self) -> None:
@@ -144,6 +146,7 @@ class Member:
             self._run.container.kill_init()
         elif self._run:
             self._run.told_to_die = True
+            self._run.stop_probes()
             self._run.container.kill()
 
     def reaped(self, pid: int, status: int) -> None:
@@ -151,6 +154,9 @@ class Member:
         if self._run and self._run.container.pid == pid:
             self._run.init_status = status
             self._run.drain_until = time.monotonic() + _DRAIN
+            self._run.kill_at = None
+        elif self._run and self._run.probes:
+            self._run.probes.reaped(pid, status)
 
     def tick(self, now: float) -> None:
         """Do what time alone makes due."""
@@ -167,8 +173,22 @@ class Member:
             self.fork_failed = f"it showed no life within {_LIFE:g} s of a warm start"
             run.lifeless = True
             run.container.kill_all()  # its init waits for the program and hears nothing else
+        self._check_health(run, now)
         if run.init_status is not None and run.channel_closed and (run.output_closed or now >= run.drain_until):
             self._ended(run)
+
+    def _check_health(self, run: ContainerRun, now: float) -> None:
+        """Run the probes; if one fails the container, end it as its grace period allows."""
+        if run.probes:
+            run.probes.tick(now)
+            self._ever_started |= run.probes.started
+        if run.probes and run.probes.failure and not run.told_to_end and run.wait_status is None:
+            run.unhealthy = run.probes.failure
+            run.kill_at = now + (self._pod.spec["grace"] if run.probes.grace is None else run.probes.grace)
+            self.terminate()
+        if run.kill_at is not None and now >= run.kill_at:
+            run.kill_at = now + _LINGER
+            self.kill()
 
     def check_memory(self) -> None:
         """Enforce a limit for which there is no control group."""
@@ -197,21 +217,9 @@ class Member:
         self.cold_because = self.fork_failed or self.cold_because
         try:
             self._message.clear()
-            plan = container.ContainerPlan(
-                uid=pod.spec["uid"],
-                hostname=pod.spec["hostname"],
-                argv=pod.words(spec),
-                shown_argv=spec["argv"],
-                env=pod.environment(self.name),
-                cwd=spec["cwd"],
-                namespaces=pod.full,
-                rewrite_binds=pod.rewrites_binds,
-                root_dir=self._root_dir,
-                mounts=self._mounts() if pod.full else [],
-                cgroup_files=group.join_files if group else [],
-                host_proc=pod.host_proc,
-                warm=spec.get("warm") if pod.forked and not self.cold_because else None,
-            )
+            plan = self._plan(pod.words(spec), spec["argv"], group)
+            plan.warm = spec.get("warm") if pod.forked and not self.cold_because else None
+            plan.mounts = self._mounts() if pod.full else []
             if pod.full:
                 os.makedirs(self._root_dir, mode=0o700, exist_ok=True)
             started = container.start(plan)
@@ -232,6 +240,29 @@ class Member:
         pod.watch(started.output, lambda _: self._on_output(run))
         pod.watch(started.channel.fileno(), lambda _: self._on_channel(run))
         pod.changed()
+
+    def _plan(self, argv: list[str], shown: list[str], group: cgroups.Cgroup | None) -> container.ContainerPlan:
+        """The plan of a process in this container: its main program, or the command of a probe."""
+        pod = self._pod
+        return container.ContainerPlan(
+            uid=pod.spec["uid"],
+            hostname=pod.spec["hostname"],
+            argv=argv,
+            shown_argv=shown,
+            env=pod.environment(self.name),
+            cwd=self._spec["cwd"],
+            namespaces=pod.full,
+            rewrite_binds=pod.rewrites_binds,
+            root_dir=self._root_dir,
+            cgroup_files=group.join_files if group else [],
+            host_proc=pod.host_proc,
+        )
+
+    def _probes(self, run: ContainerRun) -> ContainerProbes:
+        def enter(argv: list[str]) -> container.Container:
+            return container.start_inside(self._plan(argv, argv, run.group), run.container.pid)
+
+        return ContainerProbes(self._pod, self.name, self._spec.get("probes", {}), enter)
 
     def _make_cgroup(self) -> cgroups.Cgroup | None:
         spec = self._spec
@@ -282,8 +313,8 @@ class Member:
             if "pid" in event:
                 self.workload_pid = event["pid"]
             elif "started" in event:
-                self._ever_ran = True
                 run.started_at = event["started"]
+                run.probes = self._probes(run)
                 run.life_until = None
                 self.state = {"running": {"startedAt": timestamp(run.started_at)}}
             elif "cold" in event:
@@ -293,6 +324,7 @@ class Member:
                 run.failure, run.wait_status = event["error"], event["code"] << 8
             elif "exited" in event:
                 run.wait_status, run.finished_at = event["exited"], event["at"]
+                run.stop_probes()
                 run.linger_until = time.monotonic() + _LINGER
             elif "cpu" in event:
                 self.cpu_seconds += event["cpu"]
@@ -303,6 +335,7 @@ class Member:
             self._pod.unwatch(run.container.channel.fileno())
 
     def _ended(self, run: ContainerRun) -> None:
+        run.stop_probes()
         self._pod.unwatch(run.container.output)
         run.container.close()
         run.log.close()
@@ -325,7 +358,15 @@ class Member:
         crashed = lifecycle.exit_signal(status) in _CRASH_SIGNALS
         if run.forked and crashed and finished - (run.started_at or finished) < _CRASH:
             self.fork_failed = f"it crashed ({lifecycle.exit_code(status)}) within {_CRASH:g} s of a warm start"
-        self._record(status, started=run.started_at, finished=finished, failure=run.failure, oom=oom, log=run.log)
+        self._record(
+            status,
+            started=run.started_at,
+            finished=finished,
+            failure=run.failure,
+            oom=oom,
+            log=run.log,
+            unhealthy=run.unhealthy,
+        )
 
     def _start_over(self) -> None:
         """The same run again, cold: nothing of the program has run yet, so this is no restart of it."""
@@ -336,7 +377,15 @@ class Member:
         self._start()
 
     def _record(
-        self, status: int, *, started: float | None, finished: float, failure: str, oom: bool, log: ContainerLog
+        self,
+        status: int,
+        *,
+        started: float | None,
+        finished: float,
+        failure: str,
+        oom: bool,
+        log: ContainerLog,
+        unhealthy: str = "",
     ) -> None:
         """Note how a run ended, and decide whether there is another."""
         code = lifecycle.exit_code(status)
@@ -344,7 +393,7 @@ class Member:
         terminated: dict[str, Any] = {"exitCode": code, "reason": reason}
         if lifecycle.exit_signal(status):
             terminated["signal"] = lifecycle.exit_signal(status)
-        message = failure or self._message.read(code, log)
+        message = failure or self._message.read(code, log) or unhealthy
         if message:
             terminated["message"] = message
         terminated["startedAt"] = timestamp(started or finished)
@@ -353,7 +402,7 @@ class Member:
         self._pod.changed()
         if self._pod.full:
             rootfs.release_points(self._root_dir)
-        if self._may_start and lifecycle.restarts(self._policy, code):
+        if self._may_start and lifecycle.restarts(self._policy, code, unhealthy=bool(unhealthy)):
             self._schedule_restart(finished - (started or finished))
         else:
             self._may_start = False
@@ -406,6 +455,9 @@ class ContainerRun:
         self.told_to_end = False
         self.told_to_die = False
         self.out_of_memory = False
+        self.probes: ContainerProbes | None = None  # once the program has started
+        self.unhealthy = ""  # the probe that failed, and why
+        self.kill_at: float | None = None  # when an unhealthy program has had its grace
         self.forked = False  # it was started warm and still is
         self.life_until: float | None = None  # when a forked program must have come to its first line
         self.lifeless = False
@@ -413,6 +465,11 @@ class ContainerRun:
     def due_in(self, now: float) -> list[float]:
         """Seconds until each of the things that time alone brings."""
         due = [] if self.init_status is None else [self.drain_until - now]
-        due.extend(when - now for when in (self.linger_until, self.life_until) if when is not None)
+        due.extend(when - now for when in (self.linger_until, self.life_until, self.kill_at) if when is not None)
+        due.extend(self.probes.due_in(now) if self.probes else [])
         flush = self.log.flush_in()
         return due if flush is None else [*due, flush]
+
+    def stop_probes(self) -> None:
+        if self.probes:
+            self.probes.close()

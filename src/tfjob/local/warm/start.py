@@ -20,8 +20,8 @@ from tfjob.api.objects import Pod
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.assembly import Assembled, Machine
+from tfjob.local.sandbox.capabilities import Capability
 from tfjob.local.sandbox.pod_spec import ContainerSpec
-from tfjob.local.sandbox.probe import Capability
 from tfjob.local.state import config
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import Home, write_whole

@@ -154,7 +154,9 @@ def test_each_field_of_a_pod_is_refused_told_or_honoured(
 @pytest.mark.parametrize(
     ("fields", "errors", "warnings"),
     [
-        ({"livenessProbe": {"exec": {}}, "readinessProbe": {"exec": {}}}, [], ["livenessProbe"]),
+        ({"livenessProbe": {"exec": {"command": ["x"]}}, "readinessProbe": {"tcpSocket": {"port": 1}}}, [], []),
+        ({"livenessProbe": {"grpc": {"port": 1}}}, [], ["livenessProbe"]),
+        ({"startupProbe": {"httpGet": {"port": "no-such"}}}, [], ["startupProbe"]),
         ({"lifecycle": {"preStop": {"exec": {}}}}, ["lifecycle.preStop"], []),
         ({"lifecycle": {"postStart": {"exec": {}}}}, ["lifecycle.postStart"], []),
         ({"ports": [{"containerPort": 1, "hostPort": 1}]}, ["ports[0].hostPort"], []),
@@ -193,8 +195,8 @@ def test_root_may_not_be_asked_to_be_nobody() -> None:
     assert split(admission.problems(asked, host(uid=0, gid=0)))[0] == [f"{AT}.securityContext.runAsNonRoot"]
 
 
-def test_a_sidecar_whose_start_up_others_wait_for_is_refused() -> None:
-    sidecar = {"name": "s", "command": ["x"], "restartPolicy": "Always", "startupProbe": {"exec": {}}}
+def test_a_sidecar_whose_startup_probe_cannot_run_is_refused() -> None:
+    sidecar = {"name": "s", "command": ["x"], "restartPolicy": "Always", "startupProbe": {"grpc": {"port": 1}}}
     found = split(admission.problems(job({"initContainers": [sidecar]}), host()))
     assert found == ([f"{AT}.initContainers[0].startupProbe"], [])
 

@@ -33,6 +33,7 @@ def test_a_wait_status_as_a_container_runtime_reports_it(status: int, code: int,
 )
 def test_restart_policies(policy: str, code: int, again: bool) -> None:
     assert lifecycle.restarts(policy, code) is again
+    assert lifecycle.restarts(policy, code, unhealthy=True) is (policy != "Never")
 
 
 def test_the_back_off_is_the_kubelets() -> None:

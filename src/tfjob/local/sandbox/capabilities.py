@@ -56,7 +56,7 @@ class Probing:
     """The probe at work, in a process of its own (about 0.1 s), so that a command can do something else meanwhile."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.probe", "print_problems")]
+        command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.capabilities", "print_problems")]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
 
     def problems(self) -> dict[str, list[Any]]:

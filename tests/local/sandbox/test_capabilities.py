@@ -1,4 +1,4 @@
-"""What the probe finds is what pods can have, and every lack comes with a reason and a remedy."""
+"""The capabilities that are found are those that pods can have; each missing one has a reason and a remedy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from support.local.pod_harness import Place, Pods, at
-from tfjob.local.sandbox import probe
+from tfjob.local.sandbox import capabilities
 
 NAMES = ("mount_namespace", "pid_namespace", "seccomp_notify", "loopback", "memory_cgroup", "cpu_cgroup")
 
 
-def capabilities(*missing: str) -> probe.Capabilities:
-    return probe.Capabilities({name: probe.Capability(name, "refused" if name in missing else "") for name in NAMES})
+def found_without(*missing: str) -> capabilities.Capabilities:
+    return capabilities.Capabilities(
+        {name: capabilities.Capability(name, "refused" if name in missing else "") for name in NAMES}
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,15 +33,15 @@ def capabilities(*missing: str) -> probe.Capabilities:
     ],
 )
 def test_the_level_is_the_best_that_is_possible(missing: tuple[str, ...], level: str) -> None:
-    found = capabilities(*missing)
-    assert probe.level(found) == level
-    assert bool(probe.shortfall(found)) == (level != "full")
+    found = found_without(*missing)
+    assert capabilities.level(found) == level
+    assert bool(capabilities.shortfall(found)) == (level != "full")
 
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests do not run as root")
 def test_as_root_this_machine_allows_everything() -> None:
-    found = probe.probe()
+    found = capabilities.probe()
     assert {one.title: one.problem for one in found.all() if not one.ok} == {}
     assert len(found.all()) == len(NAMES)
 
@@ -47,8 +49,8 @@ def test_as_root_this_machine_allows_everything() -> None:
 @at([Place("full", "user")])
 def test_as_a_user_namespaces_work_and_each_refusal_is_explained(pods: Pods) -> None:
     code = (
-        "import json; from tfjob.local.sandbox import probe; found = probe.probe()\n"
-        "print(json.dumps([probe.level(found), [[one.ok, one.problem, one.fix] for one in found.all()]]))"
+        "import json; from tfjob.local.sandbox import capabilities; found = capabilities.probe()\n"
+        "print(json.dumps([capabilities.level(found), [[one.ok, one.problem, one.fix] for one in found.all()]]))"
     )
     level, rows = json.loads(pods.python(code).stdout)
     assert level == "full"
@@ -61,11 +63,11 @@ def test_as_a_user_namespaces_work_and_each_refusal_is_explained(pods: Pods) -> 
 def test_without_user_namespaces_the_reduced_level_is_chosen_with_the_setting_to_change(pods: Pods) -> None:
     """In a user namespace that allows no further one, as a locked-down machine does."""
     code = (
-        "import json, os; from tfjob.local.sandbox import probe, syscalls\n"
+        "import json, os; from tfjob.local.sandbox import capabilities, syscalls\n"
         "syscalls.enter_user_namespace(); open('/proc/sys/user/max_user_namespaces', 'w').write('0')\n"
-        "found = probe.probe()\n"
+        "found = capabilities.probe()\n"
         "one = found.mount_namespace\n"
-        "print(json.dumps([probe.level(found), probe.shortfall(found), one.fix]))"
+        "print(json.dumps([capabilities.level(found), capabilities.shortfall(found), one.fix]))"
     )
     done = pods.python(code)
     level, shortfall, fix = json.loads(done.stdout or f'["{done.stderr.decode()[-300:]}", "", ""]')
@@ -76,8 +78,8 @@ def test_without_user_namespaces_the_reduced_level_is_chosen_with_the_setting_to
 
 def test_the_probe_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(probe, "_begun", [])  # what another test of this process began tries things elsewhere
+    monkeypatch.setattr(capabilities, "_begun", [])  # what another test of this process began tries things elsewhere
     os.utime(tmp_path, (0, 0))
-    probe.probe()
+    capabilities.probe()
     assert tmp_path.stat().st_mtime_ns > 0, "this is where it tries things"
     assert list(tmp_path.iterdir()) == []
