@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item, group in groups.items():
         item.user_properties.append((ID, item.nodeid))
         item.add_marker(pytest.mark.xdist_group(group))
-    # Large groups before small ones; tests that run alone last, when nobody has anything else to do.
+    # Large groups come before small ones. Tests that run alone come last, when every other test has finished.
     ranks = {
         group: (LONGEST.index(group) if group in LONGEST else len(LONGEST), -size) for group, size in sizes.items()
     }

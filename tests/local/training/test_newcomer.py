@@ -1,4 +1,4 @@
-"""The first five minutes of somebody who has never seen tfjob, at a terminal; every step is timed and printed."""
+"""A newcomer's first five minutes with tfjob at a terminal; every step is timed and printed."""
 
 from __future__ import annotations
 

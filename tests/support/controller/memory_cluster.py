@@ -134,7 +134,7 @@ class MemoryCluster:
         return owner
 
     def put_foreign(self, kind: str, name: str) -> None:
-        """Stores an object that belongs to nobody we know."""
+        """Store an object that has no owner."""
         kinds = {known.__name__: known for known in (Pod, Service, PodGroup, ConfigMap, Deployment)}
         self.stored[(kind, name)] = kinds[kind](metadata=ObjectMeta(name=name))
 

@@ -17,7 +17,7 @@ import pytest
 from tfjob.local.sandbox import processes, rootfs, supervisor
 
 SRC = Path(supervisor.__file__).parents[3]
-USER = 54321  # nobody's: no line in passwd, no groups
+USER = 54321  # a user without a line in passwd and without groups
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 PATIENCE = 150.0
 """Seconds that a pod may take to come to where a test wants it, on a machine that does much else."""
@@ -27,7 +27,7 @@ NETWORK = f"127.{80 + os.getpid() // 256 % 40}.{os.getpid() % 256}"
 
 
 class Place(NamedTuple):
-    """A level, and who runs the pod."""
+    """A level, and the user that runs the pod."""
 
     level: str
     who: str
