@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support.installed import Installed, for_ordinary_user, own
 
-pytest_plugins = ["support.at_once", "support.bad_cases", "support.clusters"]
+pytest_plugins = ["support.at_once", "support.long_form", "support.bad_cases", "support.clusters"]
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("tfjob", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,36 +24,20 @@ REQUIRE = os.environ.get("TFJOB_TEST_REQUIRE") == "1"
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--long` runs the full matrix; without it the tests marked `long` are not there at all."""
-    parser.addoption("--long", action="store_true", help="every example at every level, with real TensorFlow")
-    parser.addoption("--seed", type=int, default=1, help="what the suites of faults draw their cases from")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # A shell or nohup that runs the tests in the background ignores these, and whatever a test starts inherits that.
-    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+def pytest_configure() -> None:
+    # A shell or nohup that runs the tests in the background ignores these. The tool, like any program, keeps ignoring
+    # what its parent ignores (only containers do not), but tests interrupt it.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, handler)
-    config.addinivalue_line("markers", "long: part of the full matrix, which CI does not run (pytest --long)")
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    os.umask(0o022)  # what a test writes for an ordinary user must be readable for one
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What needs root is left out without it."""
-    if not config.getoption("--long"):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs root without it."""
     for item in items:
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(pytest.mark.skip(reason="needs root"))
-
-
-@pytest.fixture
-def seed(request: pytest.FixtureRequest) -> int:
-    """What a suite of faults draws its cases from; printed by each test, so that one that fails can be repeated."""
-    given = int(request.config.getoption("--seed"))
-    print(f"seed {given}")
-    return given
 
 
 @pytest.hookimpl(wrapper=True)

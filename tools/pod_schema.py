@@ -24,8 +24,15 @@ ROOTS = (
     "V1PersistentVolumeClaim",
     "V1Service",
     "V1Job",
+    "V1Deployment",
 )
-UNREAD = {"V1PersistentVolumeClaimStatus", "V1ServiceStatus", "V1JobStatus", "V1ManagedFieldsEntry"}
+UNREAD = {
+    "V1PersistentVolumeClaimStatus",
+    "V1ServiceStatus",
+    "V1JobStatus",
+    "V1DeploymentStatus",
+    "V1ManagedFieldsEntry",
+}
 SCALARS = {
     "str": "string",
     "int": "int",
@@ -44,7 +51,13 @@ QUANTITIES = {
     "EmptyDirVolumeSource.sizeLimit": "quantity",
     "ResourceFieldSelector.divisor": "quantity",
 }
-PORTS = {"HTTPGetAction.port", "TCPSocketAction.port", "ServicePort.targetPort"}
+INT_OR_STRING = {
+    "HTTPGetAction.port",
+    "TCPSocketAction.port",
+    "ServicePort.targetPort",
+    "RollingUpdateDeployment.maxSurge",
+    "RollingUpdateDeployment.maxUnavailable",
+}
 NOT_REQUIRED = {
     "PodSpec.containers",  # the job's validation says it with the type's name
     "Container.name",  # the only container of a template may stay without a name
@@ -73,7 +86,7 @@ def define(model: str, definitions: dict[str, dict[str, str]]) -> str:
     required = set(re.findall(r"Invalid value for `(\w+)`, must not be `None`", inspect.getsource(cls)))
     for attribute, field in sorted(cls.attribute_map.items(), key=lambda pair: pair[1]):
         place = f"{name}.{field}"
-        openapi_type = "port" if place in PORTS else cls.openapi_types[attribute]
+        openapi_type = "port" if place in INT_OR_STRING else cls.openapi_types[attribute]
         kind = QUANTITIES.get(place) or written(openapi_type, definitions)
         fields[field] = kind + ("!" if attribute in required and place not in NOT_REQUIRED else "")
     return name

@@ -14,8 +14,8 @@ from tfjob.api.schema.checker import pod_definitions
 from tfjob.api.types import KIND, WORKER, TFJobSpec
 from tfjob.api.versions import batch, v1alpha1, v1beta
 from tfjob.api.versions.status import ALPHA2_NAMES, BETA_FIELDS
+from tfjob.api.versions.v1alpha1 import completed
 from tfjob.api.versions.v1beta import DETAILS
-from tfjob.api.versions.write_back import completed
 
 Row = list[str]
 Said = Callable[[dict[str, str], str], str]

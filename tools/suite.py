@@ -5,7 +5,8 @@
 Tests that run at once share few cores with real servers and real clocks, so a correct test may lose a race that no user
 would run into. A test that fails, and passes when nothing else runs, is unsteady: both results are printed, and it must
 be fixed. At most two unsteady tests per suite are tolerated. The suite adds one line to COUNTS: how many tests passed,
-failed and were unsteady. A run that takes longer than SECONDS hangs and is ended.
+failed and were unsteady. A run that takes longer than SECONDS hangs and is ended. A run with `--long` prints how long
+the tests of each file took.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -27,16 +30,21 @@ class Result:
     code: int
     passed: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long each test took, by its id, with what it set up and tore down."""
 
 
 def main(counts: Path, seconds: str, python: str, arguments: list[str]) -> int:
     """Do both runs and return the exit code."""
     pytest = ["timeout", "--kill-after=10", seconds, python, "-m", "pytest", "--quiet"]
     first = run([*pytest, "--durations=10", *arguments])
+    if "--long" in arguments:
+        print_files(first.seconds)
     failed, unsteady = first.failed, frozenset[str]()
     if 0 < len(failed) <= UNSTEADY_AT_MOST:
         print(f"== once more, alone: {' '.join(sorted(failed))}", flush=True)
-        unsteady = failed & run([*pytest, *sorted({"--long"} & set(arguments)), *sorted(failed)]).passed
+        options = [one for one in arguments if one.startswith(("--long", "--scale=", "--seed="))]
+        unsteady = failed & run([*pytest, *options, *sorted(failed)]).passed
     for name in sorted(unsteady):
         print(f"UNSTEADY {name}: failed alongside others, passed alone")
     broken = first.code not in (0, 1) or (first.code == 1 and not failed)  # pytest itself failed
@@ -58,7 +66,18 @@ def run(pytest: list[str]) -> Result:
     outcomes = [(name_of(case), {outcome.tag for outcome in case}) for case in cases]
     failed = frozenset(name for name, tags in outcomes if tags & {"failure", "error"})
     seen = frozenset(name for name, tags in outcomes if "skipped" not in tags)
-    return Result(code, seen - failed, failed)
+    seconds = {name_of(case): float(case.get("time", 0)) for case in cases}
+    return Result(code, seen - failed, failed, seconds)
+
+
+def print_files(seconds: Mapping[str, float]) -> None:
+    """Print how long the tests of each file took, one after another; those that run at once overlap."""
+    files = Counter[str]()
+    for name, took in seconds.items():
+        files[name.partition("::")[0]] += took
+    counts = Counter(name.partition("::")[0] for name in seconds)
+    for file, took in files.most_common():
+        print(f"== {took:6.0f} s {counts[file]:4} tests  {file}")
 
 
 def name_of(case: ElementTree.Element) -> str:

@@ -10,8 +10,6 @@ of a run), `kube` and `local` (the two clusters), `operator`, `launch` (from a m
 `api.types`, then `plan.plan` and `controller.controller`.
 """
 
-from importlib import import_module
-
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -22,7 +20,7 @@ _HOMES = {
     "tfjob.controller.actions": ("RecordedEvent",),
     "tfjob.jobs.backend": ("Line", "NotFound", "Replica"),
     "tfjob.jobs.scale": ("InvalidScale",),
-    "tfjob.launch.errors": ("InvalidRequest",),
+    "tfjob.errors": ("InvalidRequest",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -30,7 +28,9 @@ __all__ = ["aio", *_HOME]
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is used: commands start without them."""
+    """Load a public name when it is used: commands and supervisors start without them, and without importlib."""
+    from importlib import import_module
+
     if name == "aio":
         return import_module("tfjob.aio")
     if name in _HOME:

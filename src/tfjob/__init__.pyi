@@ -9,11 +9,11 @@ from tfjob.api.types import Verdict as Verdict
 from tfjob.client import Client as Client
 from tfjob.client import Job as Job
 from tfjob.controller.actions import RecordedEvent as RecordedEvent
+from tfjob.errors import InvalidRequest as InvalidRequest
 from tfjob.jobs.backend import Line as Line
 from tfjob.jobs.backend import NotFound as NotFound
 from tfjob.jobs.backend import Replica as Replica
 from tfjob.jobs.scale import InvalidScale as InvalidScale
-from tfjob.launch.errors import InvalidRequest as InvalidRequest
 
 __version__: str
 __all__: list[str]

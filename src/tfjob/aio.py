@@ -12,18 +12,17 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack
 
 from tfjob.api.problems import Problem
 from tfjob.api.types import Verdict
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import STOPPED
+from tfjob.errors import InvalidRequest
 from tfjob.jobs.backend import Backend, Line, LogQuery, NotFound, Record, Replica
 from tfjob.launch import start
-from tfjob.launch.errors import InvalidRequest
 from tfjob.launch.request import Request, request_of
 from tfjob.launch.target import connect, parse_target
-from tfjob.plan.policy.suspension import suspended
 
 LONGEST_PAUSE = 60.0
 OVER = ("Succeeded", "Failed", "Suspended")
@@ -131,7 +130,7 @@ class Client:
         return [Job(self, one) for one in await asyncio.to_thread(start.submit, self._request(file, options))]
 
     async def check(self, file: str | Path, **options: Unpack[Options]) -> list[Problem]:
-        return await asyncio.to_thread(start.problems, self._request(file, options))
+        return (await asyncio.to_thread(start.check, self._request(file, options)))[0]
 
     async def jobs(self) -> list[Job]:
         return [Job(self, record) for record in await self.backend.jobs()]
@@ -159,7 +158,7 @@ class Job:
 
     @property
     def namespace(self) -> str:
-        return self._record.job.metadata.namespace
+        return self._record.namespace
 
     @property
     def id(self) -> str:
@@ -207,7 +206,7 @@ class Job:
         await self.suspend(STOPPED)
 
     async def suspend(self, reason: str = "Suspended") -> None:
-        await self._change(lambda job: suspended(job, reason))
+        self._record = await self._client.backend.suspend(await self._unfinished(), reason)
         await self._client.backend.wait_until_stopped(self._record)
 
     async def resume(self) -> None:
@@ -216,17 +215,18 @@ class Job:
     async def scale(self, **replicas: int) -> None:
         from tfjob.jobs.scale import scaled  # here, because loading validation is slow
 
-        scaled(self._record.job, replicas)  # before anything is sent
-        await self._change(lambda job: scaled(job, replicas))
+        record = await self._unfinished()
+        scaled(record.object, replicas)  # before anything is sent
+        self._record = await self._client.backend.change(record, lambda job: scaled(job, replicas))
 
     async def delete(self) -> None:
         await self._client.backend.delete(await self._refresh())
 
-    async def _change(self, change: Callable[[Any], Any]) -> None:
+    async def _unfinished(self) -> Record:
         record = await self._refresh()
-        if record.state in ("Succeeded", "Failed"):
+        if record.is_finished:
             raise InvalidRequest(f"{self.id} has ended: it is {record.state}")
-        self._record = await self._client.backend.change(record, change)
+        return record
 
     async def _refresh(self) -> Record:
         if (found := await self._client.backend.refresh(self._record)) is None:
@@ -236,6 +236,6 @@ class Job:
 
 
 def _status(record: Record) -> Status:
-    status = record.job.status
+    status = record.status
     times = status.start_time, status.completion_time
     return Status(record.state, record.reason, status.message, status.ready, status.restarts, *times, status.failure)

@@ -41,6 +41,8 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How long the first, second, ... restart in a row waits; the last length is for all after it."""
     streak_reset: timedelta = timedelta(minutes=10)
     """How long a task must do without a restart for the next one to be the first in a row again."""
+    quiet_restarts: timedelta = timedelta(seconds=1)
+    """The pause between reports of restarts in place, per replica: a thousand reports would fill the screen."""
     repeat_deletion: tuple[timedelta, ...] = _seconds(30, 60, 120, 240, 300)
     """Until the deletion of a pod that should be gone is repeated: after it was due, then after each repetition."""
 
@@ -60,6 +62,14 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Until a pod that could not be started is tried again."""
     end_grace: timedelta = timedelta(seconds=5)
     """The grace period of what a finished job leaves running, if the manifest sets none: nothing waits for it."""
+    fork_server_start: timedelta = timedelta(seconds=60)
+    """How long a fork server may take to start and to import TensorFlow."""
+    fork_server_answer: timedelta = timedelta(seconds=5)
+    """How long a fork server may take to look at the files that it has imported, or to fork."""
+    fork_ready: timedelta = timedelta(seconds=10)
+    """How long a fork may take to become the supervisor of its pod."""
+    helper_program: timedelta = timedelta(seconds=10)
+    """How long git, nvidia-smi or an interpreter may take to answer a question."""
 
     # --- the API server ---
 
@@ -94,6 +104,30 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How long before their end credentials count as expired, so that they do not expire during a request."""
     credential_program: timedelta = timedelta(seconds=60)
     """How long a credential plugin may run that has no terminal."""
+
+    keep_alive: timedelta = timedelta(seconds=75)
+    """How long an idle connection is used again; an API server closes it after 90 s, which a request must not meet."""
+
+    # --- commands on a cluster ---
+
+    look: timedelta = timedelta(seconds=1)
+    """Between two looks at a job and its logs, if no watch brings something sooner."""
+    last_words: timedelta = timedelta(seconds=5)
+    """How long the logs of containers that have ended may take to be read to their end, after the end of their job."""
+    unseen: timedelta = timedelta(seconds=10)
+    """How long a job may exist before a command says that no operator looks at it."""
+    unnoticed: timedelta = timedelta(seconds=60)
+    """How long an operator may take to notice an edit."""
+    crd_served: timedelta = timedelta(seconds=30)
+    """How long an API server may take to serve a CRD that an installation has applied."""
+    handover: timedelta = timedelta(seconds=120)
+    """How long another operator may take to leave TFJobs to ours."""
+    unpulled: timedelta = timedelta(seconds=60)
+    """How long an image of the self-test may fail to be pulled; the kubelet has tried three times by then."""
+    board_answers: timedelta = timedelta(seconds=60)
+    """How long the TensorBoard of the self-test may take to answer, at least."""
+    trial_gone: timedelta = timedelta(seconds=60)
+    """How long the objects of the self-test may take to be removed."""
 
     # --- the lease of the leader ---
 

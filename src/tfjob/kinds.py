@@ -10,7 +10,7 @@ from tfjob.durations import USUAL, Durations
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.kind import MachineTFJobKind, TFJobKind, TfJobKind
 
-MACHINE_SETTINGS = Settings(storage_for_all=True)
+MACHINE_SETTINGS = Settings(storage_for_all=True, local_tensorboard=True)
 """How jobs are planned on this machine: each has storage, whether its manifest names the volume or not."""
 
 
@@ -20,5 +20,7 @@ def cluster_kinds(settings: Settings) -> list[TFJobKind]:
 
 
 def machine_kinds(durations: Durations = USUAL) -> list[Kind[Any]]:
-    """Return the kinds that the driver of a run on this machine reconciles."""
-    return [MachineTFJobKind(replace(MACHINE_SETTINGS, durations=durations))]
+    """Return the kinds that the driver of a run on this machine reconciles; a cluster has its own Deployments."""
+    from tfjob.local.run.deployments import DeploymentKind  # not for the operator
+
+    return [MachineTFJobKind(replace(MACHINE_SETTINGS, durations=durations)), DeploymentKind()]

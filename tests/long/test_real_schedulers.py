@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from devcluster import cluster
 from devcluster.client import Client
 from devcluster.cluster import NODE, Shape
 from devcluster.images import BUSYBOX
-from support.operating import operating
-from support.room import Room, job, room, template
+from support.operating import operated_room
+from support.room import Room, job, template
 from support.running import wait_until
 from support.schedulers import PATIENCE, SCHEDULER, coscheduling, run_kueue
 from support.served import serve_tfjobs
@@ -40,20 +39,10 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Client]:
         yield client
 
 
-@contextmanager
-def team(client: Client, *words: str) -> Iterator[Room]:
-    """A namespace, and an operator that looks after it."""
-    namespace = client.namespace()
-    operator = operating(client.kubeconfig, f"--namespace={namespace}", *words)
-    with operator, room(client.kubeconfig, namespace) as found:
-        yield found
-    client.delete_namespace(namespace)
-
-
 def test_coscheduling_starts_a_gang_when_all_of_it_fits(ground: Client, tmp_path: Path) -> None:
     """As in v1.9's own end-to-end test: a gang of 10 is asked for and there are 2, so nobody starts until a patch asks
     for less."""
-    with coscheduling(ground, tmp_path), team(ground, f"--gang-scheduler-name={SCHEDULER}") as gangs:
+    with coscheduling(ground, tmp_path), operated_room(ground, f"--gang-scheduler-name={SCHEDULER}") as gangs:
         policy = {"schedulingPolicy": {"minAvailable": 10}}
         gangs.create(job("gang", run_policy=policy, worker={"replicas": 2, "template": shell("echo trained")}))
         pods = gangs.until_pods("gang", "worker-0", "worker-1")
@@ -74,7 +63,7 @@ def refused(gangs: Room) -> int:
 def test_kueue_lets_a_job_start_when_its_queue_has_room(ground: Client, tmp_path: Path) -> None:
     """The second job waits, suspended by Kueue itself, until the first is done; both run where their flavor says."""
     run_kueue(ground, tmp_path)
-    with team(ground) as queued:
+    with operated_room(ground) as queued:
         ground.kubectl("label", "node", "--all", "flavor=small")
         ground.apply(*queues(queued.namespace))
         labels = {QUEUE: "team"}

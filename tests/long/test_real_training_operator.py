@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from devcluster.client import Client, KubectlFailed
 from support.installed import Installed
@@ -20,7 +21,6 @@ from support.pod_history import UNMARKED, PodHistory, pod_history
 from support.room import Room, job, room
 from support.running import wait_until
 from support.training_operator import WEBHOOK, training_operator
-from tfjob.api.crd.tfjob import crd
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJOBS
 from tfjob.operator.install.handover import steps
@@ -164,10 +164,13 @@ def is_taken(client: Client, team: Room, body: Object) -> bool:
     return True
 
 
-def test_a_plain_apply_replaces_the_crd_of_v1_9(team: Team, own_cluster: Client) -> None:
+def test_a_plain_apply_replaces_the_crd_of_v1_9(
+    team: Team, own_cluster: Client, tool: Installed, tmp_path: Path
+) -> None:
     """Which v1.9 applies server-side, so that kubectl does not know what to remove."""
     stored = own_cluster.get("crd", "tfjobs.kubeflow.org")["spec"]
-    wanted = crd()["spec"]
+    printed = yaml.safe_load_all(tool.tfjob(tmp_path, "operator", "manifests", "--crd-only").stdout)
+    (wanted,) = [one["spec"] for one in printed if one["metadata"]["name"] == "tfjobs.kubeflow.org"]
     assert [one["name"] for one in stored["versions"]] == [one["name"] for one in wanted["versions"]]
     assert stored["versions"][0]["schema"] == wanted["versions"][0]["schema"]
     assert stored["names"]["shortNames"] == wanted["names"]["shortNames"]

@@ -14,7 +14,7 @@ import pytest
 
 SHARED = ("installed_wheel", "released", "finished", "running")
 """Fixtures that take seconds to make, once in a process: the tests of each stay together."""
-INDEPENDENT = ("tests/unit/", "tests/local/", "tests/long/")
+INDEPENDENT = ("tests/unit/", "tests/local/", "tests/long/tools/")
 """Folders whose other tests go wherever there is room; elsewhere those of a file stay together."""
 
 TRAININGS = "trainings"
@@ -29,6 +29,9 @@ LONGEST = (
     "test_installation.py",
     "test_server_versions.py",
     "test_chart_server.py",
+    "test_real_training_operator.py",
+    "test_real_schedulers.py",
+    "test_devcluster_control_plane.py",
 )
 """Groups of few tests that take long: begun first, so that none of them is what all others wait for at the end."""
 

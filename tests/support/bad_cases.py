@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support import bad_input
+from support.long_form import Scaled
 
 SECONDS = 3.0
 """Of computing, for one case; nearly all of them take some milliseconds, five megabytes less than one second."""
@@ -79,8 +80,9 @@ def forgotten_peak() -> int:
 
 
 @pytest.fixture(params=[pytest.param(SOME, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.long)])
-def cases(request: pytest.FixtureRequest, seed: int) -> Iterator[Cases]:
-    """The cases of a run: few, or all of them."""
-    cases = Cases(range(seed, seed + int(request.param)))
+def cases(request: pytest.FixtureRequest, seed: int, scaled: Scaled) -> Iterator[Cases]:
+    """The cases of a run: few in CI, up to all of them in the long form."""
+    count = SOME if request.param == SOME else scaled(request.param)
+    cases = Cases(range(seed, seed + count))
     yield cases
     cases.must_be_bounded()

@@ -20,6 +20,8 @@ from urllib.request import urlopen
 
 import yaml
 
+from devcluster.client import Client
+from support.room import Room, room
 from support.running import wait_until
 from tfjob.durations import VARIABLE
 
@@ -147,6 +149,18 @@ def operating(
         yield operator
     finally:
         operator.end(SIGKILL)
+
+
+@contextmanager
+def operated_room(cluster: Client, *words: str) -> Iterator[Room]:
+    """Yield a new namespace with an operator of its own."""
+    namespace = cluster.namespace()
+    with (
+        room(cluster.kubeconfig, namespace) as found,
+        operating(cluster.kubeconfig, f"--namespace={namespace}", *words),
+    ):
+        yield found
+    cluster.delete_namespace(namespace)
 
 
 def known_as(name: str, kubeconfig: Path, folder: Path) -> Path:

@@ -1,8 +1,8 @@
-"""A manifest of any version as the hub type, and the way back from a place in the hub to the place in the file."""
+"""What the conversions of all versions share: the job as the hub type, the user's places, the spelling of names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,8 @@ from tfjob.api.objects import LAST_APPLIED
 from tfjob.api.problems import Path, Problem
 from tfjob.api.types import ORIGIN, PARALLELISM, REPLICA_TYPES, RUNTIME_ID, UNSAID, TFJob
 
+Spelling = tuple[list[str], str, str]
+"""The path of a mapping, a name in it as we spell it, and as the user did."""
 METADATA = {
     "name": "string",
     "generateName": "string",
@@ -66,8 +68,11 @@ def own_metadata(value: Mapping[str, Any], **annotations: str) -> dict[str, Any]
     return {**kept, "annotations": {**noted, **annotations}}
 
 
-def recorded_origin(api_version: str) -> dict[str, str]:
-    return {ORIGIN: api_version}
+def hub_job(value: Mapping[str, Any], api_version: str) -> TFJob:
+    """Return a checked v1 value as the hub type; it records the version that the user wrote."""
+    return msgspec.convert(
+        {"metadata": own_metadata(value, **{ORIGIN: api_version}), "spec": value.get("spec", {})}, TFJob
+    )
 
 
 def written_metadata(job: TFJob, *said: str) -> dict[str, Any]:
@@ -90,3 +95,44 @@ def respelt_types(names: Mapping[str, Any]) -> tuple[tuple[Path, Path], ...]:
     """Return (canonical path, user's path) of each replica type that the user spells differently."""
     base: Path = ("spec", "tfReplicaSpecs")
     return tuple(((*base, canonical_type(name)), (*base, name)) for name in names if canonical_type(name) != name)
+
+
+def respelt(
+    given: Mapping[str, Any],
+    own_name: Callable[[str], str],
+    path: list[str],
+    found: list[Spelling],
+    *,
+    users_first: bool = False,
+) -> dict[str, Any]:
+    """Rename keys to our names and note each change in `found`; a key stays if our name is taken or there is none.
+
+    With `users_first` the user's spelling takes our name from a value that has it; that value gets the user's name.
+    """
+    ours: dict[str, str] = {}
+    for key in sorted(given):
+        name = own_name(key) or key
+        is_free = name not in given or (users_first and given[key] is not None)
+        if name != key and is_free and name not in ours.values():
+            ours[key] = name
+            found.append((path, name, key))
+    theirs = {name: key for key, name in ours.items()}
+    return {ours.get(key) or theirs.get(key, key): value for key, value in given.items()}
+
+
+def spelt_back(value: dict[str, Any], spellings: Iterable[Spelling]) -> dict[str, Any]:
+    for path, name, written in spellings:
+        value = dict(_renamed(value, path, name, written))
+    return value
+
+
+def _renamed(value: Any, path: list[str], name: str, written: str) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if path:
+        step, *rest = path
+        return {**value, step: _renamed(value[step], rest, name, written)} if step in value else value
+    if name not in value:
+        return value
+    swapped = {name: written, written: name}
+    return {swapped.get(key, key): item for key, item in value.items()}

@@ -22,7 +22,6 @@ PS_VOLUME, PS_FOLDER = "ps-config-volume", "/ps-server"
 
 
 def with_defaults(job: TFJob) -> TFJob:
-    """Return the job with its defaults; the given one is not changed."""
     replicas: dict[str, ReplicaSpec] = {}
     for name, spec in job.spec.tf_replica_specs.items():
         is_ours = serves_by_default(job, name, spec)

@@ -58,10 +58,6 @@ class Dialect:
         """Whether the rules of v1alpha1 hold: three types, containers called `tensorflow`, phases in the status."""
         return self.api_version.endswith("/v1alpha1")
 
-    @property
-    def owner(self) -> tuple[str, str]:
-        return self.resource.api_version, self.resource.kind
-
 
 DIALECTS = {
     dialect.api_version: dialect

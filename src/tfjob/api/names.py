@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from tfjob.api.dialect import origin
-from tfjob.api.objects import OPERATOR_NAME, OPERATOR_NAME_LABEL, OwnerReference
+from tfjob.api.objects import OPERATOR_NAME, OPERATOR_NAME_LABEL, ObjectMeta, OwnerReference
 from tfjob.api.types import CHIEF, MASTER, RUNTIME_ID, WORKER, TFJob
 
 REPLICA_TYPE_LABEL = "training.kubeflow.org/replica-type"
@@ -20,27 +21,20 @@ RUNTIME_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 def child_name(job: TFJob, replica_type: str, index: int) -> str:
     """Return the name of the pod and of the service of a task."""
-    habits = origin(job)
-    return habits.child_name.format(
-        job=job.metadata.name,
-        type=replica_type.lower(),
-        index=index,
-        runtime=runtime_id(job) if habits.has_runtime_id else "",
-    )
+    return _name(job, origin(job).child_name, type=replica_type.lower(), index=index)
 
 
 def tensorboard_name(job: TFJob) -> str:
-    habits = origin(job)
-    return habits.tensorboard_name.format(
-        job=job.metadata.name, runtime=runtime_id(job) if habits.has_runtime_id else ""
-    )
+    return _name(job, origin(job).tensorboard_name)
 
 
 def server_program_name(job: TFJob) -> str:
-    habits = origin(job)
-    return habits.server_program_name.format(
-        job=job.metadata.name, runtime=runtime_id(job) if habits.has_runtime_id else ""
-    )
+    return _name(job, origin(job).server_program_name)
+
+
+def _name(job: TFJob, pattern: str, **values: str | int) -> str:
+    runtime = runtime_id(job) if origin(job).has_runtime_id else ""
+    return pattern.format(job=job.metadata.name, runtime=runtime, **values)
 
 
 def task_name(replica_type: str, index: int) -> str:
@@ -89,11 +83,16 @@ def has_master_role(job: TFJob, replica_type: str, index: int) -> bool:
     return replica_type == WORKER and index == 0
 
 
+def child_metadata(job: TFJob, name: str, labels: dict[str, str], **more: Any) -> ObjectMeta:
+    references = [owner_reference(job)]
+    return ObjectMeta(name=name, namespace=job.metadata.namespace, labels=labels, owner_references=references, **more)
+
+
 def owner_reference(job: TFJob) -> OwnerReference:
-    api_version, kind = origin(job).owner
+    resource = origin(job).resource
     return OwnerReference(
-        api_version=api_version,
-        kind=kind,
+        api_version=resource.api_version,
+        kind=resource.kind,
         name=job.metadata.name,
         uid=job.metadata.uid,
         controller=True,

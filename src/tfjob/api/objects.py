@@ -11,6 +11,8 @@ OPERATOR_NAME_LABEL, OPERATOR_NAME = "training.kubeflow.org/operator-name", "tfj
 """The label by which a cluster finds the children of all owners; training-operator sets it too."""
 PEAK_MEMORY = "tfjob/peak-memory"
 """Annotation of a pod: the most memory its main container used, in bytes, where the cluster measures it."""
+NEEDED_MODULE = "tfjob/needs-python-module"
+"""Annotation of a pod: a module that its interpreter on this machine must have."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation: the whole object once more, as `kubectl apply` was given it."""
 
@@ -133,9 +135,22 @@ class Pod(Model, frozen=True, omit_defaults=False):
     spec: dict[str, Any] = {}
     status: PodStatus = PodStatus()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes connections: its Ready condition is true, and it is not being deleted."""
+        ready = any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+        return ready and self.metadata.deletion_timestamp is None
+
+    def port(self, target: int | str) -> int | None:
+        """Return the number of a port that may be given by its name; None if no container has a port of that name."""
+        if isinstance(target, int) or target.isdecimal():
+            return int(target)
+        ports = (port for container in self.spec.get("containers") or () for port in container.get("ports") or ())
+        return next((port["containerPort"] for port in ports if port.get("name") == target), None)
+
 
 class Service(Model, frozen=True, omit_defaults=False):
-    """The stable name of one replica."""
+    """The stable name of one replica, or one address for several pods."""
 
     api_version: str = "v1"
     kind: str = "Service"
@@ -169,19 +184,51 @@ class ConfigMap(Model, frozen=True, omit_defaults=False):
 
 
 class DeploymentStatus(Model, frozen=True):
-    """What the deployment controller, or the local one, says."""
+    """What the Deployment controller, or the local one, says: pods that are not being deleted, by how far they are.
 
+    Only the local one counts the restarts of their containers.
+    """
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
     ready_replicas: int = 0
+    available_replicas: int = 0
+    restarts: int = 0
+    conditions: list[PodCondition] = []
+
+    @property
+    def state(self) -> str:
+        """Running, Pending, Suspended or Failed; empty if no controller has seen the Deployment yet."""
+        found = {one.type: one.status for one in self.conditions}
+        if found.get("Suspended") == "True":
+            return "Suspended"
+        if found.get("Progressing") == "False":
+            return "Failed"
+        return ("Running" if found.get("Available") == "True" else "Pending") if found else ""
+
+    @property
+    def reason(self) -> str:
+        return self.conditions[-1].reason if self.conditions else ""
+
+    @property
+    def message(self) -> str:
+        return self.conditions[-1].message if self.conditions else ""
 
 
 class Deployment(Model, frozen=True, omit_defaults=False):
-    """A server beside a job that outlives its end."""
+    """A server: pods of one template that are kept running."""
 
     api_version: str = "apps/v1"
     kind: str = "Deployment"
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
     status: DeploymentStatus = DeploymentStatus()
+
+    @property
+    def wanted_replicas(self) -> int:
+        replicas = self.spec.get("replicas")
+        return 1 if replicas is None else int(replicas)
 
 
 class JobStatus(Model, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tfjob.api import quantity as quantities
 from tfjob.api.image_reference import image_fault
-from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.problems import Path, Problem, path_text, problem_at
 from tfjob.api.suggest import did_you_mean, one_of
 
 POD_RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -19,6 +19,11 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME_RULE = "lower-case letters, digits and '-', at most 63 characters"
 CONFIG_MAP, SECRET, CLAIM = "ConfigMap", "Secret", "PersistentVolumeClaim"
+_SOURCES = {
+    **dict.fromkeys(("configMap", "configMapKeyRef", "configMapRef"), CONFIG_MAP),
+    **dict.fromkeys(("secret", "secretKeyRef", "secretRef"), SECRET),
+}
+"""The fields of volumes and variables that name an object, and its kind."""
 
 
 def pod_problems(pod: Mapping[str, Any], path: Path, brought: Iterable[str] = ()) -> Iterator[Problem]:
@@ -47,11 +52,11 @@ def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path
         name, target = mount.get("name"), mount.get("mountPath")
         if name and name not in known:
             hint = did_you_mean(name, known) or "add it to volumes"
-            yield _problem((*where, "name"), f"there is no volume {name}", hint)
+            yield problem_at((*where, "name"), f"there is no volume {name}", hint)
         if target is not None and not target.startswith("/"):
-            yield _problem((*where, "mountPath"), f"must start with '/', is {target!r}")
+            yield problem_at((*where, "mountPath"), f"must start with '/', is {target!r}")
         if ".." in str(mount.get("subPath", "")).split("/"):
-            yield _problem((*where, "subPath"), "must not hold '..'")
+            yield problem_at((*where, "subPath"), "must not hold '..'")
         yield from _twice(target, targets, (*where, "mountPath"), "a mount at")
 
 
@@ -62,7 +67,7 @@ def _nul_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
         where, value = left.pop()
         if isinstance(value, str):
             if "\0" in value:
-                yield _problem(where, "holds the character NUL", "no path, variable or word of a command can have it")
+                yield problem_at(where, "holds the character NUL", "no path, variable or word of a command can have it")
         elif isinstance(value, Mapping):
             left += [((*where, key), inner) for key, inner in value.items()]
         elif isinstance(value, list):
@@ -71,7 +76,7 @@ def _nul_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
 
 def image_problem(image: str | None, path: Path) -> Iterator[Problem]:
     if image and any(fault := image_fault(image)):
-        yield _problem(path, *fault)
+        yield problem_at(path, *fault)
 
 
 def one_of_problem(value: Any, known: tuple[str, ...], path: Path) -> Iterator[Problem]:
@@ -79,24 +84,24 @@ def one_of_problem(value: Any, known: tuple[str, ...], path: Path) -> Iterator[P
         words = [word for word in known if word]
         left_out = ", or left out" if "" in known else ""
         message = f"must be {one_of(words)}{left_out}, is {value!r}"
-        yield _problem(path, message, did_you_mean(str(value), words))
+        yield problem_at(path, message, did_you_mean(str(value), words))
 
 
 def at_least(values: Mapping[str, Any], name: str, least: int, path: Path) -> Iterator[Problem]:
     if values.get(name) is not None and values[name] < least:
-        yield _problem((*path, name), f"must be {least} or more, is {values[name]}")
+        yield problem_at((*path, name), f"must be {least} or more, is {values[name]}")
 
 
 def _container_problems(container: Mapping[str, Any], path: Path) -> Iterator[Problem]:
     name, image = container.get("name"), container.get("image")
     if name is not None and not (_LABEL.fullmatch(name) and len(name) <= 63):
-        yield _problem((*path, "name"), f"{name!r} is no container name: {_NAME_RULE}")
+        yield problem_at((*path, "name"), f"{name!r} is no container name: {_NAME_RULE}")
     if not image:
-        yield _problem((*path, "image"), "is missing", "every container needs an image")
+        yield problem_at((*path, "image"), "is missing", "every container needs an image")
     yield from image_problem(image, (*path, "image"))
     yield from one_of_problem(container.get("imagePullPolicy"), PULL_POLICIES, (*path, "imagePullPolicy"))
     if container.get("workingDir") and not container["workingDir"].startswith("/"):
-        yield _problem((*path, "workingDir"), f"must start with '/', is {container['workingDir']!r}")
+        yield problem_at((*path, "workingDir"), f"must start with '/', is {container['workingDir']!r}")
     yield from _env_problems(container.get("env", []), (*path, "env"))
     yield from _port_problems(container.get("ports", []), (*path, "ports"))
     yield from _resource_problems(container.get("resources", {}), (*path, "resources"))
@@ -106,13 +111,13 @@ def _env_problems(env: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Prob
     for index, variable in enumerate(env):
         name = variable.get("name")
         if name is not None and (not name or "=" in name):
-            yield _problem((*path, index, "name"), f"{name!r} is no name of a variable")
+            yield problem_at((*path, index, "name"), f"{name!r} is no name of a variable")
         if "value" in variable and "valueFrom" in variable and variable["value"]:
-            yield _problem((*path, index, "valueFrom"), "stands beside value", "keep one of them")
+            yield problem_at((*path, index, "valueFrom"), "stands beside value", "keep one of them")
         sources = variable.get("valueFrom")
         if sources is not None and len(sources) != 1:
             known = "configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef"
-            yield _problem((*path, index, "valueFrom"), f"must hold exactly one of {known}")
+            yield problem_at((*path, index, "valueFrom"), f"must hold exactly one of {known}")
 
 
 def _port_problems(ports: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Problem]:
@@ -122,11 +127,11 @@ def _port_problems(ports: Iterable[Mapping[str, Any]], path: Path) -> Iterator[P
         for field in ("containerPort", "hostPort"):
             number = port.get(field)
             if number is not None and not 1 <= number <= 65535:
-                yield _problem((*where, field), f"must be between 1 and 65535, is {number}")
+                yield problem_at((*where, field), f"must be between 1 and 65535, is {number}")
         name = port.get("name")
         if name is not None and not (_PORT_NAME.fullmatch(name) and len(name) <= 15 and "--" not in name):
             rule = "lower-case letters, digits and '-', a letter among them, at most 15 characters"
-            yield _problem((*where, "name"), f"{name!r} is no port name: {rule}")
+            yield problem_at((*where, "name"), f"{name!r} is no port name: {rule}")
         yield from one_of_problem(port.get("protocol"), PROTOCOLS, (*where, "protocol"))
         yield from _twice(name, names, (*where, "name"), "a port")
 
@@ -139,18 +144,18 @@ def _resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Pro
             try:
                 amounts[group, name] = quantities.parse(quantity)
             except ValueError as error:
-                yield _problem(where, str(error))
+                yield problem_at(where, str(error))
                 continue
             if amounts[group, name] < 0:
-                yield _problem(where, f"must be 0 or more, is {quantity}")
+                yield problem_at(where, f"must be 0 or more, is {quantity}")
             if name == "memory" and 0 < amounts[group, name] < 1:
-                yield _problem(where, f"is {quantity}, less than one byte", "the suffix m means thousandths")
+                yield problem_at(where, f"is {quantity}, less than one byte", "the suffix m means thousandths")
     for (group, name), amount in amounts.items():
         limit = amounts.get(("limits", name))
         if group == "requests" and limit is not None and amount > limit:
             limits = resources["limits"][name]
             message = f"{resources['requests'][name]} is more than the limit of {limits}"
-            yield _problem((*path, "requests", name), message, "raise the limit or lower the request")
+            yield problem_at((*path, "requests", name), message, "raise the limit or lower the request")
 
 
 def _volume_problems(volumes: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Problem]:
@@ -159,22 +164,18 @@ def _volume_problems(volumes: Iterable[Mapping[str, Any]], path: Path) -> Iterat
         where = (*path, index)
         name = volume.get("name")
         if name is not None and not (_LABEL.fullmatch(name) and len(name) <= 63):
-            yield _problem((*where, "name"), f"{name!r} is no volume name: {_NAME_RULE}")
+            yield problem_at((*where, "name"), f"{name!r} is no volume name: {_NAME_RULE}")
         sources = [key for key in volume if key != "name"]
         if len(sources) > 1:
-            yield _problem(where, f"a volume has one source, this one has {', '.join(sources)}", "keep one")
+            yield problem_at(where, f"a volume has one source, this one has {', '.join(sources)}", "keep one")
         yield from _twice(name, names, (*where, "name"), "a volume")
 
 
 def _twice(name: Any, seen: dict[str, str], path: Path, what: str) -> Iterator[Problem]:
     if name in seen:
-        yield _problem(path, f"there is {what} {name} already", f"the first is {seen[name]}")
+        yield problem_at(path, f"there is {what} {name} already", f"the first is {seen[name]}")
     elif name:
         seen[name] = path_text(path[-3:-1])
-
-
-def _problem(path: Path, message: str, hint: str = "") -> Problem:
-    return Problem(path_text(path), message, hint)
 
 
 class Reference(NamedTuple):
@@ -189,39 +190,25 @@ class Reference(NamedTuple):
 def references(pod: Mapping[str, Any]) -> Iterator[Reference]:
     """Yield the ConfigMaps, Secrets and claims that a pod spec requires; paths begin in the spec."""
     for index, volume in enumerate(pod.get("volumes") or ()):
-        yield from _of_volume(volume, ("volumes", index))
+        path: Path = ("volumes", index)
+        claim = volume.get("persistentVolumeClaim") or {}
+        if claim.get("claimName"):
+            yield Reference(CLAIM, claim["claimName"], (*path, "persistentVolumeClaim", "claimName"))
+        yield from _of_source(volume, path)
+        for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            yield from _of_source(source, (*path, "projected", "sources", number))
     for group in ("initContainers", "containers"):
         for index, container in enumerate(pod.get(group) or ()):
-            yield from _of_environment(container, (group, index))
-
-
-def _of_volume(volume: Mapping[str, Any], path: Path) -> Iterator[Reference]:
-    claim = volume.get("persistentVolumeClaim") or {}
-    if claim.get("claimName"):
-        yield Reference(CLAIM, claim["claimName"], (*path, "persistentVolumeClaim", "claimName"))
-    yield from _of_source(volume, path)
-    for index, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
-        yield from _of_source(source, (*path, "projected", "sources", index))
+            for number, variable in enumerate(container.get("env") or ()):
+                yield from _of_source(variable.get("valueFrom") or {}, (group, index, "env", number, "valueFrom"))
+            for number, source in enumerate(container.get("envFrom") or ()):
+                yield from _of_source(source, (group, index, "envFrom", number))
 
 
 def _of_source(source: Mapping[str, Any], path: Path) -> Iterator[Reference]:
-    for field, kind in (("configMap", CONFIG_MAP), ("secret", SECRET)):
+    for field, kind in _SOURCES.items():
         given = source.get(field) or {}
         named = "secretName" if given.get("secretName") else "name"
         if given.get(named) and not given.get("optional"):
-            keys = tuple(item["key"] for item in given.get("items") or () if item.get("key"))
+            keys = tuple(item["key"] for item in (*(given.get("items") or ()), given) if item.get("key"))
             yield Reference(kind, given[named], (*path, field, named), keys)
-
-
-def _of_environment(container: Mapping[str, Any], path: Path) -> Iterator[Reference]:
-    for index, variable in enumerate(container.get("env") or ()):
-        for field, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
-            given = (variable.get("valueFrom") or {}).get(field) or {}
-            if given.get("name") and not given.get("optional"):
-                keys = (given["key"],) if given.get("key") else ()
-                yield Reference(kind, given["name"], (*path, "env", index, "valueFrom", field, "name"), keys)
-    for index, source in enumerate(container.get("envFrom") or ()):
-        for field, kind in (("configMapRef", CONFIG_MAP), ("secretRef", SECRET)):
-            given = source.get(field) or {}
-            if given.get("name") and not given.get("optional"):
-                yield Reference(kind, given["name"], (*path, "envFrom", index, field, "name"))

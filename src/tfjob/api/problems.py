@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from tfjob.errors import UserError
+
 Path = tuple[str | int, ...]
 """The way from a document's root to a node: field names and list indexes."""
 
@@ -39,17 +41,21 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
         return whole.replace("\n", "\n    ")  # lines to copy stand apart from those of other problems
 
 
-class InvalidManifest(Exception):
+class InvalidManifest(UserError):
     """A manifest that cannot be used: `problems` are its errors, `warnings` what else was found."""
 
     def __init__(self, problems: Iterable[Problem], warnings: Iterable[Problem] = ()) -> None:
         self.problems = tuple(problems)
-        self.warnings = tuple(warnings)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        self.warnings: tuple[Problem, ...] = tuple(warnings)
+        lines = [str(problem) for problem in self.problems]
+        several = f"{len(lines)} errors, nothing was started"
+        super().__init__(lines[0] if len(lines) == 1 else "\n  ".join((several, *lines)))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
 
 
 def errors(problems: Iterable[Problem]) -> list[Problem]:
-    """Return the problems that make the manifest unusable."""
     return [problem for problem in problems if not problem.warning]
 
 
@@ -88,3 +94,12 @@ def path_parts(text: str) -> Path:
         name, index, quoted = match.groups()
         parts.append(name if name else int(index) if index else json.loads(quoted))
     return tuple(parts)
+
+
+def problem_at(path: Sequence[str | int], message: str, hint: str = "", *, warning: bool = False) -> Problem:
+    return Problem(path_text(path), message, hint, warning=warning)
+
+
+def invalid_value(path: Sequence[str | int], value: object, rule: str) -> Problem:
+    """Return a problem of a value in the words of the API server."""
+    return problem_at(path, f"Invalid value: {json.dumps(value, separators=(',', ':'))}: {rule}")

@@ -20,7 +20,6 @@ def parse(text: str) -> set[int]:
 
 
 def render(indexes: Iterable[int]) -> str:
-    """Return the shortest text that names `indexes`."""
     ranges: list[list[int]] = []
     for index in sorted(set(indexes)):
         if ranges and ranges[-1][1] == index - 1:

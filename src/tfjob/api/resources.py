@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import quote
 
 
@@ -15,11 +15,11 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
-    root: str = field(init=False, repr=False, compare=False)
-    """The path of the API version: `/api/v1` or `/apis/GROUP/VERSION`."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "root", f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}")
+    @property
+    def root(self) -> str:
+        """The path of the API version: `/api/v1` or `/apis/GROUP/VERSION`."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @property
     def api_version(self) -> str:
@@ -56,7 +56,6 @@ CORE_EVENTS = Resource("", "v1", "events", "Event")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
-EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")

@@ -21,6 +21,8 @@ CHIEF, EVALUATOR, MASTER, PS, WORKER = "Chief", "Evaluator", "Master", "PS", "Wo
 REPLICA_TYPES = (CHIEF, EVALUATOR, MASTER, PS, WORKER)
 """In the order in which v1.9 evaluates them; the order of conditions and children follows from it."""
 
+GANG_BACK_OFF = "gang"
+"""What has the name of a task in `status.backOff` for all members of a gang."""
 MOST_REPLICAS = 2_500
 """Of one job. TF_CONFIG names every replica, and Linux allows no longer variable than that makes it."""
 
@@ -152,11 +154,10 @@ class Restart(Model, frozen=True):
 
 
 class BackOff(Model, frozen=True):
-    """Tasks, as indexes per type, that started again so many times in a row, and when they may start."""
+    """How many times in a row a task, or a gang, started again, and when it may start."""
 
-    tasks: dict[str, str] = {}
+    not_before: datetime
     restarts: int = 0
-    not_before: datetime | None = None
 
 
 class TFJobStatus(Model, frozen=True):
@@ -183,7 +184,7 @@ class TFJobStatus(Model, frozen=True):
     task_restarts: dict[str, int] = {}
     oom_killed: list[str] = []
     last_restart: Restart | None = None
-    back_offs: list[BackOff] = []
+    back_off: dict[str, BackOff] = {}
     told_restart: datetime | None = None
     failure: Verdict | None = None
     runtime_id: str = ""

@@ -26,7 +26,7 @@ from tfjob.api.pod_validation import (
     one_of_problem,
     pod_problems,
 )
-from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.problems import Path, Problem, problem_at
 from tfjob.api.suggest import did_you_mean
 from tfjob.api.types import (
     CHIEF,
@@ -86,21 +86,21 @@ def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     yield from _label_problems(metadata.labels, ("metadata", "labels"))
     runtime_id = metadata.annotations.get(RUNTIME_ID)
     if runtime_id is not None and not re.fullmatch(r"[0-9A-Za-z]{1,10}", runtime_id):
-        path = path_text(("metadata", "annotations", RUNTIME_ID))
-        yield Problem(path, f"{runtime_id!r} must be 1 to 10 letters and digits")
+        where = ("metadata", "annotations", RUNTIME_ID)
+        yield problem_at(where, f"{runtime_id!r} must be 1 to 10 letters and digits")
     port = metadata.annotations.get(PS_PORT)
     if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
-        yield Problem(path_text(("metadata", "annotations", PS_PORT)), f"must be between 1 and 65535, is {port}")
+        yield problem_at(("metadata", "annotations", PS_PORT), f"must be between 1 and 65535, is {port}")
 
 
 def _label_problems(labels: Mapping[str, Any], where: Path) -> Iterator[Problem]:
     for key, value in labels.items():
-        path = path_text((*where, key))
+        path = (*where, key)
         if not _LABEL_KEY.fullmatch(key):
-            yield Problem(path, f"{key!r} is no label name")
+            yield problem_at(path, f"{key!r} is no label name")
         if not _LABEL_VALUE.fullmatch(str(value)):
             rule = "letters, digits, '-', '_' and '.', at most 63 characters"
-            yield Problem(path, f"{value!r} is no label value: {rule}", "use an annotation for free text")
+            yield problem_at(path, f"{value!r} is no label value: {rule}", "use an annotation for free text")
 
 
 def _name_problems(job: TFJob) -> Iterator[Problem]:
@@ -113,11 +113,8 @@ def _name_problems(job: TFJob) -> Iterator[Problem]:
         return
     wanted = "lower-case letters, digits and '-', a letter first, no '-' at the end"
     suggestion = possible_name(name)
-    yield Problem(
-        "metadata.name",
-        f"{name!r} is no job name: {wanted}",
-        f"for example {suggestion}" if suggestion else "",
-    )
+    hint = f"for example {suggestion}" if suggestion else ""
+    yield Problem("metadata.name", f"{name!r} is no job name: {wanted}", hint)
 
 
 def possible_name(name: str) -> str:
@@ -139,54 +136,51 @@ def _child_name_problems(job: TFJob) -> Iterator[Problem]:
     longest = max(names, key=len, default="")
     if len(longest) > MAX_NAME >= len(job.metadata.name):
         over = len(longest) - MAX_NAME
-        yield Problem(
-            "metadata.name",
-            f"{longest} would be {len(longest)} characters long, {MAX_NAME} are possible",
-            f"shorten the job's name by {over} to at most {len(job.metadata.name) - over} characters",
-        )
+        message = f"{longest} would be {len(longest)} characters long, {MAX_NAME} are possible"
+        hint = f"shorten the job's name by {over} to at most {len(job.metadata.name) - over} characters"
+        yield Problem("metadata.name", message, hint)
 
 
 def _replica_set_problems(job: TFJob) -> Iterator[Problem]:
     specs = job.spec.tf_replica_specs
-    path = path_text(_REPLICAS)
     if not specs:
-        yield Problem(path, "is missing", "name at least one replica type, such as Worker")
+        yield problem_at(_REPLICAS, "is missing", "name at least one replica type, such as Worker")
         return
     seen: dict[str, str] = {}
     for name in specs:
         canonical = canonical_type(name)
         if canonical in seen:
-            where = path_text((*_REPLICAS, name))
-            yield Problem(where, f"is the same replica type as {seen[canonical]}", "keep one of them")
+            said = f"is the same replica type as {seen[canonical]}"
+            yield problem_at((*_REPLICAS, name), said, "keep one of them")
         seen.setdefault(canonical, name)
     if all(_count(spec) == 0 for spec in specs.values()):
-        yield Problem(path, "the job has no replicas: all counts are 0", "set runPolicy.suspend to pause a job")
+        yield problem_at(_REPLICAS, "the job has no replicas: all counts are 0", "set runPolicy.suspend to pause a job")
     total = sum(_count(spec) for spec in specs.values())
     if total > MOST_REPLICAS:
-        yield Problem(path, f"the job has {total} replicas, {MOST_REPLICAS} are the most", "make it several jobs")
+        said = f"the job has {total} replicas, {MOST_REPLICAS} are the most"
+        yield problem_at(_REPLICAS, said, "make it several jobs")
     leaders = {name: _count(spec) for name, spec in specs.items() if canonical_type(name) in (CHIEF, MASTER)}
     if sum(leaders.values()) > 1:
-        where = path_text((*_REPLICAS, next(name for name, count in reversed(leaders.items()) if count)))
+        last = next(name for name, count in reversed(leaders.items()) if count)
         counts = " and ".join(f"{name} has {count}" for name, count in leaders.items())
-        yield Problem(where, f"a job has one Chief or Master in all, here {counts}", "make the others Workers")
+        said = f"a job has one Chief or Master in all, here {counts}"
+        yield problem_at((*_REPLICAS, last), said, "make the others Workers")
 
 
 def _replica_problems(job: TFJob, name: str, spec: ReplicaSpec) -> Iterator[Problem]:
     path: Path = (*_REPLICAS, name)
     canonical = canonical_type(name)
     if canonical not in REPLICA_TYPES and not origin(job).is_v1alpha1:  # v1alpha1 names its own three
-        known = ", ".join(REPLICA_TYPES)
-        yield Problem(
-            path_text(path), f"unknown replica type {name}, known are {known}", did_you_mean(name, REPLICA_TYPES)
-        )
+        said = f"unknown replica type {name}, known are {', '.join(REPLICA_TYPES)}"
+        yield problem_at(path, said, did_you_mean(name, REPLICA_TYPES))
     elif name != canonical and job.metadata.labels.get(KUEUE_QUEUE):
         # It reads the keys as stored: a job with no other type is suspended for ever, and nothing says why.
-        yield Problem(path_text(path), "Kueue does not see a type in this spelling", f"write {canonical}", warning=True)
+        yield problem_at(path, "Kueue does not see a type in this spelling", f"write {canonical}", warning=True)
     yield from at_least({"replicas": spec.replicas}, "replicas", 0, path)
     yield from one_of_problem(spec.restart_policy, RESTART_POLICIES, (*path, "restartPolicy"))
     if spec.template is None:
         if canonical != PS:
-            yield Problem(path_text((*path, "template")), "is missing", "it describes the replica's pod")
+            yield problem_at((*path, "template"), "is missing", "it describes the replica's pod")
         return
     yield from _template_problems(job, canonical, spec, (*path, "template"))
 
@@ -199,7 +193,7 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
     containers = pod.get("containers", [])
     is_ours = serves_by_default(job, name, spec)
     if not containers and not is_ours:
-        yield Problem(path_text((*where, "containers")), "must have at least one container")
+        yield problem_at((*where, "containers"), "must have at least one container")
         return
     yield from _container_name_problems(job, name, containers, (*where, "containers"))
     yield from pod_problems(pod, where, [PS_VOLUME] if is_ours else ())
@@ -209,12 +203,8 @@ def _template_problems(job: TFJob, name: str, spec: ReplicaSpec, path: Path) -> 
     own = pod.get("restartPolicy")
     known = own in POD_RESTART_POLICIES and spec.restart_policy in RESTART_POLICIES
     if known and own != spec.restart_policy:
-        yield Problem(
-            path_text((*where, "restartPolicy")),
-            f"{own} is not used: the replica's own restartPolicy {spec.restart_policy} goes before it",
-            "remove one of them",
-            warning=True,
-        )
+        said = f"{own} is not used: the replica's own restartPolicy {spec.restart_policy} goes before it"
+        yield problem_at((*where, "restartPolicy"), said, "remove one of them", warning=True)
 
 
 def _storage_problems(pod: dict[str, Any], path: Path) -> Iterator[Problem]:
@@ -224,7 +214,7 @@ def _storage_problems(pod: dict[str, Any], path: Path) -> Iterator[Problem]:
                 f"{JOB_VOLUME} is the job's own storage, and an emptyDir is neither shared by its replicas nor kept"
             )
             hint = "use a persistentVolumeClaim, or give the volume another name"
-            yield Problem(path_text((*path, "volumes", index, "emptyDir")), message, hint, warning=True)
+            yield problem_at((*path, "volumes", index, "emptyDir"), message, hint, warning=True)
 
 
 def _server_image_problem(job: TFJob, spec: ReplicaSpec) -> Iterator[Problem]:
@@ -243,12 +233,12 @@ def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, A
         pass
     elif origin(job).is_v1alpha1 and name in _NAMED_BY_DOCUMENTS:
         message = f"a {name.upper()} of v1alpha1 needs a container named {CONTAINER_NAME}"
-        yield Problem(path_text((*path, 0, "name")), message, hint)
+        yield problem_at((*path, 0, "name"), message, hint)
     elif len(containers) > 1:
-        yield Problem(path_text(path), f"one of several containers must be named {CONTAINER_NAME}", hint)
+        yield problem_at(path, f"one of several containers must be named {CONTAINER_NAME}", hint)
     if len(containers) > 1:
         for index in (index for index, own in enumerate(names) if not own):
-            yield Problem(path_text((*path, index, "name")), "is missing", "each of several containers needs one")
+            yield problem_at((*path, index, "name"), "is missing", "each of several containers needs one")
 
 
 def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
@@ -269,7 +259,7 @@ def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
         if needed is not None and needed > total:
             message = f"{needed} pods are never there at once: the job has {total}"
             # A gang scheduler lets it wait, and v1.9's users count on a later edit that asks for less.
-            yield Problem(path_text((*where, "minAvailable")), message, "nothing starts meanwhile", warning=True)
+            yield problem_at((*where, "minAvailable"), message, "nothing starts meanwhile", warning=True)
 
 
 def _policy_problems(job: TFJob) -> Iterator[Problem]:
@@ -284,7 +274,7 @@ def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
         return
     path: Path = ("spec", "tensorBoard")
     if not board.log_dir:
-        yield Problem(path_text((*path, "logDir")), "is missing", "name the folder that TensorBoard shows")
+        yield problem_at((*path, "logDir"), "is missing", "name the folder that TensorBoard shows")
     yield from image_problem(board.image, (*path, "image"))
     yield from one_of_problem(board.service_type, SERVICE_TYPES, (*path, "serviceType"))
     yield from mount_problems(board.volume_mounts, board.volumes, (*path, "volumeMounts"))
@@ -292,7 +282,7 @@ def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
     if board.log_dir.startswith("/") and not any(map(PurePosixPath(board.log_dir).is_relative_to, mounted)):
         message = f"no volume is mounted at {board.log_dir}: on a cluster TensorBoard finds nothing there"
         hint = "mount the volume that the training writes to in volumeMounts"
-        yield Problem(path_text((*path, "logDir")), message, hint, warning=True)
+        yield problem_at((*path, "logDir"), message, hint, warning=True)
 
 
 def _chief_problems(job: TFJob) -> Iterator[Problem]:
@@ -305,10 +295,10 @@ def _chief_problems(job: TFJob) -> Iterator[Problem]:
     if name not in counts:
         known = ", ".join(counts)
         hint = f"add a replica of that type, or name another in terminationPolicy.chief (here are {known})"
-        yield Problem(path_text((*path, "replicaName")), f"the job has no {name}, whose end would be its end", hint)
+        yield problem_at((*path, "replicaName"), f"the job has no {name}, whose end would be its end", hint)
     elif not 0 <= chief.replica_index < counts[name]:
         message = f"there is no {name} {chief.replica_index}: the job has {counts[name]}, counted from 0"
-        yield Problem(path_text((*path, "replicaIndex")), message)
+        yield problem_at((*path, "replicaIndex"), message)
 
 
 def _count(spec: ReplicaSpec) -> int:

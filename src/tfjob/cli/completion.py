@@ -5,24 +5,22 @@ Nothing here may fail, change anything, or start anything: a name that cannot be
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.context import On, home, open_cluster_backend, state
+from tfjob.launch import target
+from tfjob.launch.target import On
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable
 
     from click.shell_completion import CompletionItem
 
-    from tfjob.kube.jobs.backend import SyncKubeBackend
-
-
 PATIENCE_SECONDS = 2.0
-LATEST = "@latest"  # that of controller.finding, whose import a TAB would feel
+LATEST = "@latest"  # as in jobs.find, which is slow to load
 
 
 @click.command()
@@ -41,31 +39,23 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(found(root.command, {}, "tfjob", "_TFJOB_COMPLETE").source())
 
 
-class JobName(click.types.StringParamType):
-    """The name of a job, in the place that the rest of the command line names."""
+class Known(click.types.StringParamType):
+    """A name that is known in the place that the rest of the command line says; `find` returns those."""
 
-    name = "job"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Those that begin like it; `@latest` for who asks for it."""
-        known: set[str] = set()
-        with suppress(Exception):  # whatever it is, a TAB is no place to tell it
-            known = _jobs(ctx)
-        known -= set(ctx.params.get(param.name or "") or ())
-        return _items([*sorted(known), *([LATEST] if incomplete else [])], incomplete)
-
-
-class ReplicaName(click.types.StringParamType):
-    """The name of a replica of the job that stands before it."""
-
-    name = "replica"
+    def __init__(self, name: str, find: Callable[[click.Context], Iterable[str]]) -> None:
+        self.name = name
+        self._find = find
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Those that the job asks for."""
+        from click.shell_completion import CompletionItem
+
         known: list[str] = []
-        with suppress(Exception):
-            known = _replicas(ctx)
-        return _items(known, incomplete)
+        with suppress(Exception):  # a TAB is not the place to report an error
+            given = ctx.params.get(param.name or "") or ()
+            known = [name for name in self._find(ctx) if name not in given]
+        if self.name == "job" and incomplete:
+            known.append(LATEST)
+        return [CompletionItem(name) for name in known if name.startswith(incomplete)]
 
 
 class FileName(click.types.StringParamType):
@@ -74,52 +64,27 @@ class FileName(click.types.StringParamType):
     name = "file"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Leaves it to the shell."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="file")]
 
 
-JOB, REPLICA, FILE = JobName(), ReplicaName(), FileName()
-
-
-def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-def _jobs(ctx: click.Context) -> set[str]:
-    on, namespace = _place(ctx)
-    if on.cluster:
-        with _cluster(on, namespace) as there:
-            return {record.name for record in there.jobs()}
-    from tfjob.local.state.job_names import job_names
-
-    return set(job_names(home().database, namespace or "default"))
+def _jobs(ctx: click.Context) -> list[str]:
+    return sorted(target.job_names(*_place(ctx), PATIENCE_SECONDS))
 
 
 def _replicas(ctx: click.Context) -> list[str]:
-    from tfjob.plan.facts.tasks import desired
+    from tfjob.jobs.replicas import replica_names
 
     on, namespace = _place(ctx)
     job: Any = ctx.params.get("job")
-    if on.cluster:
-        with _cluster(on, namespace) as there:
-            return [task.name for task in desired(there.find(job).job)]
-    from tfjob.local.jobs.runs import find_run, job_of
-
-    with state(write=False) as (_, store):
-        return [task.name for task in desired(job_of(find_run(store, job, namespace or "default")))]
-
-
-def _cluster(on: On, namespace: str) -> AbstractContextManager[SyncKubeBackend]:
-    """A cluster, for as long as somebody waits for a TAB; a program that gets credentials has nobody to ask."""
-    import sys
-
-    sys.stdin = None
-    return open_cluster_backend(on, namespace, PATIENCE_SECONDS)
+    with target.open_backend(on, namespace, write=False, seconds=PATIENCE_SECONDS) as there:
+        return replica_names(there.find(job).object)
 
 
 def _place(ctx: click.Context) -> tuple[On, str]:
+    sys.stdin = None  # a program that gets credentials must not ask
     return ctx.params.get("on") or On(), ctx.params.get("namespace") or ""
+
+
+JOB, REPLICA, FILE = Known("job", _jobs), Known("replica", _replicas), FileName()

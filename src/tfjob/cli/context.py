@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tfjob.cli.examples import epilog
-from tfjob.launch.errors import InvalidRequest
+from tfjob.errors import InvalidRequest
+from tfjob.launch import target
 from tfjob.launch.target import On as On
-from tfjob.launch.target import open_cluster, parse_target
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
     from tfjob.jobs.sync_backend import SyncBackend
     from tfjob.kube.jobs.backend import SyncKubeBackend
-    from tfjob.local.state.home import Home
-    from tfjob.local.state.store import Store
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -47,7 +45,6 @@ LONGEST = timedelta(days=36500).total_seconds()
 
 
 def on_option(command: Command) -> Command:
-    """Adds `--on`."""
     return click.option(
         "--on",
         default="local",
@@ -64,34 +61,42 @@ def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On |
     if value is None:
         return None
     try:
-        return parse_target(value)
+        return target.parse_target(value)
     except InvalidRequest as error:
         raise click.BadParameter(error.message, ctx, param) from None
 
 
-def namespace_option(command: Command) -> Command:
-    """Adds `-n`."""
+def namespace_option(text: str, default: str = "") -> Callable[[Command], Command]:
+    """Adds `-n`; `text` is its help."""
     return click.option(
         "-n",
         "--namespace",
-        default="",
+        default=default,
+        show_default=bool(default),
         metavar="NAME",
         callback=valid_namespace,
-        help="Namespace; without it `default`, or the context's on a cluster.",
-    )(command)
+        help=text,
+    )
+
+
+def place_options(command: Command) -> Command:
+    """Adds the options that say where a job is."""
+    return on_option(namespace_option("Namespace; without it `default`, or the context's on a cluster.")(command))
+
+
+def job_options(command: Command) -> Command:
+    """Adds the options of most commands about jobs: where they are, and the output format."""
+    return place_options(output_option(command))
 
 
 def valid_namespace(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuses what cannot be a namespace; it becomes the name of a folder."""
-    import re
-
+    """Refuse what cannot be a namespace; it becomes the name of a folder."""
     if value and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value):
-        raise click.BadParameter(f"{value!r} is no namespace: write small letters, digits and -", ctx, param)
+        raise click.BadParameter(f"invalid namespace {value!r}: use lowercase letters, digits and '-'", ctx, param)
     return value
 
 
 def output_option(command: Command) -> Command:
-    """Adds `-o json` and `-o yaml`."""
     return output_choice("text", "json", "yaml")(command)
 
 
@@ -102,27 +107,11 @@ def output_choice(*kinds: str) -> Callable[[Command], Command]:
     )
 
 
-def home() -> Home:
-    """The state folder of this user."""
-    from tfjob.local.state.home import find_home
-
-    return find_home(os.environ)
-
-
-def state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
-    """The opened state; see `open_state`."""
-    from tfjob.local.state.store import open_state
-
-    return open_state(home(), write=write)
-
-
 def open_backend(on: On, namespace: str, *, write: bool) -> AbstractContextManager[SyncBackend[Any]]:
     """The jobs of one namespace, here or there; `write` says whether the command will change something."""
     if on.cluster:
-        return open_cluster_backend(on, namespace)
-    from tfjob.local.jobs.backend import open_backend
-
-    return open_backend(home(), namespace, write=write)
+        print_outages()
+    return target.open_backend(on, namespace, write=write)
 
 
 def find_job(there: SyncBackend[Any], name: str) -> Record:
@@ -131,23 +120,19 @@ def find_job(there: SyncBackend[Any], name: str) -> Record:
     return record
 
 
-@contextmanager
-def open_cluster_backend(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
-    """Open the jobs of one namespace of a cluster, and print outages; with `seconds`, every wait ends after them."""
+def open_cluster_backend(on: On, namespace: str) -> AbstractContextManager[SyncKubeBackend]:
+    """Open the jobs of one namespace of a cluster, and print outages."""
     print_outages()
-    with open_cluster(on, namespace, seconds) as opened:
-        yield opened
+    return target.open_cluster(on, namespace)
 
 
 def print_outages() -> None:
-    """Print on stderr when a cluster does not answer."""
-    from tfjob.cli.notices import show_outages
+    from tfjob.cli.notices import Outages, show_troubles
 
-    show_outages(lambda text: click.echo(text, err=True))
+    show_troubles(Outages(lambda text: click.echo(text, err=True)))
 
 
 def is_quiet() -> bool:
-    """Whether the command that runs was called with `-q`."""
     return bool(click.get_current_context().meta.get(QUIET))
 
 

@@ -44,6 +44,11 @@ EXAMPLES = {
         ("tfjob tensorboard mnist", "until Ctrl-C"),
         ("tfjob tensorboard mnist --on k8s --port 7000", "of a job on a cluster"),
     ),
+    "port-forward": (
+        ("tfjob port-forward mnist 8080:6006", "the replica that represents the job"),
+        ("tfjob port-forward mnist/ps-0 2222", "another replica, the same port here"),
+        ("tfjob port-forward service/web :80 --on k8s", "any free port, to a Service of a cluster"),
+    ),
     "wait": (
         ("tfjob wait mnist --timeout 1h", "until it has ended"),
         ("tfjob wait mnist --for running", "until it runs"),

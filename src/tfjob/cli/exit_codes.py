@@ -12,17 +12,13 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tfjob.api.problems import InvalidManifest, Problem
-
+from tfjob.errors import UserError
 
 SUCCEEDED, FAILED, BAD_INPUT, NOT_FOUND, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 BUG = 70
@@ -36,14 +32,12 @@ EXTRAS = {
 """The modules that each extra of the package brings, by the names they are imported under."""
 
 
-class Stop(Exception):
+class Stop(UserError):
     """Ends a command with a message on stderr and an exit code."""
 
-    def __init__(self, code: int, message: str = "", hint: str = "", warnings: Iterable[Problem] = ()) -> None:
-        super().__init__(message)
+    def __init__(self, code: int, message: str = "", hint: str = "", warnings: Sequence[object] = ()) -> None:
+        super().__init__(message, hint)
         self.code = code
-        self.message = message
-        self.hint = hint
         self.warnings = warnings
 
 
@@ -89,39 +83,19 @@ def _code_of(command: Callable[..., Any]) -> int:
 
 
 def explained(error: Exception) -> Stop | None:
-    """What an error of the rooms below means for the user; None for a bug of ours."""
+    """Return what an error means for the user; None for a fault of tfjob itself."""
     import sqlite3
 
-    from tfjob.api.problems import InvalidManifest
     from tfjob.jobs.backend import NotFound
-    from tfjob.kube.access.errors import Forbidden, KubeError, Unauthorized
-    from tfjob.launch.errors import InvalidRequest
-    from tfjob.local.sandbox.exec import NotRunningError
-    from tfjob.local.state.database import StoreError
-    from tfjob.local.state.errors import Refusal
 
     match error:
         case Stop():
             return error
-        case InvalidManifest():
-            return Stop(BAD_INPUT, _listed(error), warnings=error.warnings)
-        case NotFound():
-            return Stop(NOT_FOUND, error.message, error.hint)
-        case InvalidRequest() | Refusal():
-            return Stop(BAD_INPUT, error.message, error.hint)
-        case NotRunningError():
-            return Stop(NOT_FOUND, str(error))
+        case UserError():
+            code = NOT_FOUND if isinstance(error, NotFound) else BAD_INPUT
+            return Stop(code, error.message, error.hint or error.advice, error.warnings)
         case ModuleNotFoundError():
             return missing_extra(error)
-        case Unauthorized():
-            text = f"the API server does not know who you are ({error.message})"
-            return Stop(BAD_INPUT, text, "Log in again, or look at the user of the context in your kubeconfig.")
-        case Forbidden():
-            return Stop(BAD_INPUT, error.message, error.hint or "`tfjob doctor --on k8s` shows what you may do there.")
-        case KubeError():
-            return Stop(BAD_INPUT, error.message, error.hint)
-        case StoreError():
-            return Stop(BAD_INPUT, str(error))
         case sqlite3.Error():
             return Stop(BAD_INPUT, f"the state folder: {error}", "TFJOB_HOME can name another one.")
         case IsADirectoryError():
@@ -146,7 +120,6 @@ def discard_output() -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """The same of one stream."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, stream.fileno())
     os.close(descriptor)
@@ -158,12 +131,6 @@ def one_file(one: TextIO | None, other: TextIO | None) -> bool:
         return one is not None and other is not None and os.path.sameopenfile(one.fileno(), other.fileno())
     except (OSError, ValueError):
         return False
-
-
-def _listed(invalid: InvalidManifest) -> str:
-    """One problem as a sentence, several as a list."""
-    lines = [str(problem) for problem in invalid.problems]
-    return lines[0] if len(lines) == 1 else "\n  ".join((f"{len(lines)} errors, nothing was started", *lines))
 
 
 def _admit(error: Exception) -> int:
@@ -185,8 +152,7 @@ def colour() -> bool | None:
     return False if os.environ.get("NO_COLOR") else None
 
 
-def print_warnings(warnings: Iterable[Problem]) -> None:
-    """Print the warnings about a manifest on stderr."""
+def print_warnings(warnings: Iterable[object]) -> None:
     for warning in warnings:
         click.echo(str(warning), err=True)
 
@@ -201,6 +167,8 @@ def name_in_use(verb: str, options: Callable[[str], str]) -> Iterator[None]:
     except NameInUse as error:
         command = f"tfjob delete {error.name}{options(error.namespace)}"
         hint = f"Choose another name with --name, or {verb} it: {command}"
+        if error.can_change:
+            hint = f"To update it: tfjob submit FILE; to end it: {command}"
         raise Stop(BAD_INPUT, error.message, hint) from None
 
 

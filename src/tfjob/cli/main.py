@@ -31,6 +31,7 @@ COMMANDS = {
     "status": Entry("commands.status", "Show one job: verdict, replicas, attempts, paths."),
     "logs": Entry("commands.logs", "Show the logs of one replica or of all."),
     "events": Entry("commands.events", "Show what happened to a job, in order."),
+    "port-forward": Entry("commands.port_forward", "Forward ports to a job, a Deployment, a Service or a pod."),
     "tensorboard": Entry("commands.tensorboard", "Show the curves of jobs in a browser."),
     "wait": Entry("commands.wait", "Wait until a job reaches a state."),
     "stop": Entry("commands.stop", "Stop a job in order; `resume` continues it."),
@@ -59,11 +60,9 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called and not before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports one command."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -75,7 +74,6 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Adds whether there are colours."""
         return super().make_context(info_name, args, parent, **{"color": colour(), **extra})
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -114,6 +112,6 @@ def cli() -> None:
     tfjob init                  a manifest and a script to begin with
     tfjob run tfjob.yaml        run it here, as processes
     tfjob run train.py          the same for a script alone
-    tfjob ps                    what is there
-    tfjob logs @latest -f       what it says
+    tfjob ps                    list jobs
+    tfjob logs @latest -f       follow the logs
     """

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,20 +26,18 @@ class Troubles(logging.Handler):
         self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line for a person."""
         text = self.words(record)
         if text not in self._told:
             self._told.add(text)
             self._say(text)
 
     def words(self, record: logging.LogRecord) -> str:
-        """What to say."""
         error = record.exc_info[1] if record.exc_info else None
         return f"{error}; trying again" if error else record.getMessage()
 
 
 class Outages(Troubles):
-    """The same of a cluster that does not answer; how long we wait before we try again concerns nobody."""
+    """Reports a cluster outage once, without the retry delay."""
 
     def words(self, record: logging.LogRecord) -> str:
         """The cause: three watches that break together have one."""
@@ -47,15 +46,14 @@ class Outages(Troubles):
         return f"{causes[0].strip(' ()') if causes else error or record.getMessage()}; trying again"
 
 
-def show_troubles(say: Callable[[str], None]) -> logging.Logger:
-    """Sends the log of this process to `say` in short; returns the logger, for a file that has the whole."""
-    logging.raiseExceptions = False  # a full disk must not fill the terminal with tracebacks
-    return _sent_to(Troubles(say))
-
-
-def show_outages(say: Callable[[str], None]) -> None:
-    """Sends what goes wrong with a cluster to `say` from now on, and nowhere else."""
-    _sent_to(Outages(say))
+def show_troubles(troubles: Troubles, file: Path | None = None) -> None:
+    """Send the log of this process to `troubles` from now on, and as a whole to a file if there is one."""
+    logger = logging.getLogger("tfjob")
+    logger.handlers[:] = [troubles, *(one for one in logger.handlers if isinstance(one, _Everything))]
+    logger.propagate = False
+    if file is not None:
+        logging.raiseExceptions = False  # a full disk must not fill the terminal with tracebacks
+        logger.addHandler(logging.FileHandler(file, delay=True))
 
 
 class _Everything(StreamHandler):
@@ -78,10 +76,3 @@ def show_everything() -> None:
     logger = logging.getLogger("tfjob")
     logger.setLevel(logging.DEBUG)
     logger.addHandler(_Everything())
-
-
-def _sent_to(handler: logging.Handler) -> logging.Logger:
-    logger = logging.getLogger("tfjob")
-    logger.handlers[:] = [handler, *(one for one in logger.handlers if isinstance(one, _Everything))]
-    logger.propagate = False
-    return logger

@@ -8,33 +8,27 @@ from typing import Any
 import click
 import msgspec
 
-from tfjob.jobs.output import OUTPUT_VERSION
+from tfjob.jobs.output import OUTPUT_VERSION, json_text, yaml_text
 
 
 def print_object(kind: str, content: dict[str, Any], output: str) -> None:
-    """Print one object as JSON or YAML."""
     print_document({"apiVersion": OUTPUT_VERSION, "kind": kind, **content}, output)
 
 
 def print_list(kind: str, items: Sequence[dict[str, Any]], output: str) -> None:
-    """Print a list of objects of one kind."""
     print_object(f"{kind}List", {"items": items}, output)
 
 
 def print_document(whole: dict[str, Any], output: str) -> None:
-    """Print a document as it is."""
     if output == "yaml":
-        click.echo(_yaml(whole), nl=False)
+        click.echo(yaml_text(whole), nl=False)
     else:
-        click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
+        click.echo(json_text(whole))
 
 
 def print_line(whole: dict[str, Any], output: str) -> None:
     """Print one object of a stream: as a line of JSON, or as a document of YAML."""
-    click.echo(f"---\n{_yaml(whole)}" if output == "yaml" else msgspec.json.encode(whole).decode() + "\n", nl=False)
-
-
-def _yaml(whole: dict[str, Any]) -> str:
-    from tfjob.api.text.writer import yaml_text
-
-    return yaml_text([msgspec.json.decode(msgspec.json.encode(whole))])
+    if output == "yaml":
+        click.echo(f"---\n{yaml_text(whole)}", nl=False)
+    else:
+        click.echo(msgspec.json.encode(whole).decode())

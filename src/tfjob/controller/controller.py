@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -150,8 +149,8 @@ class Controller:
             key = await queue.get()
             begun, result = monotonic(), ERROR
             try:
-                with a_pass(key):
-                    again_at = await one_pass(key)
+                _current.set(Pass(key, next(_numbers)))
+                again_at = await one_pass(key)
             except Conflict:
                 queue.retry(key)
             except Rejected as error:
@@ -166,6 +165,7 @@ class Controller:
                 if again_at is not None:
                     queue.add_after(key, (again_at - self.clock()).total_seconds())
             finally:
+                _current.set(None)
                 self.hooks.reconciled(key, result, monotonic() - begun)
                 queue.done(key)
 
@@ -181,16 +181,12 @@ class Controller:
 
     def _repetitions(self, key: Key, children: Mapping[type[Any], Sequence[Object]]) -> Mapping[str, Repetition]:
         """Return the repeated deletions of children that still exist, and forget the others."""
-        known = self._repeated.get(key)
-        if not known:
-            return {}
-        present = {child.metadata.uid for some in children.values() for child in some}
-        kept = {uid: one for uid, one in known.items() if uid in present}
-        if kept:
-            self._repeated[key] = kept
-        else:
-            del self._repeated[key]
-        return kept
+        if known := self._repeated.pop(key, {}):
+            present = {child.metadata.uid for some in children.values() for child in some}
+            known = {uid: one for uid, one in known.items() if uid in present}
+        if known:
+            self._repeated[key] = known
+        return known
 
     async def _carry_out_all(self, key: Key, owner: Any, actions: Sequence[Action], at_once: int) -> None:
         """Carry out actions, those of one type before those of the next."""
@@ -316,12 +312,3 @@ _current: ContextVar[Pass | None] = ContextVar("pass", default=None)
 
 def current_pass() -> Pass | None:
     return _current.get()
-
-
-@contextmanager
-def a_pass(key: Key) -> Iterator[None]:
-    token = _current.set(Pass(key, next(_numbers)))
-    try:
-        yield
-    finally:
-        _current.reset(token)

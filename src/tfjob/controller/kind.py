@@ -27,6 +27,8 @@ from tfjob.controller.actions import Action, Event
 
 STOPPED, INTERRUPTED = "Stopped", "Interrupted"
 """Why an owner is suspended: a user stopped it, or what kept it alive is gone."""
+SUSPEND_REASON = "tfjob/suspend-reason"
+"""Annotation: one of these reasons, where a command suspended the owner."""
 
 
 @dataclass(frozen=True, order=True)

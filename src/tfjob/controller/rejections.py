@@ -33,7 +33,6 @@ class Rejections:
         return before is None or before.reason != reason
 
     def reason(self, key: Key, child: Object) -> str:
-        """Return why a child was rejected; empty if it was not."""
         rejection = self._of.get(key, {}).get((child.kind, child.metadata.name))
         return rejection.reason if rejection else ""
 

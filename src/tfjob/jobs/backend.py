@@ -11,22 +11,31 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from tfjob.api.types import TFJob
+from tfjob.api.objects import Deployment
+from tfjob.api.types import API_VERSION, ORIGIN, TFJob, TFJobStatus
 from tfjob.controller.actions import RecordedEvent
+from tfjob.controller.kind import SUSPEND_REASON
+from tfjob.errors import InvalidRequest, UserError
+from tfjob.plan.facts.conditions import is_finished
+
+if TYPE_CHECKING:
+    from tfjob.jobs.port_forward import Forwarded, ForwardRequest
 
 
 @dataclass(frozen=True)
 class Record:
-    """A job with what its backend knows of it; it may be all that is left of the job (`current` is false then).
+    """A TFJob, or a Deployment of this machine, with what its backend knows of it.
+
+    It may be all that is left of the job (`current` is false then).
 
     `state` and `reason` are as people should see them. `folder` is where its record lies on this machine, if anywhere,
     and `options` is what a command line needs beside the job's name to mean this job. A `note` says what the job itself
     does not know: that nobody looks after it.
     """
 
-    job: TFJob
+    object: TFJob | Deployment
     id: str
     state: str
     reason: str
@@ -39,13 +48,74 @@ class Record:
 
     @property
     def name(self) -> str:
-        """The job's name."""
-        return self.job.metadata.name
+        return self.object.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.object.metadata.namespace
+
+    @property
+    def job(self) -> TFJob:
+        """The TFJob. Raises InvalidRequest for a Deployment."""
+        if isinstance(self.object, TFJob):
+            return self.object
+        raise InvalidRequest(f"{self.id} is a Deployment, and not a TFJob")
+
+    @property
+    def written_for(self) -> str:
+        """The apiVersion of its manifest."""
+        default = API_VERSION if isinstance(self.object, TFJob) else self.object.api_version
+        return self.object.metadata.annotations.get(ORIGIN, default)
+
+    @property
+    def status(self) -> TFJobStatus:
+        return summary(self.object)
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether its spec says that it must not run."""
+        return is_suspended(self.object)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it runs until it is stopped."""
+        return isinstance(self.object, Deployment)
+
+    @property
+    def has_tensorboard(self) -> bool:
+        return isinstance(self.object, TFJob) and self.object.spec.tensor_board is not None
 
     @property
     def uid(self) -> str:
         """What tells it from another job of its name."""
-        return self.job.metadata.uid
+        return self.object.metadata.uid
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the job has succeeded or failed."""
+        return is_finished(self.status)
+
+
+def summary(owner: TFJob | Deployment) -> TFJobStatus:
+    """Return how a job or a Deployment stands, in the fields of a TFJob's status; a Deployment has some of them."""
+    if isinstance(owner, TFJob):
+        return owner.status
+    status = owner.status
+    return TFJobStatus(
+        state=status.state,
+        reason="" if status.state == "Running" else status.reason,
+        message=status.message,
+        ready=f"{status.ready_replicas}/{owner.wanted_replicas}",
+        restarts=status.restarts,
+        attempt=1,
+        start_time=owner.metadata.creation_timestamp,
+    )
+
+
+def is_suspended(owner: TFJob | Deployment) -> bool:
+    if isinstance(owner, TFJob):
+        return owner.spec.run_policy.suspend
+    return SUSPEND_REASON in owner.metadata.annotations
 
 
 @dataclass(frozen=True)
@@ -53,8 +123,9 @@ class Replica:
     """A task that a job asks for, with the state of its pod if it ever had one.
 
     `shown` is what people should read where the phase alone would mislead them; `node` is the machine that its pod was
-    given, where there are several; `start` is how it was started where that can differ: `warm`, or `cold: ` and why;
-    `pid` is its main process where that runs on this machine.
+    given, where there are several; `start` is how it was started where that can differ: `warm`, or `cold: ` and why,
+    and `could_be_warm` is false for a program that has nothing to do with TensorFlow; `pid` is its main process where
+    that runs on this machine.
     """
 
     name: str
@@ -67,6 +138,7 @@ class Replica:
     node: str = ""
     resources: dict[str, Any] = field(default_factory=dict)
     start: str = ""
+    could_be_warm: bool = True
     pid: int | None = None
 
 
@@ -108,13 +180,8 @@ class Board:
     is_empty: bool
 
 
-class NotFound(Exception):
-    """No job, replica or container answers to a name; `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class NotFound(UserError):
+    """No job, replica or container has that name."""
 
 
 class Backend(Protocol):
@@ -168,11 +235,14 @@ class Backend(Protocol):
     async def documents(self, record: Record) -> dict[str, Any]:
         """The job and its pods as they are stored, for a bug report: plain objects by file name."""
 
-    async def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
-        """Edits the job; the edit is made again if somebody else was faster."""
+    async def change(self, record: Record, change: Callable[[Any], Any]) -> Record:
+        """Edits the object of a record; the edit is made again if somebody else was faster."""
 
     async def wait_until_stopped(self, record: Record) -> None:
         """Waits until nothing of a suspended job runs any longer."""
+
+    async def suspend(self, record: Record, reason: str) -> Record:
+        """End the replicas of a job and keep its record."""
 
     async def resume(self, record: Record) -> Record:
         """Lets a suspended job go on."""
@@ -181,7 +251,7 @@ class Backend(Protocol):
         """Ends the job if it lives and removes what it left; returns when it is gone."""
 
     async def running(self, record: Record) -> dict[str, list[str]]:
-        """The replicas that run now, each with its containers."""
+        """The replicas that run now, each with its containers, the main one first."""
 
     async def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         """Runs a command in a container with this process's input and output; returns its exit code."""
@@ -193,4 +263,12 @@ class Backend(Protocol):
 
         No port means the usual one or, if that is taken, any. `ready` is called once with a board for each job, when
         all of them answer; where one TensorBoard shows them all, they have the same URL.
+        """
+
+    async def port_forward(
+        self, request: ForwardRequest, ready: Callable[[Sequence[Forwarded]], None], warn: Callable[[str], None]
+    ) -> None:
+        """Makes ports of pods reachable at ports of this machine, until interrupted.
+
+        `ready` is called once, when all of them are open; `warn` whenever a connection fails or the pod is another one.
         """

@@ -7,20 +7,23 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from tfjob.errors import UserError
 from tfjob.jobs.backend import NotFound
 
 LATEST = "@latest"
 
 
-class NameInUse(Exception):
-    """A new job has the name of a job that exists."""
+class NameInUse(UserError):
+    """A new job has the name of a job that exists; `can_change` says that it is a server that `submit` updates."""
 
-    def __init__(self, name: str, namespace: str, state: str, since: datetime | None) -> None:
+    def __init__(
+        self, name: str, namespace: str, state: str, since: datetime | None, *, can_change: bool = False
+    ) -> None:
         self.name = name
         self.namespace = namespace
+        self.can_change = can_change
         when = f" (since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""
-        self.message = f"job {name} exists and is {state}{when}"
-        super().__init__(self.message)
+        super().__init__(f"{'Deployment' if can_change else 'job'} {name} exists and is {state}{when}")
 
 
 class Named(Protocol):

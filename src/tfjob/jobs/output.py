@@ -7,14 +7,15 @@ are RFC 3339 in UTC. A value that does not apply is null, an empty string or an 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfjob.api.types import API_VERSION, ORIGIN
+import msgspec
 
 if TYPE_CHECKING:
     from tfjob.controller.actions import RecordedEvent
     from tfjob.jobs.backend import Line, Record, Replica
-    from tfjob.plan.policy.restarts import Row, TfJobRow
 
 
 OUTPUT_VERSION = "tfjob/v1"
@@ -25,7 +26,7 @@ JOB = {
     " name for as long as it exists.",
     "namespace": "Its namespace.",
     "uid": "Its unique id.",
-    "writtenFor": "The apiVersion of the manifest.",
+    "writtenFor": "The apiVersion of the manifest; apps/v1 is that of a Deployment.",
     "state": "Pending, Running, Restarting, Suspended, Succeeded or Failed.",
     "reason": "Why, in one word, where there is more to say than the state: Stopped, Interrupted, ReplicaFailed.",
     "message": "Why, in one sentence.",
@@ -42,16 +43,18 @@ JOB = {
     "failure": "Why it failed: replica, attempt, exitCode, signal, reason, message, lastLines, time.",
 }
 
+REPLICA = ("name", "phase", "attempts", "restarts", "exitCode", "address", "node", "resources", "start", "pid")
+
 
 def job_shape(record: Record) -> dict[str, Any]:
     """A job in short: the row of `ps`."""
-    job, status = record.job, record.job.status
+    status = record.status
     return {
         "name": record.name,
         "id": record.id,
-        "namespace": job.metadata.namespace,
+        "namespace": record.namespace,
         "uid": record.uid,
-        "writtenFor": job.metadata.annotations.get(ORIGIN, API_VERSION),
+        "writtenFor": record.written_for,
         "state": record.state,
         "reason": record.reason,
         "message": status.message,
@@ -69,23 +72,10 @@ def job_shape(record: Record) -> dict[str, Any]:
 
 
 def replica_shape(replica: Replica) -> dict[str, Any]:
-    """A replica in `status`."""
-    return {
-        "name": replica.name,
-        "phase": replica.phase,
-        "attempts": replica.attempts,
-        "restarts": replica.restarts,
-        "exitCode": replica.exit_code,
-        "address": replica.address,
-        "node": replica.node,
-        "resources": replica.resources,
-        "start": replica.start,
-        "pid": replica.pid,
-    }
+    return _fields(REPLICA, replica)
 
 
 def event_shape(event: RecordedEvent) -> dict[str, Any]:
-    """An event."""
     return {
         "time": event.time,
         "last": event.last,
@@ -97,32 +87,38 @@ def event_shape(event: RecordedEvent) -> dict[str, Any]:
 
 
 def log_line_shape(line: Line) -> dict[str, Any]:
-    """A line of `logs`; `more` says that the next one goes on with the same line, `notice` that we wrote it."""
-    return {
-        "apiVersion": OUTPUT_VERSION,
-        "kind": "LogLine",
-        "time": line.time,
-        "replica": line.replica,
-        "text": line.text,
-        "more": line.more,
-        "notice": line.notice,
-    }
+    return {"apiVersion": OUTPUT_VERSION, "kind": "LogLine", **line._asdict()}
 
 
-def retry_rule_shape(row: Row) -> dict[str, Any]:
-    """A line of `explain restarts`."""
-    return {
-        "cause": row.cause,
-        "never": row.never,
-        "exitCode": row.exit_code,
-        "inPlace": row.in_place,
-        "counts": row.counts,
-    }
+def retry_rules() -> list[dict[str, str]]:
+    """Return what follows when a replica ends, by restart policy."""
+    from tfjob.plan.policy.restarts import RETRY_TABLE
+
+    return [_fields(KINDS["RetryRule"].fields, row) for row in RETRY_TABLE]
 
 
-def tf_job_rule_shape(row: TfJobRow) -> dict[str, Any]:
-    """A line of `explain restarts` about TfJobs of tensorflow.org."""
-    return {"cause": row.cause, "master": row.master, "worker": row.worker, "ps": row.ps}
+def tf_job_retry_rules() -> list[dict[str, str]]:
+    """Return what follows when a replica of a TfJob of tensorflow.org ends, by its type."""
+    from tfjob.plan.policy.restarts import TF_JOB_TABLE
+
+    return [_fields(KINDS["TfJobRetryRule"].fields, row) for row in TF_JOB_TABLE]
+
+
+def _fields(names: Iterable[str], source: object) -> dict[str, Any]:
+    """Return the attributes of an object under their names in JSON: `exit_code` as `exitCode`."""
+    return {name: getattr(source, re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)) for name in names}
+
+
+def json_text(document: Any) -> str:
+    """Return a document as `-o json` prints it."""
+    return msgspec.json.format(msgspec.json.encode(document)).decode()
+
+
+def yaml_text(document: Any) -> str:
+    """Return a document as `-o yaml` prints it."""
+    from tfjob.api.text import writer
+
+    return writer.yaml_text([msgspec.json.decode(msgspec.json.encode(document))])
 
 
 class Kind(NamedTuple):

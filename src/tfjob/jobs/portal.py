@@ -10,7 +10,7 @@ It also works where the calling thread has a running event loop of its own, as i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from threading import Thread
@@ -28,6 +28,7 @@ class Portal(Caller):
         self._started: Future[asyncio.AbstractEventLoop] = Future()
         self._closing = asyncio.Event()
         self._entered = AsyncExitStack()
+        self._owes_interrupt = False
         # A daemon: a second Ctrl-C must end the process, whatever the event loop still does.
         self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="tfjob-portal", daemon=True)
 
@@ -42,7 +43,6 @@ class Portal(Caller):
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are still answered."""
         return not self._loop.is_closed()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -68,9 +68,19 @@ class Portal(Caller):
         except KeyboardInterrupt:
             self._loop.call_soon_threadsafe(cancel)
         try:
-            return outcome.result()
+            result = outcome.result()
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
+        self._owes_interrupt = True
+        return result
+
+    def iterate(self, values: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Give the values as they come; a Ctrl-C in the moment in which one comes takes effect after it."""
+        self._owes_interrupt = False
+        for value in super().iterate(values):
+            yield value
+            if self._owes_interrupt:
+                raise KeyboardInterrupt
 
     def enter(self, context: AbstractAsyncContextManager[T], seconds: float | None = None) -> T:
         """Enter an asynchronous context, which is left when the portal closes. Raises TimeoutError."""

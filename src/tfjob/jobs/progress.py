@@ -6,7 +6,12 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
 
+from tfjob.api.objects import Deployment
+from tfjob.api.types import TFJob
+from tfjob.controller.actions import Event
 from tfjob.jobs.backend import Line, Record, Replica, Usage
 from tfjob.plan.policy.verdict import ANSI
 
@@ -82,6 +87,31 @@ class Snapshot:
     replicas: Sequence[Replica] = ()
     usage: Mapping[str, Usage] = field(default_factory=dict)
     doing: Mapping[str, str] = field(default_factory=dict)
+
+
+class AttachedJob(Protocol):
+    """A job that this process drives or follows, for the thread that shows it.
+
+    `where` says where it runs and `found` what its submission found. `news` are events, and `notices` are warnings
+    about the attachment itself; who shows them takes them out. `folder` is its record, which grows with its logs.
+    """
+
+    record: Record
+    where: str
+    folder: Path
+    found: Sequence[Event]
+    news: deque[Event]
+    notices: deque[str]
+
+    @property
+    def job(self) -> TFJob | Deployment:
+        """The job as it is now."""
+
+    def unkept(self) -> list[Line]:
+        """Take the lines that are not in the record, because a disk is full."""
+
+    def snapshot(self) -> Snapshot:
+        """Return how the job and its replicas are now; `doing` is not known here."""
 
 
 @dataclass

@@ -64,7 +64,6 @@ def _hidden(contents: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
-    """An environment variable."""
     hidden = HIDDEN if variable["value"] and _NAME.search(str(variable["name"])) else document(variable["value"])
     return {**variable, "value": hidden}
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.objects import Pod, PodStatus
-from tfjob.api.types import TFJob
+from tfjob.api.objects import ContainerStatus, ContainerTerminated, Deployment, Pod, PodStatus
+from tfjob.api.types import CONTAINER_NAME, TFJob
 from tfjob.controller.kind import STOPPED
 from tfjob.jobs.backend import Replica
+from tfjob.jobs.logs import container_labels
 from tfjob.plan.facts.tasks import Task, attempt_of, attempts_due, desired, main_container, members, task_of
 from tfjob.plan.policy.in_place import between_tries
 
@@ -20,13 +22,14 @@ TERMINATING = "Terminating"
 class Trace:
     """What the pods of a replica left: the newest status, and how often the replica was started.
 
-    `stopped` says that its newest pod did not end by itself; `start` and `pid` are those of `Replica`.
+    `stopped` says that its newest pod did not end by itself; the other fields are those of `Replica`.
     """
 
     status: PodStatus | None
     attempts: int
     stopped: bool = False
     start: str = ""
+    could_be_warm: bool = True
     pid: int | None = None
 
 
@@ -40,31 +43,41 @@ def replicas(job: TFJob, pods: Iterable[Pod], traces: Mapping[str, Trace] | None
     known = _traces(job, by_task) if traces is None else traces
     found = []
     for task in desired(job):
+        restarts = job.status.task_restarts.get(task.name, 0)
         pod, trace = by_task.get(task), known[task.name]
-        last = Pod(status=trace.status or PodStatus())
-        container = main_container(last)
-        ended = container.state.terminated if container else None
-        is_leaving = pod is not None and pod.metadata.deletion_timestamp is not None
-        phase = "Succeeded" if task in completed else "-"
-        if trace.status is not None:
-            phase = trace.status.phase or "Pending"
-        shown = STOPPED if phase == "Failed" and trace.stopped else between_tries(last)
-        found.append(
-            Replica(
-                name=task.name,
-                phase=TERMINATING if is_leaving else phase,
-                shown="" if is_leaving else shown,
-                attempts=trace.attempts,
-                restarts=job.status.task_restarts.get(task.name, 0),
-                exit_code=ended.exit_code if ended else 0 if task in completed else None,
-                address=pod.status.pod_ip if pod else "",
-                node=pod.spec.get("nodeName", "") if pod else "",
-                resources=resources_of(pod) if pod else {},
-                start=trace.start,
-                pid=trace.pid if not ended else None,
-            )
-        )
+        found.append(replica(task.name, pod, trace, restarts=restarts, is_complete=task in completed))
     return found
+
+
+def replica(name: str, pod: Pod | None, trace: Trace, *, restarts: int, is_complete: bool = False) -> Replica:
+    """One replica, by its pod and its trace; `is_complete` says that it succeeded even if neither tells."""
+    last = Pod(status=trace.status or PodStatus())
+    container = main_container(last)
+    ended = _end(container) if container else None
+    is_leaving = pod is not None and pod.metadata.deletion_timestamp is not None
+    phase = "Succeeded" if is_complete else "-"
+    if trace.status is not None:
+        phase = trace.status.phase or "Pending"
+    shown = STOPPED if phase == "Failed" and trace.stopped else between_tries(last)
+    return Replica(
+        name=name,
+        phase=TERMINATING if is_leaving else phase,
+        shown="" if is_leaving else shown,
+        attempts=trace.attempts,
+        restarts=restarts,
+        exit_code=ended.exit_code if ended else 0 if is_complete else None,
+        address=pod.status.pod_ip if pod else "",
+        node=pod.spec.get("nodeName", "") if pod else "",
+        resources=resources_of(pod) if pod else {},
+        start=trace.start,
+        could_be_warm=trace.could_be_warm,
+        pid=trace.pid if not ended else None,
+    )
+
+
+def _end(container: ContainerStatus) -> ContainerTerminated | None:
+    """Return how a container that does not run ended."""
+    return container.state.terminated or (container.last_state.terminated if container.state.waiting else None)
 
 
 def _traces(job: TFJob, pods: Mapping[Task, Pod]) -> dict[str, Trace]:
@@ -77,6 +90,42 @@ def _traces(job: TFJob, pods: Mapping[Task, Pod]) -> dict[str, Trace]:
         attempts = attempt_of(pod) if pod else due(task) - (task not in begun)
         traces[task.name] = Trace(pod.status if pod else None, attempts)
     return traces
+
+
+def replica_name(pod: Pod) -> str:
+    """Return what people call a pod: the task of a job, or the pod's own name."""
+    task = task_of(pod)
+    return task.name if task else pod.metadata.name
+
+
+def replica_names(job: TFJob | Deployment) -> list[str]:
+    """Return the names of the replicas that a job asks for; the pods of a Deployment have names of their own."""
+    return [task.name for task in desired(job)] if isinstance(job, TFJob) else []
+
+
+def replica_counts(job: TFJob | Deployment) -> str:
+    """Return how many replicas of each type a job asks for: `1 chief, 2 worker`."""
+    if isinstance(job, Deployment):
+        return f"{job.wanted_replicas} server{'' if job.wanted_replicas == 1 else 's'}"
+    counts = Counter(task.type.lower() for task in desired(job))
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "-"
+
+
+def log_labels(job: TFJob | Deployment) -> list[str]:
+    """Return the labels that the lines of a job's containers have, as far as they are known before it runs."""
+    found: list[str] = []
+    if isinstance(job, Deployment):
+        return found
+    for task in desired(job):
+        template = job.spec.tf_replica_specs[task.type].template or {}
+        found += container_labels(task.name, template.get("spec") or {}).values()
+    return found
+
+
+def container_names(pod_spec: Mapping[str, Any]) -> list[str]:
+    """Return the names of a pod's containers, the main one first."""
+    names = [container["name"] for container in pod_spec.get("containers") or ()]
+    return sorted(names, key=lambda name: name != CONTAINER_NAME)
 
 
 def resources_of(pod: Pod) -> dict[str, Any]:

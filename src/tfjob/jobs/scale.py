@@ -6,28 +6,40 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from tfjob.api.objects import Deployment
 from tfjob.api.suggest import did_you_mean
 from tfjob.api.types import TFJob
 from tfjob.api.validation import validate
+from tfjob.errors import UserError
 
 
-class InvalidScale(Exception):
-    """The job cannot have these numbers of replicas; `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class InvalidScale(UserError):
+    """The job cannot have these numbers of replicas."""
 
 
-def scaled(job: TFJob, counts: Mapping[str, int]) -> TFJob:
-    """Return the job with these numbers, by replica type in any case. Raises InvalidScale."""
+def names_of(owner: TFJob | Deployment) -> list[str]:
+    """Return what can be scaled: the replica types of a job, or the replicas of a Deployment."""
+    return ["replicas"] if isinstance(owner, Deployment) else [name.lower() for name in owner.spec.tf_replica_specs]
+
+
+def scaled(owner: TFJob | Deployment, counts: Mapping[str, int]) -> TFJob | Deployment:
+    """Return the owner with these numbers, by what `names_of` returns in any case. Raises InvalidScale."""
+    known = names_of(owner)
+    for name, count in counts.items():
+        if name.lower() not in known:
+            if isinstance(owner, Deployment):
+                raise InvalidScale(f"{name}={count}: {owner.metadata.name} is a Deployment", f"Write replicas={count}.")
+            hint = " ".join(filter(None, (did_you_mean(name, known).capitalize(), f"The job has {', '.join(known)}.")))
+            raise InvalidScale(f"{name}={count}: the job has no replica type {name}", hint)
+    if isinstance(owner, Deployment):
+        return replace(owner, spec={**owner.spec, "replicas": next(iter(counts.values()))})
+    return _scaled_job(owner, counts)
+
+
+def _scaled_job(job: TFJob, counts: Mapping[str, int]) -> TFJob:
     specs = dict(job.spec.tf_replica_specs)
     names = {name.lower(): name for name in specs}
     for name, count in counts.items():
-        if name.lower() not in names:
-            hint = " ".join(filter(None, (did_you_mean(name, names).capitalize(), f"The job has {', '.join(names)}.")))
-            raise InvalidScale(f"{name}={count}: the job has no replica type {name}", hint)
         key = names[name.lower()]
         specs[key] = replace(specs[key], replicas=count)
     wanted = replace(job, spec=replace(job.spec, tf_replica_specs=specs))

@@ -12,12 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from tfjob.api.types import TFJob
-from tfjob.controller.actions import RecordedEvent
-from tfjob.jobs.backend import Backend, Board, Line, LogQuery, Record, Replica
+from tfjob.jobs.backend import Backend, Line, LogQuery, Record
 
+if TYPE_CHECKING:
+    from tfjob.jobs.port_forward import Forwarded, ForwardRequest
+
+P = ParamSpec("P")
 T = TypeVar("T")
 B = TypeVar("B", bound=Backend)
 
@@ -27,6 +29,10 @@ class Caller(Protocol):
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end."""
+
+    def serve(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine that needs an event loop to its end."""
+        return self.call(work)
 
     @property
     def is_open(self) -> bool:
@@ -65,10 +71,25 @@ class Inline(Caller):
         work.close()
         raise RuntimeError("this backend needs an event loop")
 
+    def serve(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in an event loop of its own, in the calling thread."""
+        import asyncio
+
+        return asyncio.run(work)
+
     @staticmethod
     async def sleep(seconds: float) -> None:
-        """Block the thread."""
         time.sleep(seconds)
+
+
+def _waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """Return the synchronous form of a method of a backend."""
+
+    def call(self: SyncBackend[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        work: Coroutine[Any, Any, T] = getattr(self.backend, method.__name__)(*args, **kwargs)
+        return self.run(work)
+
+    return call
 
 
 class SyncBackend(Generic[B]):
@@ -85,58 +106,29 @@ class SyncBackend(Generic[B]):
         """Run a coroutine where the backend runs."""
         return self._caller.call(work)
 
-    def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
-        return self.run(self.backend.jobs(everything=everything, all_namespaces=all_namespaces))
-
-    def find(self, name: str) -> Record:
-        return self.run(self.backend.find(name))
-
-    def refresh(self, record: Record) -> Record | None:
-        return self.run(self.backend.refresh(record))
-
-    def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
-        return self.run(self.backend.ensure_driven(records))
-
-    def pause(self, record: Record, seconds: float) -> None:
-        self.run(self.backend.pause(record, seconds))
-
-    def replicas(self, record: Record) -> list[Replica]:
-        return self.run(self.backend.replicas(record))
-
-    def events(self, record: Record) -> list[RecordedEvent]:
-        return self.run(self.backend.events(record))
-
-    def storage(self, record: Record) -> str:
-        return self.run(self.backend.storage(record))
-
-    def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
-        return self.run(self.backend.log_labels(record, replica))
+    jobs = _waiting(Backend.jobs)
+    find = _waiting(Backend.find)
+    refresh = _waiting(Backend.refresh)
+    ensure_driven = _waiting(Backend.ensure_driven)
+    pause = _waiting(Backend.pause)
+    replicas = _waiting(Backend.replicas)
+    events = _waiting(Backend.events)
+    storage = _waiting(Backend.storage)
+    log_labels = _waiting(Backend.log_labels)
+    documents = _waiting(Backend.documents)
+    change = _waiting(Backend.change)
+    wait_until_stopped = _waiting(Backend.wait_until_stopped)
+    suspend = _waiting(Backend.suspend)
+    resume = _waiting(Backend.resume)
+    delete = _waiting(Backend.delete)
+    running = _waiting(Backend.running)
+    execute = _waiting(Backend.execute)
+    tensorboard = _waiting(Backend.tensorboard)
 
     def logs(self, record: Record, query: LogQuery) -> Iterator[list[Line]]:
         return self._caller.iterate(self.backend.logs(record, query))
 
-    def documents(self, record: Record) -> dict[str, Any]:
-        return self.run(self.backend.documents(record))
-
-    def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
-        return self.run(self.backend.change(record, change))
-
-    def wait_until_stopped(self, record: Record) -> None:
-        self.run(self.backend.wait_until_stopped(record))
-
-    def resume(self, record: Record) -> Record:
-        return self.run(self.backend.resume(record))
-
-    def delete(self, record: Record) -> None:
-        self.run(self.backend.delete(record))
-
-    def running(self, record: Record) -> dict[str, list[str]]:
-        return self.run(self.backend.running(record))
-
-    def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
-        return self.run(self.backend.execute(record, replica, container, command, tty=tty))
-
-    def tensorboard(
-        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+    def port_forward(
+        self, request: ForwardRequest, ready: Callable[[Sequence[Forwarded]], None], warn: Callable[[str], None]
     ) -> None:
-        self.run(self.backend.tensorboard(records, port, ready))
+        self._caller.serve(self.backend.port_forward(request, ready, warn))

@@ -12,11 +12,13 @@ from msgspec.structs import replace
 
 from tfjob.api.conversion import canonical_type
 from tfjob.api.dialect import origin
-from tfjob.api.manifest.loader import Manifest
+from tfjob.api.manifest.loader import DEPLOYMENT, Manifest
 from tfjob.api.objects import Object, Pod
 from tfjob.api.problems import Problem, path_parts
+from tfjob.api.text.writer import plain_yaml
 from tfjob.api.types import API_VERSION, RUNTIME_ID, TFJob
 from tfjob.api.versions.registry import to_version
+from tfjob.errors import InvalidRequest
 from tfjob.jobs.backend import Record
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import KubeError
@@ -26,7 +28,6 @@ from tfjob.kube.jobs.jobs import read_job
 from tfjob.kube.submit import submission
 from tfjob.kube.submit.preflight import Preflight, object_problems
 from tfjob.kube.submit.submission import Submission, as_kept, as_kept_in_own_kind
-from tfjob.launch.errors import InvalidRequest
 from tfjob.launch.prepare import Prepared, check, first_children, with_namespace
 from tfjob.launch.request import Request, manifest_text, read_request, without_contents
 from tfjob.launch.target import open_cluster
@@ -59,11 +60,7 @@ class ClusterJobs(Prepared):
 
 def prepare(request: Request) -> ClusterJobs:
     """Check a request and return what is sent to the cluster."""
-    given = [option for name, option in ONLY_LOCAL.items() if getattr(request, name)]
-    if request.warm is not None:
-        given.append("--warm" if request.warm else "--cold")
-    if given:
-        raise InvalidRequest(f"{given[0]} is about this machine, and the job is for a cluster", "Leave it out.")
+    refuse_local_options(request)
     data, manifest = read_request(request)
     warnings = check(manifest.problems)
     default = config.load(request.target.context or None).namespace
@@ -72,9 +69,20 @@ def prepare(request: Request) -> ClusterJobs:
     return ClusterJobs(
         manifest=partial(manifest_text, request, data, manifest),
         warnings=warnings,
-        submission=Submission(manifests, manifest.objects),
+        submission=Submission(
+            manifests, manifest.objects, jobs[0].metadata.namespace if jobs else request.namespace or default
+        ),
         unanswered=unanswered,
     )
+
+
+def refuse_local_options(request: Request) -> None:
+    """Raise InvalidRequest for options that are about this machine."""
+    given = [option for name, option in ONLY_LOCAL.items() if getattr(request, name)]
+    if request.warm is not None:
+        given.append("--warm" if request.warm else "--cold")
+    if given:
+        raise InvalidRequest(f"{given[0]} is about this machine, and the job is for a cluster", "Leave it out.")
 
 
 def _kept(request: Request, jobs: Sequence[TFJob]) -> tuple[list[dict[str, Any]], KubeError | None]:
@@ -118,6 +126,10 @@ class Preview:
     objects: Sequence[dict[str, Any]]
     undrawn: Sequence[str]
 
+    def yaml(self) -> str:
+        """Return the objects as documents that `kubectl` takes."""
+        return plain_yaml(self.objects)
+
 
 def preview(prepared: ClusterJobs) -> Preview:
     """Return the objects that `submit` sends, without the content of Secrets, and what the operator makes of them."""
@@ -159,13 +171,14 @@ def _plain(child: Object) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a submission created.
+    """What a submission created; `servers` are the Deployments, which the cluster's own controller runs.
 
     If it was interrupted, all jobs exist or none, or it is unknown whether they do, because the API server had not
     answered: `missing` and `unknown` are the manifests of those.
     """
 
     records: list[Record] = field(default_factory=list)
+    servers: Sequence[str] = ()
     interrupted: bool = False
     missing: Sequence[dict[str, Any]] = ()
     unknown: Sequence[dict[str, Any]] = ()
@@ -178,7 +191,8 @@ def submit(backend: SyncKubeBackend, prepared: ClusterJobs) -> Outcome:
     manifests = prepared.submission.manifests
     try:
         made = backend.run(submission.submit(backend.client, prepared.submission))
-        return Outcome([backend.record(job) for job in made])
+        servers = [one["metadata"]["name"] for one in prepared.submission.objects if one["kind"] == DEPLOYMENT]
+        return Outcome([backend.record(job) for job in made], servers)
     except submission.Interrupted as interrupted:
         records = [backend.record(job) for job in interrupted.made]
         return Outcome(records, interrupted=True, missing=() if records else manifests)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,16 +15,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.manifest.loader import Entry, Manifest
-from tfjob.api.objects import ConfigMap, Object, Pod, Service
+from tfjob.api.manifest.loader import DEPLOYMENT, Manifest
+from tfjob.api.objects import ConfigMap, Deployment, Object, ObjectMeta, Pod, Service
 from tfjob.api.problems import Problem, path_parts
-from tfjob.api.types import KIND, TFJob
-from tfjob.controller.kind import Key
+from tfjob.api.types import TFJob
+from tfjob.controller.actions import Create
+from tfjob.controller.kind import Observation
 from tfjob.jobs.backend import Record
+from tfjob.jobs.replicas import replica_name
 from tfjob.kinds import MACHINE_SETTINGS
-from tfjob.launch.prepare import Prepared, check, first_children, with_namespace
+from tfjob.launch.prepare import Prepared, check, choose_namespace, first_children, with_namespace
 from tfjob.launch.request import Request, is_script, manifest_text, pairs, read_request, without_secrets
-from tfjob.local.admission import absent_programs, admission
+from tfjob.local.admission import admission
 from tfjob.local.admission import missing as missing_objects
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
@@ -33,7 +35,8 @@ from tfjob.local.jobs import submission
 from tfjob.local.jobs.submission import Submission
 from tfjob.local.pod import machine
 from tfjob.local.pod.assembly import Assembled, assemble
-from tfjob.local.pod.network import Peer, planned
+from tfjob.local.pod.network import Peer, planned, with_address
+from tfjob.local.run.deployments import DeploymentKind
 from tfjob.local.run.lifetime import Started, remove_run
 from tfjob.local.state import config
 from tfjob.local.state.config import Config
@@ -49,6 +52,9 @@ logger = logging.getLogger(__name__)
 CLEAN_POD_POLICY = "spec.runPolicy.cleanPodPolicy"
 ENDS_WITH_US = "None keeps no replica of an attached run: all end with it"
 POD_FOLDER = Path("(pod folder)")
+DEFAULT_NAMESPACE, SERVICE = "default", "Service"
+NOTHING_SELECTED = "selects no pod of this manifest"
+SEVERAL_SELECTED = "selects pods of {}, but a Service of this machine belongs to one of them"
 
 
 @dataclass(frozen=True)
@@ -75,19 +81,16 @@ def prepare(request: Request) -> LocalJobs:
     setup = set_up(request)
     warnings = check([*manifest.problems, *problems(manifest, setup, request.namespace)])
     kept = without_secrets(data, manifest)
+    beside = [one for one in manifest.objects if one["kind"] not in (DEPLOYMENT, SERVICE)]
+    owners = _owners(manifest, request.namespace)
+    services, _ = _services(manifest, owners)
     return LocalJobs(
         manifest=partial(manifest_text, request, data, manifest),
         warnings=warnings,
         notes=setup.notes,
         submissions=[
-            Submission(
-                with_namespace(entry, entry.job, request.namespace, "default"),
-                manifest.objects,
-                kept,
-                setup.options,
-                setup.config,
-            )
-            for entry in manifest.entries
+            Submission(owner, selecting, beside, kept, setup.options, setup.config)
+            for owner, selecting in zip(owners, services, strict=True)
         ],
         attached_warnings=[
             entry.located(Problem(CLEAN_POD_POLICY, ENDS_WITH_US, "to keep them, use tfjob submit", warning=True))
@@ -95,6 +98,62 @@ def prepare(request: Request) -> LocalJobs:
             if entry.job.spec.run_policy.clean_pod_policy == cleanup.NONE
         ],
     )
+
+
+def _owners(manifest: Manifest, namespace: str) -> list[TFJob | Deployment]:
+    """Return the jobs and Deployments of a manifest in their namespaces."""
+    found: list[TFJob | Deployment] = [
+        with_namespace(entry, entry.job, namespace, DEFAULT_NAMESPACE) for entry in manifest.entries
+    ]
+    for document, part in manifest.deployments:
+        made = msgspec.convert(document, Deployment)
+        place = choose_namespace(part, made.metadata.namespace, namespace) or DEFAULT_NAMESPACE
+        found.append(replace(made, metadata=replace(made.metadata, namespace=place)))
+    return found
+
+
+def _services(manifest: Manifest, owners: Sequence[TFJob | Deployment]) -> tuple[list[list[Service]], list[Problem]]:
+    """Return the Services whose selectors match the pods of each owner, and what is wrong with the others."""
+    found: list[list[Service]] = [[] for _ in owners]
+    problems = []
+    for document, part in zip(manifest.objects, manifest.object_parts, strict=True):
+        if document["kind"] != SERVICE:
+            continue
+        service = msgspec.convert(document, Service)
+        selected = {number: pods for number, owner in enumerate(owners) if (pods := _selected(service, owner))}
+        if len(selected) != 1:
+            names = [f"{owners[number].kind} {owners[number].metadata.name}" for number in selected]
+            problem = Problem("", SEVERAL_SELECTED.format(" and ".join(names)), "select the pods of one")
+            nothing = Problem("", NOTHING_SELECTED, "write the labels of its pods")
+            problems.append(part.located(problem if selected else nothing, ("spec", "selector")))
+            continue
+        ((place, pods),) = selected.items()
+        problems += [part.located(one, path_parts(one.path)) for one in _unknown_ports(service, pods)]
+        namespace = owners[place].metadata.namespace
+        kept = with_address(service, pods)
+        found[place].append(replace(kept, metadata=replace(kept.metadata, namespace=namespace)))
+    return found, problems
+
+
+def _selected(service: Service, owner: TFJob | Deployment) -> list[Pod]:
+    """Return the pods that a Service selects; one stands for all of a Deployment."""
+    if isinstance(owner, Deployment):
+        template = owner.spec["template"]
+        labels = template.get("metadata", {}).get("labels", {})
+        pods = [Pod(metadata=ObjectMeta(labels=labels), spec=template["spec"])]
+    else:
+        pods = [pod for pod in first_children(owner, MACHINE_SETTINGS) if isinstance(pod, Pod)]
+    selector = service.spec.get("selector") or {}
+    is_near = service.metadata.namespace in ("", owner.metadata.namespace)
+    return [pod for pod in pods if is_near and selector and selector.items() <= pod.metadata.labels.items()]
+
+
+def _unknown_ports(service: Service, pods: Sequence[Pod]) -> Iterator[Problem]:
+    for index, one in enumerate(service.spec.get("ports") or ()):
+        target = one.get("targetPort") or one["port"]
+        if all(pod.port(target) is None for pod in pods):
+            hint = "write the name of a containerPort, or its number"
+            yield Problem(f"spec.ports[{index}].targetPort", f"its pods have no port {target}", hint)
 
 
 def set_up(request: Request) -> Setup:
@@ -140,41 +199,60 @@ def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
         level=options.level,
         environ=options.environ,
     )
-    of_jobs = [
-        entry.located(problem)
-        for entry in manifest.entries
-        for problem in (*admission.problems(entry.job, host), *absent_programs.problems(entry.job, host))
-    ]
+    of_jobs = [entry.located(problem) for entry in manifest.entries for problem in admission.problems(entry.job, host)]
     of_objects = [
         part.located(problem, path_parts(problem.path))
         for part in manifest.object_parts
-        for problem in admission.object_problems(part.value)
+        for problem in admission.object_problems(part.value, host)
     ]
+    _, of_services = _services(manifest, _owners(manifest, namespace))
+    of_objects += of_services
     mapped = {*host.config.volumes, *host.volumes}
     missing = [
         entry.located(problem)
         for entry in manifest.entries
-        for problem in missing_objects.problems(entry.job, _references(manifest, entry, namespace), mapped)
+        for problem in missing_objects.problems(
+            entry.job, _references(manifest, entry.written.metadata.namespace or namespace), mapped
+        )
     ]
-    return [*admission.unknown_volumes(manifest.jobs, host.volumes), *of_jobs, *of_objects, *missing]
+    at = ("spec", "template", "spec")
+    for document, part in manifest.deployments:
+        known = _references(manifest, document["metadata"].get("namespace") or namespace)
+        faults = missing_objects.pod_problems(document["spec"]["template"]["spec"], at, known, mapped)
+        missing += [part.located(problem, path_parts(problem.path)) for problem in faults]
+    servers = [document for document, _ in manifest.deployments]
+    of_objects += _shared_names(manifest, namespace)
+    return [*admission.unknown_volumes(manifest.jobs, servers, host.volumes), *of_jobs, *of_objects, *missing]
 
 
-def _references(manifest: Manifest, entry: Entry, namespace: str) -> References:
+def _shared_names(manifest: Manifest, namespace: str) -> list[Problem]:
+    """Return a problem for each Deployment that has the name of a job of its manifest: commands know runs by name."""
+    owners = [(owner.metadata.namespace, owner.metadata.name) for owner in _owners(manifest, namespace)]
+    number = len(manifest.entries)
+    problem = Problem("", "is the name of a TFJob of this manifest", "give one of them another name")
+    return [
+        part.located(problem, ("metadata", "name"))
+        for owner, (_, part) in zip(owners[number:], manifest.deployments, strict=True)
+        if owner in owners[:number]
+    ]
+
+
+def _references(manifest: Manifest, namespace: str) -> References:
     """Return what a job will find; the state is opened only for what the manifest does not contain."""
-    place = entry.written.metadata.namespace or namespace or "default"
+    place = namespace or DEFAULT_NAMESPACE
 
     def config_map(name: str) -> Mapping[str, Any] | None:
-        with _state(write=False) as (home, store):
+        with open_machine(write=False) as (home, store):
             return machine.kept_references(home, store, place).config_map(name)
 
     def secret(name: str) -> Mapping[str, Any] | None:
-        with _state(write=False) as (home, store):
+        with open_machine(write=False) as (home, store):
             return machine.kept_references(home, store, place).secret(name)
 
     return brought(manifest.objects, place, References(config_map=config_map, secret=secret))
 
 
-def _state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
+def open_machine(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
     return open_state(find_home(os.environ), write=write)
 
 
@@ -182,21 +260,27 @@ def _state(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
 
 
 def children(prepared: Submission) -> list[Object]:
-    """Return the objects that the controller creates for a job on this machine."""
-    return first_children(prepared.job, MACHINE_SETTINGS)
+    """Return the objects that the controller creates for a job or a Deployment on this machine."""
+    if isinstance(prepared.owner, TFJob):
+        return first_children(prepared.owner, MACHINE_SETTINGS)
+    actions = DeploymentKind().plan(prepared.owner, Observation(), datetime.now(UTC)).actions
+    return [action.child for action in actions if isinstance(action, Create)]
 
 
 def processes(prepared: LocalJobs) -> list[list[dict[str, Any]]]:
     """Return the processes of each job, as objects of kind Process; values from Secrets are left out."""
-    with _state(write=False) as (home, store):
+    with open_machine(write=False) as (home, store):
         return [_processes(home, store, one) for one in prepared.submissions]
 
 
 def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str, Any]]:
-    job, options = prepared.job, prepared.options
+    owner, options = prepared.owner, prepared.options
     made = children(prepared)
-    peers = planned([child for child in made if isinstance(child, Service)], options.level)
-    namespace = job.metadata.namespace
+    # A pod of a Deployment has an address too, although no Service has its name.
+    named = [child for child in made if isinstance(child, Service)]
+    named = named or [Service(metadata=child.metadata) for child in made]
+    peers = planned(named, options.level)
+    namespace = owner.metadata.namespace
     documents = [*prepared.objects, *(msgspec.to_builtins(child) for child in made if isinstance(child, ConfigMap))]
     references = brought(documents, namespace, machine.kept_references(home, store, namespace))
     host = machine.machine_with(home, options, references, prepared.config)
@@ -213,21 +297,25 @@ def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str,
             now=datetime.now(UTC),
             dry_run=True,
         )
-        shapes.append(_shape(job, pod, peer, ready))
+        shapes.append(_shape(owner, pod, peer, ready))
     return shapes
 
 
-def _shape(job: TFJob, pod: Pod, peer: Peer, ready: Assembled) -> dict[str, Any]:
+def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled) -> dict[str, Any]:
     """Describe a replica: `argv` and `env` as its processes get them, except for Secrets."""
     task = task_of(pod)
-    assert task is not None
+    if isinstance(owner, TFJob) and task is not None:
+        listens = _listens(peer, port(owner, task.type), ready.spec["level"])
+    else:
+        ports = [one["containerPort"] for each in pod.spec["containers"] for one in each.get("ports") or ()]
+        listens = ", ".join(f"{peer.ip}:{peer.ports.get(number, number)}" for number in ports) or peer.ip
     containers = [(spec, True) for spec in ready.spec["initContainers"]]
     containers += [(spec, False) for spec in ready.spec["containers"]]
     return {
-        "job": job.metadata.name,
-        "replica": task.name,
+        "job": owner.metadata.name,
+        "replica": replica_name(pod),
         "pod": pod.metadata.name,
-        "listens": _listens(peer, port(job, task.type), ready.spec["level"]),
+        "listens": listens,
         "restartPolicy": pod.spec["restartPolicy"],
         "containers": [
             {
@@ -257,19 +345,23 @@ def _listens(peer: Peer, number: int, level: str) -> str:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job that runs in the background, and the messages that its submission recorded."""
+    """A job that runs in the background, and the messages that its submission recorded.
+
+    `is_updated` is None for a new run, and tells whether one that runs has changed.
+    """
 
     record: Record
     messages: Sequence[str]
+    is_updated: bool | None = None
 
 
-def submit(home: Home, store: Store, prepared: LocalJobs, *, attached: bool) -> list[Started]:
+def submit(home: Home, store: Store, submissions: Sequence[Submission], *, attached: bool) -> list[Started]:
     """Store all jobs; none if one is rejected or if this is interrupted."""
-    for one in prepared.submissions:
-        submission.refuse_if_in_use(store, Key(one.job.metadata.namespace, one.job.metadata.name, KIND))
+    for one in submissions:
+        submission.refuse_if_taken(store, one)
     started = []
     with ExitStack() as undo:
-        for one in prepared.submissions:
+        for one in submissions:
             started.append(submission.submit(home, store, one, attached=attached))
             undo.callback(remove_run, store, started[-1].run)
         undo.pop_all()
@@ -277,15 +369,21 @@ def submit(home: Home, store: Store, prepared: LocalJobs, *, attached: bool) -> 
 
 
 def start(prepared: LocalJobs) -> list[Submitted]:
-    """Submit all jobs and start a driver for each in the background."""
+    """Submit all jobs and start a driver for each in the background; a Deployment that runs is updated."""
     from tfjob.local.jobs.backend import record
+    from tfjob.local.jobs.runs import ensure_driven
     from tfjob.local.run.driver_lock import start_background
 
-    with _state(write=True) as (home, store):
-        started = submit(home, store, prepared, attached=False)
+    with open_machine(write=True) as (home, store):
+        running = [(one, submission.running_server(store, one)) for one in prepared.submissions]
+        started = submit(home, store, [one for one, run in running if run is None], attached=False)
         submitted = [
             Submitted(record(one.run), [event.message for _, event in store.events(one.run.uid)]) for one in started
         ]
         for one in started:
             start_background(home, one.run, one.lock)
+        for changed, run in running:
+            if run is not None:
+                submitted.append(Submitted(record(run), (), submission.update(home, store, changed, run)))
+                ensure_driven(home, store, run)
     return submitted

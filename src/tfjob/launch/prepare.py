@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from tfjob.api.manifest.loader import Entry
+from tfjob.api.manifest.loader import Entry, Part
 from tfjob.api.objects import ConfigMap, Deployment, Object, Pod, Service
 from tfjob.api.problems import InvalidManifest, Problem, errors, in_order
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import Create
+from tfjob.controller.kind import Observation
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.facts.tasks import Observed, desired, task_of
+from tfjob.plan.facts.tasks import desired, task_of
 from tfjob.plan.plan import plan
 from tfjob.plan.policy.suspension import resumed
 
@@ -41,11 +42,16 @@ def check(problems: Iterable[Problem]) -> list[Problem]:
 
 def with_namespace(entry: Entry, job: TFJob, namespace: str, default: str) -> TFJob:
     """Return the job in the namespace of its manifest, else in the requested one, else in the default one."""
-    own = entry.written.metadata.namespace
-    if own and namespace and own != namespace:
-        place = entry.located(Problem("metadata.namespace", f"is {own}, and the command line says -n {namespace}"))
-        raise InvalidManifest([place])
-    return replace(job, metadata=replace(job.metadata, namespace=own or namespace or default))
+    own = choose_namespace(entry.part, entry.written.metadata.namespace, namespace) or default
+    return replace(job, metadata=replace(job.metadata, namespace=own))
+
+
+def choose_namespace(part: Part, own: str, requested: str) -> str:
+    """Return the namespace of an object, else the requested one. Raises InvalidManifest if they differ."""
+    if own and requested and own != requested:
+        problem = Problem("", f"is {own}, and the command line says -n {requested}")
+        raise InvalidManifest([part.located(problem, ("metadata", "namespace"))])
+    return own or requested
 
 
 def first_children(job: TFJob, settings: Settings) -> list[Object]:
@@ -70,12 +76,8 @@ def first_children(job: TFJob, settings: Settings) -> list[Object]:
 
 def _planned(job: TFJob, made: Sequence[Object], settings: Settings) -> tuple[TFJob, list[Object]]:
     """Return the job after one pass, and the children that the pass creates."""
-    observed = Observed(
-        pods=[child for child in made if isinstance(child, Pod)],
-        services=[child for child in made if isinstance(child, Service)],
-        config_maps=[child for child in made if isinstance(child, ConfigMap)],
-        deployments=[child for child in made if isinstance(child, Deployment)],
-    )
+    kinds = (Pod, Service, ConfigMap, Deployment)
+    observed = Observation({kind: [child for child in made if isinstance(child, kind)] for kind in kinds})
     decision = plan(job, observed, datetime.now(UTC), settings)
     created = [action.child for action in decision.actions if isinstance(action, Create)]
     return replace(job, status=decision.status), created

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfjob.launch.errors import InvalidRequest
+from tfjob.errors import InvalidRequest
 from tfjob.launch.target import On
 
 if TYPE_CHECKING:
@@ -78,21 +78,27 @@ class Unreadable(InvalidRequest):
 
 
 def read_request(request: Request) -> tuple[bytes, Manifest]:
-    """Return a manifest's bytes and what they hold: at least one job, and no error."""
+    """Return a manifest's bytes and what they hold: at least one job or Deployment, and no error."""
+    data, manifest = load(request)
+    manifest.raise_for_errors()
+    if not manifest.jobs and not manifest.deployments:
+        raise InvalidRequest(f"{request.file}: there is no job in it")
+    if request.name and not manifest.jobs:
+        raise InvalidRequest(f"--name renames a job, and {request.file} has none", "Write the name into the manifest.")
+    return data, manifest
+
+
+def load(request: Request) -> tuple[bytes, Manifest]:
+    """Return the bytes of a manifest, or of the one that a script becomes, and what they hold, errors included."""
     from tfjob.api.manifest import loader
 
     if is_script(request.file):
         if request.parameters:
             raise InvalidRequest("-p is for manifests", "Write the arguments of the script after --.")
         data = script_manifest(request)
-        manifest = loader.load(data, f"the manifest of {request.file}")
-    else:
-        _refuse_script_options(request.file, request.script)
-        data, manifest = read_manifest(request.file, request.parameters, request.name)
-    manifest.raise_for_errors()
-    if not manifest.jobs:
-        raise InvalidRequest(f"{request.file}: there is no job in it")
-    return data, manifest
+        return data, loader.load(data, f"the manifest of {request.file}")
+    _refuse_script_options(request.file, request.script)
+    return read_manifest(request.file, request.parameters, request.name)
 
 
 def read_manifest(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
@@ -190,23 +196,18 @@ def request_of(file: str, namespace: str, target: On, options: Mapping[str, Any]
 
 
 def is_script(file: str) -> bool:
-    """Return whether a file is a script and not a manifest."""
     return file.endswith(SCRIPT_SUFFIX)
 
 
 def script_manifest(request: Request) -> bytes:
     """Return the manifest of a script, which is in the working folder on this machine or travels to a cluster."""
-    from tfjob.api.manifest.script import Counts, Impossible, documents, name_of
+    from tfjob.api.manifest.script import Counts, documents, name_of
     from tfjob.api.text.writer import yaml_text
 
     asked = request.script
     script = _for_cluster(request.file, asked) if request.target.cluster else _for_here(request.file, asked)
     counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
-    try:
-        found = documents(script, counts, request.name or name_of(request.file), asked.image)
-    except Impossible as impossible:
-        raise InvalidRequest(impossible.message, impossible.hint) from None
-    return yaml_text(found).encode()
+    return yaml_text(documents(script, counts, request.name or name_of(request.file), asked.image)).encode()
 
 
 def _refuse_script_options(file: str, asked: ScriptRequest) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tfjob.api.manifest.loader import Manifest
     from tfjob.api.problems import Problem
     from tfjob.jobs.backend import Record
     from tfjob.launch.request import Request
@@ -25,19 +26,35 @@ def submit(request: Request) -> list[Record]:
     return [one.record for one in local.start(local.prepare(request))]
 
 
-def problems(request: Request) -> list[Problem]:
-    """Return what is wrong with a request, or odd about it; nothing is created."""
-    from tfjob.api.problems import InvalidManifest
-    from tfjob.launch import cluster, local
-    from tfjob.launch.request import read_request
-    from tfjob.launch.target import open_cluster
+def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], list[str]]:
+    """Return what is wrong with a request, or odd about it, and what it would run by name; nothing is created.
 
-    try:
-        prepared = cluster.prepare(request) if request.target.cluster else local.prepare(request)
-    except InvalidManifest as error:
-        return [*error.problems, *error.warnings]
-    found = list(prepared.warnings)
+    Unless it `is_placed`, only the manifest itself is checked, and not whether the target can run it.
+    """
+    from tfjob.api.problems import InvalidManifest, in_order
+    from tfjob.launch.request import load
+
+    _, manifest = load(request)
+    problems = list(manifest.problems)
+    if is_placed and not manifest.errors:
+        try:
+            problems += _problems_there(request, manifest)
+        except InvalidManifest as error:
+            problems += error.problems
+    return in_order(problems), [
+        *(job.metadata.name for job in manifest.jobs),
+        *(document.get("metadata", {}).get("name", "") for document, _ in manifest.deployments),
+    ]
+
+
+def _problems_there(request: Request, manifest: Manifest) -> list[Problem]:
     if request.target.cluster:
+        from tfjob.launch import cluster
+        from tfjob.launch.target import open_cluster
+
+        cluster.refuse_local_options(request)
         with open_cluster(request.target, request.namespace) as backend:
-            found += cluster.problems(backend, read_request(request)[1], request.namespace)
-    return found
+            return cluster.problems(backend, manifest, request.namespace)
+    from tfjob.launch import local
+
+    return local.problems(manifest, local.set_up(request), request.namespace)

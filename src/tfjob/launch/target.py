@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tfjob.launch.errors import InvalidRequest
+from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tfjob.jobs.backend import Backend
+    from tfjob.jobs.sync_backend import SyncBackend
     from tfjob.kube.access.config import Access
     from tfjob.kube.jobs.backend import SyncKubeBackend
 
@@ -37,7 +38,7 @@ def parse_target(text: str) -> On:
     if where == "k8s" and bool(context) == bool(separator):
         return On(True, context)
     if text != "local":
-        raise InvalidRequest(f"{text!r} is nowhere: write local, k8s or k8s:CONTEXT")
+        raise InvalidRequest(f"unknown target {text!r}: use local, k8s or k8s:CONTEXT")
     return On()
 
 
@@ -48,6 +49,36 @@ def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterat
 
     with open_backend(*_cluster(on, namespace), seconds) as opened:
         yield opened
+
+
+def open_backend(
+    on: On, namespace: str, *, write: bool, seconds: float | None = None
+) -> AbstractContextManager[SyncBackend[Any]]:
+    """Open the jobs of one namespace, here or there; `write` says whether something will be changed."""
+    if on.cluster:
+        return open_cluster(on, namespace, seconds)
+    from tfjob.local.jobs.backend import open_backend as open_machine
+    from tfjob.local.state.home import find_home
+
+    return open_machine(find_home(os.environ), namespace, write=write)
+
+
+def job_names(on: On, namespace: str, seconds: float) -> set[str]:
+    """Return the names of the jobs, in at most so many seconds; of this machine without loading the jobs."""
+    if on.cluster:
+        with open_cluster(on, namespace, seconds) as there:
+            return {record.name for record in there.jobs()}
+    from tfjob.local.state import database
+    from tfjob.local.state.home import find_home
+
+    return set(database.job_names(find_home(os.environ).database, namespace or "default"))
+
+
+def probe_machine() -> None:
+    """Begin to try what this machine can do, while the rest of a command is loaded."""
+    from tfjob.local.sandbox import capabilities
+
+    capabilities.begin()
 
 
 def connect(on: On, namespace: str) -> AbstractAsyncContextManager[Backend]:

@@ -1,16 +1,21 @@
-"""The settings of an operator process, and its names in a cluster.
+"""The options of an operator process and of an installation, and the operator's names in a cluster.
 
-Names and defaults are those of training-operator where it has the setting.
+Names and defaults are those of training-operator where it has the setting. The command line is made from the fields
+that are an `option`. This module is loaded for `--help`, so it imports little.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
-from tfjob.api.crd.tfjob import OWNER_LABEL
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.build.settings import TENSORBOARD_IMAGE, Settings
+
+if TYPE_CHECKING:
+    from tfjob.operator.api_versions import ApiVersions
+    from tfjob.plan.build.settings import Settings as PlanSettings
 
 LEASE_NAME = "tf-operator"
 CONFIG_MAP = "tf-job-operator-config"
@@ -27,6 +32,21 @@ WEBHOOK_PATH, CONVERSION_PATH = "/validate", "/convert"
 METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT = 8080, 8081, 9443
 MAKE_CRDS = "tfjob operator manifests --crd-only --namespace-only | kubectl apply -f -"
 """The CRDs for an operator that converts nothing."""
+OPTION = "option"
+GANG_SCHEDULER = "volcano, or the name of a scheduler with the coscheduling plugin."
+PULL_POLICIES = ("IfNotPresent", "Always", "Never")
+
+
+def option(text: str, default: Any, metavar: str | None = None, names: tuple[str, ...] = (), **more: Any) -> Any:
+    """Return a field that a command has an option for; `default` may be a function that makes it.
+
+    `names` are those of the option in addition to the field's own. `more` are settings of the option as click has them,
+    and `parse`, which makes a value of a string or raises ValueError.
+    """
+    described = {OPTION: {"help": text, "metavar": metavar, "names": names, **more}}
+    if callable(default):
+        return field(default_factory=default, metadata=described)
+    return field(default=default, metadata=described)
 
 
 @dataclass(frozen=True)
@@ -46,54 +66,133 @@ class Address:
             raise ValueError(f"{text!r} is no address: write HOST:PORT, :PORT, or 0 for off")
         return cls(host.strip("[]"), int(port))
 
+    @classmethod
+    def own(cls, port: int) -> Address:
+        """Return where a port is served by default: outside a pod to this machine alone."""
+        return cls("" if os.environ.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1", port)
+
     @property
     def host_names(self) -> tuple[str, ...]:
         """The names by which local callers reach it; none if it listens at every address."""
         return () if self.host in ("", "0.0.0.0", "::") else (self.host,)  # noqa: S104 (what a user may write)
 
     def __str__(self) -> str:
+        if not self.port:
+            return "0"
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def _groups(text: str) -> tuple[str, ...]:
+    from tfjob.api.dialect import JOB_KINDS
+
+    known, given = [one.group for one in JOB_KINDS.values()], [word.strip() for word in text.split(",") if text]
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{name or 'an empty name'} is no group of jobs, known are {', '.join(known)}")
+    return tuple(given)
 
 
 @dataclass(frozen=True)
 class Options:
     """How one operator process works."""
 
-    namespace: str = ""
-    groups: tuple[str, ...] = ()
-    """Of jobs to look after; none means those that the cluster has."""
-    workers: int = 8
-    leader_elect: bool = False
-    lease_namespace: str = ""
-    identity: str = ""
-    metrics: Address = Address("", 8080)
-    health: Address = Address("", 8081)
-    webhook: Address = Address("", 0)
-    gang_scheduler: str = ""
-    tensorboard_image: str = TENSORBOARD_IMAGE
-    cluster_domain: str = ""
-    pending_grace: timedelta = timedelta(minutes=5)
-    last_lines: bool = True
-    config_map: str = CONFIG_MAP
-    config_key: str = CONFIG_KEY
-    config_file: str = ""
-    tf_image: str = ""
+    namespace: str = option(
+        "Look after one namespace alone; a Role is enough for that.", "", "NAME", ("-n",), envvar="KUBEFLOW_NAMESPACE"
+    )
+    api_groups: tuple[str, ...] = option(
+        "Groups of jobs to look after, kubeflow.org and tensorflow.org; unset: those that the cluster has.",
+        (),
+        "LIST",
+        parse=_groups,
+    )
+    workers: int = option("Jobs looked at at once.", 8, names=("--controller-threads",), range=(1, 64))
+    leader_elect: bool = option("Work only while holding the Lease tf-operator.", False)
+    lease_namespace: str = option(
+        "Namespace of the Lease; by default the operator's own.", "", "NAME", envvar="POD_NAMESPACE"
+    )
+    metrics_bind_address: Address = option(
+        "Where /metrics is served; 0 for nowhere.",
+        lambda: Address.own(METRICS_PORT),
+        "ADDRESS",
+        parse=Address.parse,
+        show_default="127.0.0.1:8080; in a pod :8080",
+    )
+    health_probe_bind_address: Address = option(
+        "Where /healthz and /readyz are served; 0 for nowhere.",
+        lambda: Address.own(HEALTH_PORT),
+        "ADDRESS",
+        parse=Address.parse,
+        show_default="127.0.0.1:8081; in a pod :8081",
+    )
+    webhook_bind_address: Address = option(
+        "Where the admission webhook is served; 0 for nowhere.", Address("", 0), "ADDRESS", parse=Address.parse
+    )
+    gang_scheduler_name: str = option(GANG_SCHEDULER, "", "NAME")
+    tensorboard_image: str = option(
+        "The image of TensorBoards whose jobs name none; unset: the one that tools/image.py makes.", "", "IMAGE"
+    )
+    cluster_domain: str = option("Appended to the hosts in TF_CONFIG.", "", "DOMAIN", envvar="CUSTOM_CLUSTER_DOMAIN")
+    pending_grace: timedelta = option(
+        "How long a missing Secret, image or the like may be missing.", timedelta(minutes=5), "AGE"
+    )
+    last_lines: bool = option("Keep the last lines of a failed replica in the status.", True)
+    tf_image: str = option("Image of default parameter servers for jobs that name none.", "", "IMAGE")
+    config_map: str = option(
+        "ConfigMap of the operator's namespace with its configuration: accelerators and the like.", CONFIG_MAP, "NAME"
+    )
+    config_key: str = option(
+        "Key of that ConfigMap; where it has none of that name, those of earlier releases count, and a single one.",
+        CONFIG_KEY,
+        "KEY",
+    )
+    controller_config_file: str = option(
+        "Read the configuration from a file and from no ConfigMap.", "", "FILE", ("--controller_config_file",)
+    )
     durations: Durations = USUAL
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> PlanSettings:
+        from tfjob.plan.build.settings import TENSORBOARD_IMAGE, Settings
+
         return Settings(
             cluster_domain=self.cluster_domain,
             pending_grace=self.pending_grace,
             last_lines=self.last_lines,
-            gang_scheduler=self.gang_scheduler,
+            gang_scheduler=self.gang_scheduler_name,
             tf_image=self.tf_image,
-            tensorboard_image=self.tensorboard_image,
+            tensorboard_image=self.tensorboard_image or TENSORBOARD_IMAGE,
             durations=self.durations,
         )
 
 
+def _served() -> ApiVersions:
+    from tfjob.operator.api_versions import ApiVersions
+
+    return ApiVersions()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an installation may choose; with `namespace_only` the operator has no webhook, and so no older versions."""
+
+    image: str = option("The operator's image; none is published yet.", "", "IMAGE")
+    namespace: str = option("Where the operator runs.", NAMESPACE, "NAME", ("-n",))
+    namespace_only: bool = option(
+        "Look after that namespace alone: a Role instead of a ClusterRole, no webhook, no CRD.", False
+    )
+    api_versions: ApiVersions = field(default_factory=_served)
+    replicas: int = option("Operator pods; one leads, the others stand by.", 1, range=(1, 5))
+    pull_policy: str = option("When the image is pulled.", "IfNotPresent", choices=PULL_POLICIES)
+    pull_secret: str = option("The Secret to pull the image with.", "", "NAME")
+    gang_scheduler_name: str = option(GANG_SCHEDULER, "", "NAME")
+    tensorboard_image: str = option(
+        "The image of TensorBoards; unset: tf-job-tensorboard beside the operator's, with its tag.", "", "IMAGE"
+    )
+
+
 def labels() -> dict[str, str]:
+    from tfjob.api.crd.tfjob import OWNER_LABEL
+
     key, value = OWNER_LABEL
     return {"app.kubernetes.io/name": NAME, key: value}
 

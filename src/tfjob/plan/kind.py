@@ -17,7 +17,7 @@ from tfjob.api.types import TFJOBS, TFJob, TFJobSpec, TFJobStatus
 from tfjob.controller.kind import Invalid, Observation, Stored
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.facts.tasks import Observed, members
+from tfjob.plan.facts.tasks import members
 from tfjob.plan.plan import JobPlan, plan, reject
 from tfjob.plan.policy.suspension import suspended
 
@@ -44,10 +44,10 @@ class TFJobKind:
         return job
 
     def plan(self, owner: TFJob, observed: Observation, now: datetime) -> JobPlan:
-        return plan(owner, _observed(observed), now, self.settings)
+        return plan(owner, observed, now, self.settings)
 
     def reject(self, owner: TFJob, observed: Observation, problems: Sequence[Problem], now: datetime) -> JobPlan:
-        return reject(owner, _observed(observed), problems, now, self.settings)
+        return reject(owner, observed, problems, now, self.settings)
 
     def is_finished(self, owner: TFJob) -> bool:
         return is_finished(owner.status)
@@ -67,7 +67,7 @@ class TFJobKind:
     def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
         """Return the job, or as much of it as can be read, and what is wrong with it."""
         # Imported here: commands on this machine store the hub type, and reading other versions is slow to load.
-        from tfjob.api.versions.stored import read_tfjob
+        from tfjob.api.versions.registry import read_tfjob
 
         return read_tfjob(stored.metadata, stored.spec, stored.status)
 
@@ -97,19 +97,6 @@ class TfJobKind(TFJobKind):
         return {**v1alpha1_status(owner), DETAILS: owner.status}
 
     def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
-        from tfjob.api.versions.stored import read_tf_job
+        from tfjob.api.versions.registry import read_tf_job
 
         return read_tf_job(stored.metadata, stored.spec, stored.status)
-
-
-def _observed(given: Observation) -> Observed:
-    return Observed(
-        pods=given.of(Pod),
-        services=given.of(Service),
-        pod_groups=given.of(PodGroup),
-        config_maps=given.of(ConfigMap),
-        deployments=given.of(Deployment),
-        rejections=given.rejections,
-        repeated_deletions=given.repeated_deletions,
-        lost_nodes=given.lost_nodes,
-    )

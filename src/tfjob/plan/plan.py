@@ -14,18 +14,19 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from tfjob.api.dialect import origin
+from tfjob.api.objects import Pod, PodGroup
 from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
 from tfjob.controller.actions import Action, DeleteOwner, Event
-from tfjob.controller.kind import Plan
+from tfjob.controller.kind import Observation, Plan
 from tfjob.plan import events, record, summary
 from tfjob.plan.build import accelerators, pod_groups, tensorboard
 from tfjob.plan.build.pods import template_of
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import TaskState, end_of, survey
-from tfjob.plan.facts.tasks import Observed, desired, main_container, members, split_tensorboard
+from tfjob.plan.facts.tasks import desired, members, split_tensorboard
 from tfjob.plan.policy import in_place, limits, success
 from tfjob.plan.policy.backoff import next_starts
 from tfjob.plan.policy.cleanup import cleanup, everything, overdue
@@ -44,12 +45,12 @@ class Pass:
     """What stays the same within one pass."""
 
     job: TFJob
-    observed: Observed
+    observed: Observation
     now: datetime
     settings: Settings = field(default_factory=Settings)
 
 
-def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | None = None) -> JobPlan:
+def plan(job: TFJob, observed: Observation, now: datetime, settings: Settings | None = None) -> JobPlan:
     """Decide what one pass over a job writes and does."""
     if not _is_ours(job):
         return JobPlan(job.status)
@@ -68,7 +69,7 @@ def plan(job: TFJob, observed: Observed, now: datetime, settings: Settings | Non
         return _plan_all(sound, observed, now, settings or Settings())
 
 
-def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> JobPlan:
+def _plan_all(job: TFJob, observed: Observation, now: datetime, settings: Settings) -> JobPlan:
     """Plan the replicas, then add the TensorBoard actions."""
     replicas, board = split_tensorboard(job, observed)
     decision = _plan(job, replicas, now, settings)
@@ -76,7 +77,7 @@ def _plan_all(job: TFJob, observed: Observed, now: datetime, settings: Settings)
     return dataclasses.replace(decision, actions=[*decision.actions, *beside]) if beside else decision
 
 
-def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> JobPlan:
+def _plan(job: TFJob, observed: Observation, now: datetime, settings: Settings) -> JobPlan:
     if conditions.is_finished(job.status):
         return _after_the_end(Pass(job, observed, now, settings))
     job = record.adopted(job)
@@ -100,7 +101,7 @@ def _plan(job: TFJob, observed: Observed, now: datetime, settings: Settings) -> 
 
 
 def reject(
-    job: TFJob, observed: Observed, problems: Sequence[Problem], now: datetime, settings: Settings | None = None
+    job: TFJob, observed: Observation, problems: Sequence[Problem], now: datetime, settings: Settings | None = None
 ) -> JobPlan:
     """Fail a job that cannot run as written, and clean up what it had before.
 
@@ -152,7 +153,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
             return _settling(this, summary.counted(job, status, views), decision)
         case Fail(reason, cause):
             repeated = cause.replica in status.oom_killed
-            advised = memory_advice(job, this.observed.pods, cause, repeated=repeated)
+            advised = memory_advice(job, this.observed.of(Pod), cause, repeated=repeated)
             return _failed(this, summary.counted(job, status, views), advised, reason)
         case Again():
             status = _restarting(this, record.record(job, status, decision, now, durations), decision.cause.message)
@@ -172,7 +173,7 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
             return _failed(this, summary.counted(job, status, views), cause)
     told = reasons or starting(views, this.observed)
     status = summary.described(job, summary.counted(job, status, views), views, told, now, durations)
-    status, restarts = in_place.telling(job, status, views)
+    status, restarts = in_place.telling(job, status, views, durations)
     news += restarts
     if status.reason == events.POD_GROUP_PENDING != job.status.reason:
         # v1.9 writes it in every pass, and so wakes itself; once is enough to show since when.
@@ -244,7 +245,7 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
     told = [news, *_group_news(this)]
-    status = replace(_cleaning(this, status), back_offs=[])  # nothing starts again
+    status = replace(_cleaning(this, status), back_off={})  # nothing starts again
     repeated, later = _overdue(this)
     actions = [*cleanup(this.job, this.observed), *repeated]
     expiry = limits.expiry(this.job, status)
@@ -255,7 +256,7 @@ def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
     """Record, for v1alpha1, whether something that should be removed still exists."""
     if not origin(this.job).is_v1alpha1:
         return status
-    leaving = any(child.metadata.deletion_timestamp for child in this.observed.pods)
+    leaving = any(child.metadata.deletion_timestamp for child in this.observed.of(Pod))
     return replace(status, cleaning=leaving or bool(cleanup(this.job, this.observed)))
 
 
@@ -278,7 +279,7 @@ def _after_the_end(this: Pass) -> JobPlan:
 
 def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
     """Repeat overdue deletions of a job that is over or suspended: any pod that is being deleted may be removed."""
-    return overdue(this.observed.pods, this.observed, this.now, this.settings.durations)
+    return overdue(this.observed.of(Pod), this.observed, this.now, this.settings.durations)
 
 
 def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
@@ -306,7 +307,7 @@ def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
 
 
 def _group_news(this: Pass) -> list[Event]:
-    return [events.GROUP_DELETED] if this.observed.pod_groups else []
+    return [events.GROUP_DELETED] if this.observed.of(PodGroup) else []
 
 
 def _first_news(this: Pass) -> list[Event]:
@@ -337,13 +338,11 @@ def _restart_news(job: TFJob, again: Again) -> Event:
 
 def _last_in_place(views: Iterable[TaskState]) -> Verdict | None:
     """Return the latest end that the kubelet answered with a restart in place."""
-    found = []
-    for view in views:
-        status = main_container(view.pod) if view.pod else None
-        ended = status.last_state.terminated if status else None
-        if ended and ended.finished_at:
-            found.append((ended.finished_at, verdict(view.task, view.attempt, end_of(ended, ended.finished_at))))
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    ends = [(ended.finished_at, view, ended) for view in views if (ended := view.last_end) and ended.finished_at]
+    if not ends:
+        return None
+    time, view, ended = max(ends, key=lambda end: end[0])
+    return verdict(view.task, view.attempt, end_of(ended, time))
 
 
 def _soonest(times: Iterable[datetime | None], now: datetime) -> datetime | None:

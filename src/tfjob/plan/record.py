@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from tfjob.api.dialect import origin
 from tfjob.api.names import runtime_id
-from tfjob.api.objects import Pod
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
 from tfjob.plan import events
@@ -23,7 +22,6 @@ from tfjob.plan.facts.tasks import (
     desired,
     gang,
     gang_types,
-    main_container,
     members,
     ranges,
     restarts_in_place,
@@ -57,7 +55,7 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
     if origin(job).has_runtime_id and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
     if status.attempt == 0 or resumed:
-        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_offs=[]))
+        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_off={}))
     return status if status.start_time else replace(status, start_time=now)
 
 
@@ -93,24 +91,23 @@ def remember(
 
 def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations = USUAL) -> TFJobStatus:
     """Record a restart before anything is deleted: which tasks run again, why, and from when."""
-    units = [*([gang(job)] if again.gang else ()), *(frozenset({task}) for task in sorted(again.tasks))]
-    blame = again.cause.replica
+    blamed = backoff.name_of(job, again.cause.replica)
     waits = backoff.after(
         job,
         status,
-        units,
+        backoff.names(job, again.tasks | gang(job) if again.gang else again.tasks),
         now,
-        cause=blame,
-        followers=again.followers,
+        cause=blamed,
+        followers=backoff.names(job, again.followers),
         incident=again.incident,
         durations=durations,
     )
-    status = replace(_runs_again(status, again.tasks), back_offs=waits)
+    status = replace(_runs_again(status, again.tasks), back_off=waits)
     if again.gang:
         status = _new_gang(job, status)
     if not again.incident:
         return status
-    own = backoff.of(waits, blame) or BackOff(restarts=1, not_before=now)
+    own = waits.get(blamed, BackOff(restarts=1, not_before=now))
     return replace(
         status,
         restarts=status.restarts + 1,
@@ -176,7 +173,7 @@ def _restarted_in_place(
             continue
         extra = attempt_of(view.pod) - view.attempt
         if extra > 0:
-            news.append((_last_end(view.pod, now), view, extra, min(extra, restarts_in_place(view.pod))))
+            news.append((end_of(view.last_end, now), view, extra, min(extra, restarts_in_place(view.pod))))
     if not news:
         return status
     news.sort(key=lambda item: (item[0].time, item[1].task))
@@ -202,11 +199,6 @@ def _restarted_in_place(
         retries=status.retries + incidents,
         last_restart=last,
     )
-
-
-def _last_end(pod: Pod, now: datetime) -> End:
-    container = main_container(pod)
-    return end_of(container.last_state.terminated if container else None, now)
 
 
 def _follows(end: End, cause: Verdict, settling: timedelta) -> bool:

@@ -6,17 +6,18 @@ from collections.abc import Iterator, Sequence, Set
 from datetime import datetime
 from itertools import islice
 
-from tfjob.api.objects import Pod
+from tfjob.api.objects import Pod, Service
 from tfjob.api.types import PARALLELISM, PS, TFJob, TFJobStatus
-from tfjob.controller.actions import Action, Create, Delete
+from tfjob.controller.actions import Action, Create
+from tfjob.controller.kind import Observation
 from tfjob.plan.build.parameter_server import config_map, lacks_program
 from tfjob.plan.build.pod_groups import Step
 from tfjob.plan.build.pods import SIZE, cluster_size, pods, service
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.task_state import TaskState
-from tfjob.plan.facts.tasks import Observed, Task, attempts_due, desired, gang_types, is_stale, members, task_of
+from tfjob.plan.facts.tasks import Task, attempts_due, desired, gang_types, is_stale, members, task_of
 from tfjob.plan.policy.backoff import held_back
-from tfjob.plan.policy.cleanup import overdue
+from tfjob.plan.policy.cleanup import overdue, removals
 
 PODS_A_PASS = 500
 """Each holds the TF_CONFIG of all: more would exceed an operator's memory. The next pass creates the rest."""
@@ -26,7 +27,7 @@ def reconcile(
     job: TFJob,
     status: TFJobStatus,
     views: Sequence[TaskState],
-    observed: Observed,
+    observed: Observation,
     stale: Sequence[Pod],
     now: datetime,
     settings: Settings,
@@ -41,16 +42,9 @@ def reconcile(
     No pod of a gang is created while one of an older attempt exists: two generations would talk to each other.
     """
     again, later = overdue(stale, observed, now, settings.durations)
-    first: list[Action] = [
-        *again,
-        *(
-            Delete("Pod", child.metadata.name, child.metadata.uid)
-            for child in stale
-            if child.metadata.deletion_timestamp is None
-        ),
-        *_surplus_services(job, observed),
-        *group.actions,
-    ]
+    wanted = set(desired(job))
+    surplus = [child for child in observed.of(Service) if task_of(child) not in wanted]
+    first = [*again, *removals([*stale, *surplus]), *group.actions]
     if group.hold:
         return first, later
     missing = _missing(job, views, observed, stale, held_back(job, status, now, settings.durations))
@@ -58,10 +52,12 @@ def reconcile(
         first.append(Create(config_map(job, settings.server_program)))
         missing = (view for view in missing if view.task.type != PS)
     made = pods(job, [(view.task, view.attempt) for view in islice(missing, PODS_A_PASS)], settings)
-    return [*first, *(Create(child) for child in made), *_missing_services(job, views, observed)], later
+    served = {task_of(child) for child in observed.of(Service)}
+    services = (service(job, view.task) for view in views if view.task not in served)
+    return [*first, *map(Create, made), *map(Create, services)], later
 
 
-def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]:
+def stale_pods(job: TFJob, status: TFJobStatus, observed: Observation) -> list[Pod]:
     """Return the pods to remove: of an older attempt, or of a task that is no longer desired."""
     wanted, started = set(desired(job)), members(status.started)
     # What a finished task leaves behind stays, so that its logs can be read.
@@ -73,10 +69,10 @@ def stale_pods(job: TFJob, status: TFJobStatus, observed: Observed) -> list[Pod]
             return True
         return task not in kept and is_stale(child, task, due(task), started)
 
-    return [child for child in observed.pods if must_go(child)]
+    return [child for child in observed.of(Pod) if must_go(child)]
 
 
-def is_resized(job: TFJob, observed: Observed, stale: Sequence[Pod]) -> bool:
+def is_resized(job: TFJob, observed: Observation, stale: Sequence[Pod]) -> bool:
     """Return whether a gang runs with a TF_CONFIG for another size than the spec asks for now."""
     types = gang_types(job)
     if not types:
@@ -84,7 +80,7 @@ def is_resized(job: TFJob, observed: Observed, stale: Sequence[Pod]) -> bool:
     size, leaving = cluster_size(job), {child.metadata.uid for child in stale}
     made_for = [
         child.metadata.annotations.get(SIZE)
-        for child in observed.pods
+        for child in observed.of(Pod)
         if child.metadata.uid not in leaving and (task := task_of(child)) and task.type in types
     ]
     return any(one not in (size, None) for one in made_for) or (None in made_for and _is_scaled(job, types))
@@ -102,18 +98,10 @@ def _is_scaled(job: TFJob, types: Set[str]) -> bool:
     return wanted != {task for task in members(before.started) if task.type in types}
 
 
-def _surplus_services(job: TFJob, observed: Observed) -> Iterator[Delete]:
-    wanted = set(desired(job))
-    for child in observed.services:
-        if task_of(child) not in wanted and child.metadata.deletion_timestamp is None:
-            yield Delete("Service", child.metadata.name, child.metadata.uid)
-
-
 def _missing(
-    job: TFJob, views: Sequence[TaskState], observed: Observed, stale: Sequence[Pod], waiting: Set[Task]
+    job: TFJob, views: Sequence[TaskState], observed: Observation, stale: Sequence[Pod], waiting: Set[Task]
 ) -> Iterator[TaskState]:
-    """Yield the tasks whose pod is to be created now."""
-    taken = {task_of(child) for child in observed.pods}
+    taken = {task_of(child) for child in observed.of(Pod)}
     types = gang_types(job)
     blocked = types if any((task := task_of(child)) and task.type in types for child in stale) else frozenset()
     room = _room(job, observed)
@@ -127,16 +115,10 @@ def _missing(
             yield view
 
 
-def _missing_services(job: TFJob, views: Sequence[TaskState], observed: Observed) -> Iterator[Create]:
-    present = {task_of(child) for child in observed.services}
-    for view in views:
-        if view.task not in present:
-            yield Create(service(job, view.task))
-
-
-def _room(job: TFJob, observed: Observed) -> int:
+def _room(job: TFJob, observed: Observation) -> int:
     """Return how many more pods may run at once; -1 is no limit: only a converted batch/v1 Job has one."""
     parallelism = job.metadata.annotations.get(PARALLELISM)
     if parallelism is None or not parallelism.isdecimal():
         return -1
-    return max(0, int(parallelism) - sum(child.status.phase not in ("Succeeded", "Failed") for child in observed.pods))
+    at_work = sum(child.status.phase not in ("Succeeded", "Failed") for child in observed.of(Pod))
+    return max(0, int(parallelism) - at_work)

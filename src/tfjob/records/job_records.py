@@ -16,7 +16,7 @@ import msgspec
 
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
-from tfjob.records.log_reader import NOTICE, OUTPUT, Follower, Runs, Source, runs_of
+from tfjob.records.log_reader import NOTICE, OUTPUT, Runs, Source, runs_of
 from tfjob.records.pods import ContainerRun, write_spec
 
 SHORT_UID = 8
@@ -33,13 +33,9 @@ class JobRecord:
 
     def runs(self, replica: str | None = None) -> Runs:
         """The runs of containers that have logs; see `runs_of`."""
-        from tfjob.records.old_format import migrate
-
-        migrate(self.folder, self.job)
         return runs_of(self.job, self.folder, replica)
 
     def remove(self) -> None:
-        """Forgets the job."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -55,7 +51,6 @@ class JobRecords:
         return folder if folder.exists() else None
 
     def of(self, job: TFJob) -> JobRecord | None:
-        """The record of that very job."""
         folder = self.folder_of(job)
         return None if folder is None else _read(folder)
 
@@ -77,15 +72,11 @@ class JobRecords:
 
 
 class RecordWriter:
-    """Writes the record of one job; a disk that is full costs the record, not the run.
-
-    `late` reads what is added, for a display that cannot keep up.
-    """
+    """Writes the record of one job; a disk that is full costs the record, not the run: `trouble` says so."""
 
     def __init__(self, folder: Path, job: TFJob) -> None:
         self.folder = folder
         self.trouble = ""
-        self.late: Follower | None = None
         self._sources: set[Source] = set()
         self._torn: set[Path] = set()
         self.keep(job)
@@ -98,24 +89,18 @@ class RecordWriter:
             partial.write_bytes(msgspec.json.encode(job))
             partial.replace(self.folder / "job.json")
 
-    def add(self, lines: Iterable[tuple[Line, ContainerRun]]) -> None:
-        """More lines, each with the run of the container that wrote it."""
+    def add(self, lines: Iterable[tuple[Line, ContainerRun]]) -> list[Line]:
+        """Add lines, each with the run of the container that wrote it; return those that could not be written."""
         groups: dict[tuple[str, str, int], tuple[ContainerRun, list[Line]]] = {}
         for line, run in lines:
             groups.setdefault((run.pod.metadata.uid, run.container, run.restart), (run, []))[1].append(line)
+        unkept: list[Line] = []
         for run, group in groups.values():
             with self._noting_trouble():
                 self._append(run, group)
-
-    def begin_late(self) -> None:
-        """Let `late` read what is added from now on."""
-        self.late = Follower(self._sources, tail=0)
-
-    def end_late(self) -> None:
-        """Read no more."""
-        if self.late is not None:
-            self.late.close()
-        self.late = None
+                continue
+            unkept += group
+        return unkept
 
     def _append(self, run: ContainerRun, lines: list[Line]) -> None:
         folder = run.folder(self.folder)
@@ -123,8 +108,6 @@ class RecordWriter:
         if source not in self._sources:
             write_spec(self.folder, run.pod, source.replica.partition("/")[0])
             self._sources.add(source)
-            if self.late is not None:
-                self.late.add(source)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         begun = b"\n" if folder in self._torn else b""
         self._torn.add(folder)

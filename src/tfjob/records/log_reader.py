@@ -19,16 +19,18 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from tfjob.api.names import child_name
+from tfjob.api.objects import Deployment
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, character_start, readable, visible
 from tfjob.plan.facts.tasks import desired
 from tfjob.records.log_files import LogFiles
-from tfjob.records.pods import PodRecord, history
+from tfjob.records.pods import PodRecord, history, read_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -75,13 +77,12 @@ class Follower:
         for source in sources:
             self.add(source, tail=tail)
 
-    def add(self, source: Source, *, tail: int | None = None) -> None:
-        """Follow one more container; its folder need not exist yet."""
+    def add(self, source: Source, *, tail: int | None = None, whole: bool = False) -> None:
+        """Follow one more container, with `whole` from its first run; its folder need not exist yet."""
         if source not in self._followed:
-            self._followed[source] = _Followed(source, tail, self._since)
+            self._followed[source] = _Followed(source, tail, self._since, whole=whole)
 
     def close(self) -> None:
-        """Follow nothing any longer."""
         for one in self._followed.values():
             one.close()
         self._followed.clear()
@@ -107,12 +108,30 @@ class Follower:
         return list(heapq.merge(*(one.finish() for one in ended), key=lambda line: line.time))
 
 
+class RecordFollower(Follower):
+    """Follows every container of a record from its first line, also of pods that are replaced or come later."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._pods_folder = folder / "pods"
+        self._known: set[Path] = set()
+
+    def add_pods(self, job: TFJob | Deployment) -> None:
+        """Follow the pods that are new in the record; the job says how its replicas are called."""
+        with suppress(FileNotFoundError):
+            for pod in set(self._pods_folder.iterdir()) - self._known:
+                with suppress(FileNotFoundError):  # its record has not begun
+                    for source in _containers(job, read_pod(pod), None):
+                        self.add(source, whole=True)
+                    self._known.add(pod)
+
+
 class _Followed:
     """One container, run after run."""
 
-    def __init__(self, source: Source, tail: int | None, since: datetime | None) -> None:
+    def __init__(self, source: Source, tail: int | None, since: datetime | None, *, whole: bool) -> None:
         self._source = source
-        self._has_begun = bool(restarts(source.folder))
+        self._has_begun = bool(restarts(source.folder)) and not whole
         self._tail = tail if self._has_begun else None  # what comes later is new from its first line
         self._since = since
         self._run = -1
@@ -317,7 +336,7 @@ Runs = dict[str, list["Path | None"]]
 """By label of a container, the folders of its runs, the newest last; None for one that has not begun."""
 
 
-def runs_of(job: TFJob, folder: Path, replica: str | None = None) -> Runs:
+def runs_of(job: TFJob | Deployment, folder: Path, replica: str | None = None) -> Runs:
     """The runs of the containers that `replica` means: of all, of one, or of one container (`worker-0/sidecar`)."""
     found: Runs = {}
     for pods in _pods(job, folder, replica):
@@ -335,20 +354,20 @@ def choose(runs: Runs, *, previous: bool = False) -> dict[str, Path]:
     return {label: run for label, known in runs.items() if len(known) >= -at and (run := known[at])}
 
 
-def sources_of(job: TFJob, folder: Path, replica: str | None = None) -> list[Source]:
+def sources_of(job: TFJob | Deployment, folder: Path, replica: str | None = None) -> list[Source]:
     """The containers of the newest pod of each replica that `replica` means, those that have begun."""
     newest = (source for pods in _pods(job, folder, replica) for source in _containers(job, pods[-1], replica))
     return [source for source in newest if source.folder.is_dir()]
 
 
-def _pods(job: TFJob, folder: Path, replica: str | None) -> Iterator[list[PodRecord]]:
+def _pods(job: TFJob | Deployment, folder: Path, replica: str | None) -> Iterator[list[PodRecord]]:
     labels = _labels(job)
     for name, records in history(folder).items():
         if replica is None or replica.partition("/")[0] in (labels.get(name), name, records[-1].name):
             yield records
 
 
-def _containers(job: TFJob, pod: PodRecord, replica: str | None) -> list[Source]:
+def _containers(job: TFJob | Deployment, pod: PodRecord, replica: str | None) -> list[Source]:
     label = pod.replica or _labels(job).get(pod.name, pod.name)
     container = replica.partition("/")[2] if replica else ""
     alone = len(pod.containers) == 1
@@ -357,5 +376,7 @@ def _containers(job: TFJob, pod: PodRecord, replica: str | None) -> list[Source]
     return [Source(shown, pod.folder / "logs" / name) for shown, name in named if container in ("", name)]
 
 
-def _labels(job: TFJob) -> dict[str, str]:
+def _labels(job: TFJob | Deployment) -> dict[str, str]:
+    if isinstance(job, Deployment):
+        return {}
     return {child_name(job, task.type, task.index): task.name for task in desired(job)}

@@ -25,7 +25,6 @@ class ContainerRun(NamedTuple):
     restart: int
 
     def folder(self, record: Path) -> Path:
-        """Where its log is."""
         return pod_folder(record, self.pod) / "logs" / self.container / str(self.restart)
 
 
@@ -74,19 +73,24 @@ def history(run_folder: Path) -> Mapping[str, list[PodRecord]]:
     found: dict[str, list[PodRecord]] = {}
     specs = (run_folder / "pods").glob("*/spec.json")
     for path in sorted(specs, key=lambda path: path.stat().st_mtime_ns):
-        spec = msgspec.json.decode(path.read_bytes(), type=_Spec)
-        status = _status(path.parent / "status.json")
-        record = PodRecord(
-            name=spec.name,
-            folder=path.parent,
-            init_containers=[container.name for container in spec.init_containers],
-            containers=[container.name for container in spec.containers],
-            status=status,
-            stopped=status is not None and status.stopped,
-            replica=spec.replica,
-        )
-        found.setdefault(spec.replica or spec.name, []).append(record)
+        record = read_pod(path.parent)
+        found.setdefault(record.replica or record.name, []).append(record)
     return found
+
+
+def read_pod(folder: Path) -> PodRecord:
+    """Read the record of one pod. Raises FileNotFoundError if it has not begun."""
+    spec = msgspec.json.decode((folder / "spec.json").read_bytes(), type=_Spec)
+    status = _status(folder / "status.json")
+    return PodRecord(
+        name=spec.name,
+        folder=folder,
+        init_containers=[container.name for container in spec.init_containers],
+        containers=[container.name for container in spec.containers],
+        status=status,
+        stopped=status is not None and status.stopped,
+        replica=spec.replica,
+    )
 
 
 def _status(file: Path) -> _Written | None:
@@ -107,4 +111,6 @@ def write_spec(record: Path, pod: Pod, replica: str) -> None:
         for field in ("initContainers", "containers")
     }
     spec = _Spec(pod.metadata.name, names["containers"], names["initContainers"], replica)
-    (folder / "spec.json").write_bytes(msgspec.json.encode(spec))
+    partial = folder / "spec.json.new"
+    partial.write_bytes(msgspec.json.encode(spec))
+    partial.replace(folder / "spec.json")

@@ -20,8 +20,8 @@ from support.helm_line import CHART, Helm
 from tfjob import __version__
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.operator.api_versions import DEFAULT, KNOWN, ApiVersions
-from tfjob.operator.install.manifests import Settings, manifests
-from tfjob.operator.options import CONFIG_MAP
+from tfjob.operator.install.manifests import manifests
+from tfjob.operator.options import CONFIG_MAP, Settings
 from tfjob.operator.process.config import KEYS, read_config_map
 
 ROOT = Path(__file__).parents[3]
@@ -75,10 +75,10 @@ def of_the_operator(objects: list[Object]) -> dict[tuple[str, str], Object]:
     ("values", "settings"),
     [
         ({}, {}),
-        ({"namespaceOnly": True}, {"one_namespace": True}),
+        ({"namespaceOnly": True}, {"namespace_only": True}),
         ({"replicas": 2}, {"replicas": 2}),
         ({"imagePullPolicy": "Never", "imagePullSecrets": ["key"]}, {"pull_policy": "Never", "pull_secret": "key"}),
-        ({"gangScheduler": "volcano"}, {"gang_scheduler": "volcano"}),
+        ({"gangScheduler": "volcano"}, {"gang_scheduler_name": "volcano"}),
         ({"tensorboardImage": "registry.example/board:1"}, {"tensorboard_image": "registry.example/board:1"}),
         ({"apiVersions": ["v1"]}, {"api_versions": ApiVersions.read("v1")}),
         ({"apiVersions": ["v1alpha1", "v1", "v1beta1"]}, {"api_versions": ApiVersions.read("v1,v1beta1,v1alpha1")}),
@@ -86,7 +86,7 @@ def of_the_operator(objects: list[Object]) -> dict[tuple[str, str], Object]:
         ({"apiVersions": list(KNOWN)}, {"api_versions": ApiVersions.read(",".join(KNOWN))}),
         (
             {"apiVersions": [TENSORFLOW], "namespaceOnly": True},
-            {"api_versions": ApiVersions.read(TENSORFLOW), "one_namespace": True},
+            {"api_versions": ApiVersions.read(TENSORFLOW), "namespace_only": True},
         ),
         ({"image": "registry.example:5000/a/operator"}, {"image": "registry.example:5000/a/operator"}),
         ({"image": "operator:2@sha256:0"}, {"image": "operator:2@sha256:0"}),

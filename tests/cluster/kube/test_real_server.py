@@ -73,7 +73,7 @@ def test_an_object_from_its_creation_to_its_deletion(access: Access) -> None:
         assert decode(await client.patch(PODS, namespace, "a", status, subresource="status")).status.phase == "Running"
         with pytest.raises(Conflict):
             await client.delete(PODS, namespace, "a", uid="another")
-        await client.delete(PODS, namespace, "a", uid=made.metadata.uid, grace_seconds=0)
+        await client.delete(PODS, namespace, "a", uid=made.metadata.uid)
         with pytest.raises(NotFound):
             await client.get(PODS, namespace, "a")
 
@@ -90,7 +90,7 @@ def test_every_kind_of_patch(access: Access) -> None:
         await client.patch(CONFIG_MAPS, namespace, "c", {"data": {"b": None, "c": "3"}})
         assert await data() == {"a": "1", "c": "3"}
         await client.patch(CONFIG_MAPS, namespace, "c", [{"op": "replace", "path": "/data/c", "value": "4"}], "json")
-        await client.patch(CONFIG_MAPS, namespace, "c", {"data": {"d": "5"}}, "strategic")
+        await client.patch(CONFIG_MAPS, namespace, "c", {"data": {"d": "5"}})
         assert await data() == {"a": "1", "c": "4", "d": "5"}
         with pytest.raises(Conflict):
             await client.patch(CONFIG_MAPS, namespace, "c", settings(c="9"), "apply", params={"fieldManager": "other"})
@@ -104,9 +104,10 @@ def test_every_kind_of_patch(access: Access) -> None:
 def test_a_write_over_a_version_that_is_not_the_newest_is_refused(access: Access) -> None:
     async def test(client: Client, namespace: str) -> None:
         first = msgspec.json.decode(await client.create(CONFIG_MAPS, namespace, settings(a="1")))
-        await client.update(CONFIG_MAPS, namespace, "c", {**first, "data": {"a": "2"}})
+        path = CONFIG_MAPS.object_path(namespace, "c")
+        await client.request("PUT", path, body={**first, "data": {"a": "2"}})
         with pytest.raises(Conflict):
-            await client.update(CONFIG_MAPS, namespace, "c", {**first, "data": {"a": "3"}})
+            await client.request("PUT", path, body={**first, "data": {"a": "3"}})
 
     with_client(access, test)
 
@@ -177,7 +178,7 @@ def test_a_store_follows_what_happens(access: Access) -> None:
         assert [item.metadata.name for item in store.by_index("x")] == ["before"]
         await client.create(PODS, namespace, pod("after", app="x"))
         await until(lambda: len(store) == 2)
-        await client.delete(PODS, namespace, "before", grace_seconds=0)
+        await client.delete(PODS, namespace, "before")
         await until(lambda: store.get(namespace, "before") is None)
         await client.patch(PODS, namespace, "after", {"metadata": {"labels": {"app": "y"}}})
         await until(lambda: store.by_index("y"))

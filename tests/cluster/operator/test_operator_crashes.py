@@ -1,7 +1,7 @@
 """An operator that is killed at any moment: whoever comes next goes on, and no pod is ever doubled.
 
-`pytest tests/cluster/operator/test_operator_crashes.py --long --seed N` kills it two hundred times while a hundred jobs
-run.
+`pytest tests/cluster/operator/test_operator_crashes.py --long --scale 1 --seed N` kills it two hundred times while a
+hundred jobs run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 from devcluster.client import Client
 from support.audit import was_accepted, writes_by
+from support.long_form import Scaled
 from support.operating import READY, OperatorProcess, known_as, operating
 from support.pod_history import pod_history
 from support.room import PATIENCE, Room, job
@@ -54,15 +55,16 @@ def live(operator: OperatorProcess, known: str, place: Room, chance: random.Rand
 
 
 @pytest.mark.parametrize(
-    ("kills", "jobs"),
+    "form",
     [
-        pytest.param(4, 8, marks=pytest.mark.timeout(400)),
-        pytest.param(200, 100, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+        pytest.param("short", marks=pytest.mark.timeout(400)),
+        pytest.param("long", marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
     ],
 )
 def test_an_operator_killed_at_any_moment_loses_nothing_and_doubles_no_pod(
-    control_plane: Client, quiet_room: Room, tmp_path: Path, seed: int, kills: int, jobs: int
+    control_plane: Client, quiet_room: Room, tmp_path: Path, seed: int, scaled: Scaled, form: str
 ) -> None:
+    kills, jobs = (4, 8) if form == "short" else (scaled(200), scaled(100))
     chance, begun = random.Random(seed), time.monotonic()
     place, fates = quiet_room.namespace, dict[str, str]()
     with pod_history(control_plane, place) as history, kubelet(control_plane.kubeconfig, place) as node:

@@ -1,6 +1,7 @@
 """Two operators and one lease on a real API server: hand-over, take-over, and a leader that comes back too late.
 
-`pytest tests/cluster/operator/test_operator_leaders.py --long --seed N` has ten leaders of each kind fall silent.
+`pytest tests/cluster/operator/test_operator_leaders.py --long --scale 1 --seed N` has ten leaders of each kind fall
+silent.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pytest
 from devcluster.client import Client
 from support.audit import accepted_too_late, writes_by
 from support.faulty_door import Door, faulty_door
+from support.long_form import Scaled
 from support.operating import LEADS, LOST, READY, WAITS, Lengths, OperatorProcess, known_as, operating
 from support.pod_history import PodHistory, pod_history
 from support.room import Room, job, room
@@ -270,16 +272,15 @@ def trial(fault: str, cluster: Client, folder: Path) -> Iterator[Trial]:
         yield Trial(fault, two, node, history)
 
 
-@pytest.mark.parametrize(
-    ("rounds", "jobs"), [(1, 3), pytest.param(10, 12, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
-)
+@pytest.mark.parametrize("form", ["short", pytest.param("long", marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
 def test_a_leader_that_falls_silent_is_replaced_and_writes_nothing_after_the_take_over(
-    control_plane: Client, tmp_path: Path, seed: int, rounds: int, jobs: int
+    control_plane: Client, tmp_path: Path, seed: int, scaled: Scaled, form: str
 ) -> None:
     """Killed, paused beyond its lease, cut off from the API server by broken connections or by a black hole.
 
     Jobs are under way meanwhile and lose a replica then.
     """
+    rounds, jobs = (1, 3) if form == "short" else (scaled(10), 12)
     chance = random.Random(seed)
     with ExitStack() as stack:
         # The one that is paused comes first: it is to wake up in the very moment of the take-over.

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from devcluster.client import Client
-from support.operating import operating
-from support.room import PATIENCE, Room, room
+from support.operating import operated_room
+from support.room import PATIENCE, Room
 from support.room import job as v1_job
 from support.running import wait_until
 from support.served import serve_every_job
@@ -41,11 +41,7 @@ Counts = tuple[int, int]
 def watched(own_cluster: Client) -> Iterator[Room]:
     """A room of a cluster with both kinds of jobs, and an operator."""
     serve_every_job(own_cluster)
-    namespace = own_cluster.namespace()
-    with (
-        room(own_cluster.kubeconfig, namespace) as found,
-        operating(own_cluster.kubeconfig, f"--namespace={namespace}"),
-    ):
+    with operated_room(own_cluster) as found:
         yield found
 
 

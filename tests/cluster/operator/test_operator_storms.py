@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from devcluster.client import Client
 from support.faulty_door import standing
+from support.long_form import Scaled
 from support.misbehaving_server import HALF_OPEN, KINDS, SILENT, MisbehavingServer
 from support.operating import Lengths, OperatorProcess, operating
 from support.pod_history import PodHistory, pod_history
@@ -144,10 +145,12 @@ def side(cluster: Client, kubeconfig: Path, durations: Lengths | None = None) ->
     ],
 )
 def test_jobs_end_as_they_would_have_though_the_server_misbehaves(
-    control_plane: Client, tmp_path: Path, seed: int, form: Form
+    control_plane: Client, tmp_path: Path, seed: int, scaled: Scaled, form: Form
 ) -> None:
     """Also no pod is doubled, dead connections are noticed, and the server is asked no more often than is decent."""
     serve_tfjobs(control_plane)
+    if form is LONG:
+        form = replace(form, jobs=scaled(form.jobs), rounds=scaled(form.rounds))
     chance = random.Random(seed)
     spells = [spell for _ in range(form.rounds) for spell in chance.sample(KINDS, len(KINDS))]
     server = MisbehavingServer(tmp_path / "door.kubeconfig", chance, form.bookmark_seconds)

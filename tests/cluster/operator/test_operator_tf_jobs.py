@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from devcluster.client import Client
 from support.cluster_line import on_cluster
 from support.installed import Installed
-from support.operating import operating
+from support.operating import operated_room, operating
 from support.plan.builders import job
 from support.room import Room, room, template
 from support.running import wait_until
@@ -35,11 +35,7 @@ from tfjob.plan.facts.tasks import Task
 def documents(own_cluster: Client) -> Iterator[Room]:
     """A cluster that has tensorflow.org alone, and an operator."""
     serve_tf_jobs(own_cluster)
-    namespace = own_cluster.namespace()
-    with (
-        room(own_cluster.kubeconfig, namespace) as found,
-        operating(own_cluster.kubeconfig, f"--namespace={namespace}"),
-    ):
+    with operated_room(own_cluster) as found:
         yield found
 
 

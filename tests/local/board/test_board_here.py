@@ -24,6 +24,7 @@ from support.command_line import GOLDEN
 from support.golden import check_golden
 from support.installed import Installed
 from support.running import Running, processes_of, wait_until
+from tfjob.local.run.driver_lock import PROGRAM
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -71,6 +72,11 @@ def manifest(folder: Path, *command: str) -> str:
     return str(file)
 
 
+def is_tensorboard(pid: int) -> bool:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return b"--logdir" in words and b"-c" in words
+
+
 def url_of(running: Running) -> str:
     """Where a run or a command says that TensorBoard is."""
     wait_until(lambda: any(map(URL.search, running.lines)), 120, lambda: "\n".join(running.lines))
@@ -107,23 +113,20 @@ def test_it_is_started_again_if_it_ends_and_ends_with_the_run_even_if_that_is_ki
 ) -> None:
     with Running(tool, home, manifest(tmp_path, "sleep", "1000")) as run:
         url_of(run)
-        (server,) = (
-            pid for pid in processes_of(home) if b"tensorboard.main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        )
+        (server,) = (pid for pid in processes_of(home) if is_tensorboard(pid))
         assert sum("http://" in line for line in run.lines) == 1
         os.kill(server, signal.SIGKILL)
-        run.wait_for("http://", 120, count=2)
+        wait_until(lambda: any(is_tensorboard(pid) for pid in processes_of(home) if pid != server), 120)
         os.kill(run.process.pid, signal.SIGKILL)
         run.finish()
     wait_until(lambda: not processes_of(home), 60, lambda: f"left behind: {processes_of(home)}")
 
 
-def small(folder: Path, name: str, log_dir: str, **policy: Any) -> str:
-    """A job that ends at once, with curves in a folder beside its manifest."""
-    container = {"name": "tensorflow", "image": "someone/trainer:cpu", "command": ["true"]}
+def small(folder: Path, name: str, log_dir: str, *command: str, **board: Any) -> str:
+    """A job that ends at once, or runs a command, with curves in a folder beside its manifest."""
+    container = {"name": "tensorflow", "image": "someone/trainer:cpu", "command": list(command) or ["true"]}
     spec = {
-        "tensorBoard": {"logDir": log_dir},
-        "runPolicy": policy,
+        "tensorBoard": {"logDir": log_dir, **board},
         "tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [container]}}}},
     }
     job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": spec}
@@ -159,20 +162,72 @@ def test_several_jobs_stand_side_by_side_in_one_and_nothing_stays_of_it(
     assert not processes_of(home)
 
 
-def test_one_that_cannot_start_is_tried_again_in_peace_and_does_not_keep_its_job_from_being_deleted(
+def test_one_that_cannot_start_is_reported_and_does_not_keep_its_job_from_being_deleted(
     tool: Installed, home: Path, tmp_path: Path
 ) -> None:
-    assert tool.tfjob(home, "submit", small(tmp_path, "stuck", "logs", suspend=True)).returncode == 0
-    (folder,) = home.glob("runs/*/*")
-    (folder / "tensorboard.log").mkdir()  # where its output should go
-    assert tool.tfjob(home, "resume", "stuck").returncode == 0
-    log = folder / "controller.log"
-    wait_until(lambda: "/tensorboard.log'" in log.read_text(), 90, log.read_text)
-    line = next(line for line in log.read_text().splitlines() if "/tensorboard.log'" in line)
-    shown = re.sub(r"\[Errno.*'", "ERROR", line[line.index("TensorBoard") :])
-    check_golden(GOLDEN / "tensorboard-not-started.txt", f"{shown}\n")
+    volumes = [{"name": "rules", "configMap": {"name": "rules"}}]
+    mounts = [{"name": "rules", "mountPath": "/rules"}]
+    file = small(tmp_path, "stuck", "logs", "sleep", "1000", volumes=volumes, volumeMounts=mounts)
+    assert tool.tfjob(home, "submit", file).returncode == 0
+
+    def shown() -> str:
+        return tool.tfjob(home, "events", "stuck").stdout
+
+    wait_until(lambda: "stuck-tensorboard" in shown() and "rules" in shown(), 90, shown)
     assert tool.tfjob(home, "delete", "stuck", "--yes").returncode == 0
     assert tool.tfjob(home, "status", "stuck").returncode == 3
+    assert not processes_of(home)
+
+
+def answers(url: str) -> bool:
+    with suppress(OSError):  # as long as no TensorBoard is ready, the Service closes connections
+        return b"tb-relative-root" in call(url)
+    return False
+
+
+def test_its_url_stays_and_answers_again_when_it_was_killed(tool: Installed, home: Path, tmp_path: Path) -> None:
+    write_scalar(tmp_path / "logs", TAG, [2.0, 1.0])
+    with Running(tool, home, small(tmp_path, "kept", "logs", "sleep", "1000"), "--level", "ports") as run:
+        url = url_of(run)
+        assert any(url in line and f"shows {tmp_path}/logs" in line for line in run.lines), run.lines
+        assert b"tb-relative-root" in call(url)
+        (server,) = (pid for pid in processes_of(home) if is_tensorboard(pid))
+        os.kill(server, signal.SIGKILL)
+        wait_until(lambda: any(is_tensorboard(pid) for pid in processes_of(home) if pid != server), 120)
+        wait_until(lambda: answers(url), 120)
+        run.process.send_signal(signal.SIGINT)
+        run.finish()
+    assert not processes_of(home)
+
+
+def test_the_next_driver_of_a_job_keeps_it_and_it_ends_with_the_job(
+    tool: Installed, home: Path, tmp_path: Path
+) -> None:
+    wait = "while [ ! -e stop ]; do sleep 0.1; done"
+    assert tool.tfjob(home, "submit", small(tmp_path, "long", "logs", "sh", "-c", wait)).returncode == 0
+
+    def events() -> str:
+        return tool.tfjob(home, "events", "long").stdout
+
+    wait_until(lambda: URL.search(events()) is not None, 120, events)
+    found = URL.search(events())
+    assert found is not None
+    (server,) = (pid for pid in processes_of(home) if is_tensorboard(pid))
+    (driver,) = (pid for pid in processes_of(home) if PROGRAM.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(driver, signal.SIGKILL)
+    wait_until(lambda: driver not in processes_of(home), 30)
+
+    def answers() -> bool:
+        with suppress(URLError, ConnectionError, TimeoutError):
+            return b"tb-relative-root" in call(found[0])
+        events()  # a command starts the next driver
+        return False
+
+    wait_until(answers, 60)
+    assert [pid for pid in processes_of(home) if is_tensorboard(pid)] == [server]
+    (tmp_path / "stop").touch()
+    wait_until(lambda: not processes_of(home), 60, lambda: f"left behind: {processes_of(home)}")
+    assert tool.tfjob(home, "status", "long").returncode == 0
 
 
 @pytest.mark.root

@@ -15,7 +15,7 @@ REFUSED = {
     "arguments for a manifest": (("hello.yaml", "--", "--steps", "3"), "--steps 3"),
     "an image for a manifest": (("hello.yaml", "--image", "python:3"), "--image"),
     "parameters for a script": (("steps.py", "-p", "steps=3"), "-p"),
-    "no replica trains": (("steps.py", "--workers", "0"), "--workers 0"),
+    "no replica trains": (("steps.py", "--workers", "0"), "no replica"),
     "two evaluators": (("steps.py", "--evaluator", "2"), "--evaluator"),
     "a negative count": (("steps.py", "--workers", "-1"), "--workers"),
     "no number": (("steps.py", "--ps", "many"), "'many'"),

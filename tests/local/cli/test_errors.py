@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from support.command_line import MANIFESTS, CommandLine
 from tfjob.cli import exit_codes
 from tfjob.cli.main import COMMANDS, cli
 from tfjob.local.state.errors import Refusal
+from tfjob.local.state.home import find_home
 
 BAD_INPUT = {
     "no such file": (("run", "nowhere.yaml"), "nowhere.yaml"),
@@ -167,12 +169,13 @@ def test_what_an_earlier_manifest_brought_is_not_missing_but_its_keys_may_be(cli
 
 @pytest.mark.parametrize("words", [("check", "--on", "local"), ("run", "--dry-run"), ("run", "--no-limits")])
 def test_a_program_that_is_not_on_this_machine_is_a_warning(cli: CommandLine, words: tuple[str, ...]) -> None:
-    manifest = (MANIFESTS / "fails.yaml").read_text().replace("[sh, -c,", "[no-such-program, -c,")
+    manifest = (MANIFESTS / "fails.yaml").read_text().replace("[sh, -c,", "[/opt/no-such-program, -c,")
     shown = cli(*words, "-", stdin=manifest, code=1 if "--no-limits" in words else 0)
     warnings = [line for line in shown.splitlines() if ": warning: " in line]
     assert len(warnings) == 1
     assert ": warning: spec.tfReplicaSpecs.Worker.template.spec.containers[0].command[0]: " in warnings[0]
-    assert "no-such-program" in warnings[0]
+    assert "/opt/no-such-program" in warnings[0]
+    assert "--no-limits" not in words or 'exec "/opt/no-such-program": No such file' in shown
     cli.golden("warning-missing-program", f"{warnings[0]}\n", exact=True)
 
 
@@ -214,8 +217,6 @@ def test_a_state_of_a_newer_tfjob_is_refused(cli: CommandLine) -> None:
 
 
 def test_a_user_without_a_home_is_told_to_name_one(empty: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfjob.cli import context
-
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -223,7 +224,7 @@ def test_a_user_without_a_home_is_told_to_name_one(empty: CommandLine, monkeypat
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nobody)
     with pytest.raises(Refusal) as refused:
-        context.home()
+        find_home(os.environ)
     stop = exit_codes.explained(refused.value)
     assert stop is not None
     assert (stop.code, "TFJOB_HOME" in stop.hint) == (exit_codes.BAD_INPUT, True)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from support.command_line import MANIFESTS
 from tfjob.api.manifest import loader
 from tfjob.controller.kind import STOPPED
-from tfjob.local.jobs.runs import edit_job
+from tfjob.local.jobs.runs import edit_owner
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import open_store
 from tfjob.plan.policy.suspension import suspended
@@ -28,7 +28,6 @@ MOST_SECONDS = 0.100
 TRYING_SECONDS, PAUSE = 90.0, 0.2
 DRIVING = {
     "asyncio",
-    "psutil",
     "aiohttp",
     "tfjob.local.run.driver",
     "tfjob.local.run.kubelet",
@@ -66,12 +65,12 @@ def test_a_tab_reads_the_names_of_jobs_and_loads_none_of_them(tmp_path: Path) ->
     keep_suspended_job(Home(tmp_path))
     asked = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status ", "COMP_CWORD": "2"}
     loaded = modules_of(tmp_path, env=asked)
-    assert "tfjob.local.state.job_names" in loaded
+    assert "tfjob.local.state.database" in loaded
     assert not loaded & {"msgspec", "yaml", "rich", "tfjob.api.types", "tfjob.local.state.store"}
 
 
 def test_judging_a_job_for_this_machine_loads_nothing_that_drives_it(tmp_path: Path) -> None:
-    assert not modules_of(tmp_path, "run", "--dry-run", "hello.yaml") & {"asyncio", "psutil", "tfjob.local.run.driver"}
+    assert not modules_of(tmp_path, "run", "--dry-run", "hello.yaml") & {"asyncio", "tfjob.local.run.driver"}
 
 
 @pytest.mark.parametrize("extra", ["tensorflow", "kube", "operator"])
@@ -88,7 +87,7 @@ def keep_suspended_job(home: Home) -> None:
     job = loader.load((MANIFESTS / "sleeper.yaml").read_bytes(), "sleeper.yaml").jobs[0]
     store = open_store(home.database)
     run = store.add_run(suspended(job, STOPPED), attached=False, boot=boot_id(), folder=lambda number: home.path)
-    edit_job(store, run.uid, lambda job: replace(job, status=replace(job.status, state="Suspended")))
+    edit_owner(store, run, lambda job: replace(job, status=replace(job.status, state="Suspended")))
     assert store.settle(run.uid, math.inf, store.version())
     store.close()
 

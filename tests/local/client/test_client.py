@@ -18,6 +18,7 @@ apiVersion: kubeflow.org/v1
 kind: TFJob
 metadata: {{name: {name}}}
 spec:
+  successPolicy: AllWorkers
   tfReplicaSpecs:
     Worker:
       replicas: 2

@@ -22,15 +22,15 @@ COVERED = {
         ),
         "tfjob operator manifests": "tests/node/operator/test_operator_image.py",
         "tfjob operator install --image registry.example/tf-job-operator:0.1.0 -n team --namespace-only": (
-            "tests/cluster/install/test_installation.py"
+            "tests/cluster/operator/install/test_installation.py"
         ),
         "tfjob operator install --image registry.example/tf-job-operator:0.1.0 --api-versions v1,v1beta1": (
-            "tests/cluster/install/test_installation.py"
+            "tests/cluster/operator/install/test_installation.py"
         ),
         "tfjob operator install --image registry.example/tf-job-operator:0.1.0 --api-versions tensorflow.org": (
-            "tests/cluster/install/test_installation.py"
+            "tests/cluster/operator/install/test_installation.py"
         ),
-        "tfjob operator uninstall": "tests/cluster/install/test_installation.py",
+        "tfjob operator uninstall": "tests/cluster/operator/install/test_installation.py",
     },
     "script.md": {
         "tfjob run train.py --workers 2 --on k8s": "tests/cluster/cli/test_commands_control_plane.py",

@@ -1,6 +1,6 @@
 """The tool dies: `run`, or any part of it, is killed -9 at random moments. Nothing stays behind, nothing is lost.
 
-    pytest tests/local/faults/test_killed_tool.py --long --seed 7      a hundred kills; without --long a handful
+    pytest tests/local/faults/test_killed_tool.py --long --scale 1 --seed 7      a hundred kills
 
 A round runs a job whose replicas print numbered lines and note in a file how far they are, kills something, and looks
 at what is left: processes, the record, the logs; then the same job is run again.
@@ -25,6 +25,7 @@ import yaml
 
 from support.installed import Installed
 from support.local.warm_pods import end_fork_servers, standin_python
+from support.long_form import Scaled
 from support.running import Running, processes_of, status, wait_until
 
 pytestmark = pytest.mark.faults
@@ -332,10 +333,10 @@ def test_killed_at_a_random_moment(tool: Installed, tmp_path: Path, seed: int, w
         ("cold", "ports", 10),
     ],
 )
-def test_killed_at_a_hundred_random_moments(
-    tool: Installed, tmp_path: Path, seed: int, way: str, level: str, rounds: int
+def test_killed_at_many_random_moments(
+    tool: Installed, tmp_path: Path, seed: int, scaled: Scaled, way: str, level: str, rounds: int
 ) -> None:
-    killed(tool, tmp_path / "series", way, seed, rounds, level=level)
+    killed(tool, tmp_path / "series", way, seed, scaled(rounds), level=level)
 
 
 KILLED_ONCE_STORED = """

@@ -105,7 +105,7 @@ def test_a_run_creates_what_a_dry_run_shows(cli: CommandLine, tmp_path: Path, mo
     try:
         run = store.current(Key("default", "shown", "TFJob"))
         assert run is not None
-        assert plain(job_of(run)) == plain(submission.job)
+        assert plain(job_of(run)) == plain(submission.owner)
         assert store.object(Key("default", "settings", "ConfigMap")) == submission.objects[1]
         expected = sorted(map(plain, local.children(submission)), key=name_of)
         assert {one["kind"] for one in expected} == {"Pod", "Service", "ConfigMap", "Deployment"}

@@ -9,8 +9,29 @@ import sys
 
 import pytest
 
-from support.local.pod_harness import EACH_LEVEL, FULL, PYTHON, Place, PodRun, Pods, at, groups_of
+from support.local.pod_harness import (
+    DEFAULT_SIGNALS,
+    EACH_LEVEL,
+    FULL,
+    PYTHON,
+    Place,
+    PodRun,
+    Pods,
+    at,
+    groups_of,
+    odd_signals,
+)
 from tfjob.local.sandbox import exec as pod_exec
+
+HEAR = """
+import socket, time
+for _ in range(5000):
+    try:
+        print(socket.create_connection(('localhost', {})).recv(9).decode())
+        break
+    except OSError:
+        time.sleep(0.02)
+"""
 
 
 def run(pods: Pods, pod: PodRun, *argv: str, tty: bool = False, data: bytes = b"") -> tuple[int, bytes]:
@@ -72,6 +93,25 @@ def test_a_container_that_does_not_run_cannot_be_entered(pods: Pods, pod: PodRun
     pod.wait()
     with pytest.raises(pod_exec.NotRunningError, match="main"):
         pod_exec.enter_command(pod.folder, "main", ["true"])
+
+
+@at(EACH_LEVEL)
+def test_it_has_default_signals_whatever_started_the_tool(pods: Pods, pod: PodRun) -> None:
+    with odd_signals():
+        assert run(pods, pod, *DEFAULT_SIGNALS) == (0, b"")
+
+
+@at([*FULL, Place("addresses", "root"), Place("addresses", "user")])
+def test_localhost_is_the_container_for_both_of_them(pods: Pods) -> None:
+    """The command reaches a server of the container, and the container one of the command."""
+    greet = "import socket; socket.create_server(('', {})).accept()[0].sendall(b'{}')"
+    main = greet.format(2225, "main") + HEAR.format(2226) + "time.sleep(600)"
+    pod = pods.launch(pods.container(PYTHON, "-u", "-c", main))
+    pod.until(lambda: pod.status()["binds"]["ports"] == [2225])
+    assert run(pods, pod, PYTHON, "-c", HEAR.format(2225)) == (0, b"main\n")
+    assert run(pods, pod, PYTHON, "-c", greet.format(2226, "command"))[0] == 0
+    pod.until_logged("command\n")
+    pod.until(lambda: pod.status()["binds"]["ports"] == [2225, 2226])
 
 
 @at([Place("full", "user"), Place("addresses", "root"), Place("ports", "root")])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.local.pod_harness import EACH_LEVEL, PATH, PYTHON, Pods, at
+from support.local.pod_harness import DEFAULT_SIGNALS, EACH_LEVEL, PATH, PYTHON, Pods, at, odd_signals
 from tfjob.local.sandbox import processes, supervisor
 
 
@@ -123,6 +123,24 @@ def test_the_workload_is_not_pid_1_and_starts_with_default_signals(pods: Pods) -
     pod = pods.launch(pods.container(PYTHON, "-I", "-S", "-c", code))
     pod.ended()
     assert pod.log() == "True True\n0 0\n['0', '1', '2'] 4\n"
+
+
+@at(EACH_LEVEL)
+def test_containers_have_default_signals_whatever_started_the_tool(pods: Pods) -> None:
+    check = pods.container(*DEFAULT_SIGNALS)
+    with odd_signals():
+        pod = pods.launch(check, init=[{**check, "name": "init"}])
+    assert pod.ended("init")["exitCode"] == 0
+    assert pod.ended()["exitCode"] == 0
+
+
+@at(EACH_LEVEL)
+def test_a_pod_stops_in_time_whatever_signals_its_launcher_blocked(pods: Pods) -> None:
+    with odd_signals():
+        pod = pods.launch(pods.container("sleep", "600"), grace=600.0)
+        pod.until_running()
+    pod.stop()
+    assert pod.ended()["exitCode"] == 143
 
 
 @at(EACH_LEVEL)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from support.installed import Installed
 from support.local.pod_harness import Place, Pods, at
 from support.local.warm_pods import WarmPods, gone, until_ready, warm_pods, why_not
 from support.running import ending, wait_until
+from tfjob.durations import Durations
 from tfjob.local.sandbox import processes
 from tfjob.local.warm.pool import NotWarm
 
@@ -181,7 +183,7 @@ def test_one_that_hangs_keeps_no_run_waiting(warm: WarmPods) -> None:
     (state,) = warm.states()
     os.kill(state.pid, signal.SIGSTOP)
     try:
-        reason = why_not(warm.server())
+        reason = why_not(warm.server(durations=Durations(fork_server_answer=timedelta(seconds=0.5))))
         assert f"kill -9 {state.pid}" in reason
         check_reason(warm, "hangs", reason.replace(str(state.pid), "PID"))
     finally:
@@ -202,7 +204,7 @@ os.stat = slow
 
 @HERE
 def test_one_that_looks_at_its_files_for_long_does_not_hang(warm: WarmPods) -> None:
-    """It greets whoever comes at once, also while it looks for another one."""
+    """One that comes while it looks for another one waits, and does not take it for dead."""
     warm.have(SLOW_DISK)
     servers = [warm.server() for _ in range(3)]
     until_ready(servers[0], 60)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.golden import check_golden
-from support.local.pod_harness import EACH_LEVEL, Place, Pods, at
+from support.local.pod_harness import EACH_LEVEL, Place, Pods, at, odd_signals
 from support.local.warm_pods import WarmPods, warm_pods
 
 GOLDEN = Path(__file__).parents[2] / "support" / "data" / "local" / "golden"
@@ -63,6 +63,7 @@ if __name__ == '__main__':
         with multiprocessing.get_context(method).Pool(1) as pool: print(method, pool.map(work, [1, 2]))
     print(subprocess.run([sys.executable, '-c', 'import os; print(os.environ["LANG"])'], capture_output=True).stdout)
 """,
+    "signals": "print(*(line for line in open('/proc/self/status') if line.startswith(('SigB', 'SigI', 'SigC'))))",
     "beside": "import helper; print(helper.__file__, helper.WORD)",
 }
 MAIN = "import sys; print(sys.argv, sys.path[0], __name__, __package__, __spec__.name, __file__); raise KeyError('m')"
@@ -139,6 +140,18 @@ def compare(warm: WarmPods, project: Path, names: Sequence[str]) -> None:
         assert "nothing.py" in cold.get("main", "nothing.py")
         if cold:
             check_golden(GOLDEN / "program-no-script.txt", f"{cold['main']}\n")
+
+
+@at(EACH_LEVEL)
+def test_a_fork_has_the_signals_of_a_started_program(warm: WarmPods, project: Path) -> None:
+    """Whatever signals the tool ignores that has started the fork server."""
+    with odd_signals():
+        pod = warm.launch("signals.py", cwd=project)
+    assert pod.ended()["exitCode"] == 0
+    assert pod.status()["cold"] == {}
+    cold = warm.launch_cold("signals.py", cwd=project)
+    cold.ended()
+    assert pod.log() == cold.log()
 
 
 @at(EACH_LEVEL[:1])

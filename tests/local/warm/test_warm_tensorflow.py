@@ -12,10 +12,11 @@ import pytest
 
 from support.local.pod_harness import Place, PodRun, Pods, at
 from support.local.warm_pods import WarmPods, warm_pods
+from support.long_form import Scaled
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
-STARTS = int(os.environ.get("TFJOB_TEST_WARM_STARTS") or 1000)
+STARTS = 1000
 AT_ONCE = 3
 PATIENCE = 120.0
 PROGRAM = """
@@ -74,21 +75,22 @@ def test_forked_trainings_give_the_result_of_a_cold_one(warm: WarmPods, program:
 @pytest.mark.long
 @pytest.mark.timeout(3 * 3600)
 @HERE
-def test_a_thousand_forked_starts_show_no_hang_and_no_wrong_result(warm: WarmPods, program: Path) -> None:
-    """What must hold before warm starts may become the default."""
+def test_many_forked_starts_show_no_hang_and_no_wrong_result(warm: WarmPods, program: Path, scaled: Scaled) -> None:
+    """A thousand of them had to hold before warm starts could become the default."""
+    starts = scaled(STARTS)
     expected = said(warm.launch_cold("train.py", cwd=program))["result"]
     live: list[PodRun] = []
     drawn: set[str] = set()
     begun = time.monotonic()
-    for number in range(STARTS + AT_ONCE):
-        if len(live) == AT_ONCE or number >= STARTS:
+    for number in range(starts + AT_ONCE):
+        if len(live) == AT_ONCE or number >= starts:
             run = live.pop(0)
             one = said(run)
             assert one["result"] == expected, f"start {number}"
             assert run.status()["cold"] == {}, f"start {number}"
             drawn.add(one["drawn"])
-        if number < STARTS:
+        if number < starts:
             live.append(warm.launch("train.py", cwd=program))
         if number % 50 == 0:
             print(f"{len(drawn)} starts, {time.monotonic() - begun:.0f} s", flush=True)
-    assert len(drawn) == STARTS
+    assert len(drawn) == starts

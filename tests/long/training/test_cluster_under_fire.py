@@ -1,6 +1,6 @@
 """Collective and parameter server trainings as pods under every kind of incident; steps are counted.
 
-The long form is the whole table:
+Part of the long form; with `--scale 1` everything happens to every task:
 
     pytest --long tests/long/training/test_cluster_under_fire.py -s --seed 1
 """
@@ -19,6 +19,7 @@ import pytest
 
 from devcluster.client import Client
 from support.installed import Installed
+from support.long_form import each_with_each, whole
 from support.room import JOB_NAME, Room
 from support.training.examples import pods_of
 from support.training.fire import (
@@ -95,8 +96,10 @@ KILLED_UNSEEN = Incident("gets SIGKILL without a kubelet", kill_unseen, 137)
 KUBELET_RESTARTED = Incident("gets another kubelet", restart_kubelet)
 
 
-@pytest.mark.parametrize(("shape", "task"), TASKS)
-@pytest.mark.parametrize("incident", [DELETED, DRAINED, KILLED, TERMINATED, OUT_OF_MEMORY], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "task", "incident"),
+    list(each_with_each(TASKS, [DELETED, DRAINED, KILLED, TERMINATED, OUT_OF_MEMORY])),
+)
 def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
     start: Start, shape: str, task: str, incident: Incident
 ) -> None:
@@ -112,7 +115,7 @@ def test_a_training_that_loses_a_task_ends_well_and_repeats_few_steps(
     assert incident.reason in (cause.get("reason"), "")
 
 
-@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
+@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), whole(SERVERS, "ps-0")])
 def test_a_task_that_is_killed_while_its_kubelet_is_away_is_the_cause_all_the_same(
     start: Start, shape: str, task: str
 ) -> None:
@@ -127,8 +130,14 @@ def test_a_task_that_is_killed_while_its_kubelet_is_away_is_the_cause_all_the_sa
     assert (status["restarts"], cause["replica"], cause["exitCode"]) == (1, task, 137)
 
 
-@pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "worker-1"), (SERVERS, "ps-0")])
-@pytest.mark.parametrize("incident", [PAUSED, KUBELET_RESTARTED], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "task", "incident"),
+    list(
+        each_with_each(
+            [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0"), (SERVERS, "worker-1")], [PAUSED, KUBELET_RESTARTED]
+        )
+    ),
+)
 def test_what_ends_no_task_costs_nothing_but_time(start: Start, shape: str, task: str, incident: Incident) -> None:
     fire = start(shape)
     fire.strike(incident, task)
@@ -137,7 +146,7 @@ def test_what_ends_no_task_costs_nothing_but_time(start: Start, shape: str, task
     assert len(fire.steps()) == STEPS
 
 
-@pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
+@pytest.mark.parametrize("shape", [whole(COLLECTIVE), SERVERS])
 def test_a_disk_that_is_full_fails_the_job_with_what_the_program_said(start: Start, shape: str) -> None:
     """The disk of each pod has room for no checkpoint."""
 
@@ -152,7 +161,7 @@ def test_a_disk_that_is_full_fails_the_job_with_what_the_program_said(start: Sta
     assert any("No space left on device" in line for line in failure["lastLines"])
 
 
-@pytest.mark.parametrize("shape", [COLLECTIVE, SERVERS])
+@pytest.mark.parametrize("shape", [COLLECTIVE, whole(SERVERS)])
 def test_a_disk_that_fills_up_fails_the_job_and_the_next_run_goes_on_from_the_last_whole_checkpoint(
     start: Start, node_cluster: Client, tmp_path: Path, shape: str
 ) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +55,24 @@ def place_param(place: Place) -> Any:
 def at(places: list[Place]) -> pytest.MarkDecorator:
     """Run a test at these places only."""
     return pytest.mark.parametrize("place", [place_param(place) for place in places])
+
+
+DEFAULT_SIGNALS = ["sh", "-c", "! grep -E 'Sig(Blk|Ign):.*[1-9a-f]' /proc/self/status"]
+"""A command that fails if it ignores or blocks a signal."""
+
+
+@contextmanager
+def odd_signals() -> Iterator[None]:
+    """Ignore and block signals, as a program that starts the tool may do; whatever is started inherits that."""
+    ignored = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGUSR1, signal.SIGRTMIN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR2])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def groups_of(uid: str) -> set[str]:

@@ -11,15 +11,19 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from support.local.pod_harness import PATH, PYTHON, PodRun, Pods
 from support.running import wait_until
+from tfjob.durations import Durations
 from tfjob.local.sandbox import processes
 from tfjob.local.state.home import Home
 from tfjob.local.warm.pool import ForkServer, NotWarm, State, running
 
+PATIENT = Durations(fork_server_answer=timedelta(seconds=60))
+"""For a machine that does much else."""
 VARIABLES = {"PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
 
 
@@ -38,8 +42,8 @@ class WarmPods:
         """What `import tensorflow` runs."""
         (self.packages / "tensorflow.py").write_text(text)
 
-    def server(self, idle: float = 60.0) -> ForkServer:
-        return ForkServer(self.home, str(self.python), VARIABLES, idle)
+    def server(self, idle: float = 60.0, durations: Durations = PATIENT) -> ForkServer:
+        return ForkServer(self.home, str(self.python), VARIABLES, idle, durations)
 
     def launch(
         self, program: str, *words: str, cwd: Path, mounts: Sequence[dict[str, Any]] = (), **changes: Any

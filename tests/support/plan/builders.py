@@ -33,10 +33,11 @@ from tfjob.api.types import (
     TFJobStatus,
 )
 from tfjob.controller.actions import Create, Delete, DeleteOwner
-from tfjob.controller.kind import Rejection, Repetition
+from tfjob.controller.kind import Observation, Rejection, Repetition
 from tfjob.plan.build import pods as children
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.facts.tasks import ATTEMPT, CANONICAL_TYPE, Observed, Task, attempts_due, desired
+from tfjob.plan.facts.tasks import ATTEMPT, CANONICAL_TYPE, Task, attempts_due, desired
+from tfjob.plan.facts.tf_config import tf_configs
 from tfjob.plan.plan import JobPlan, plan
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -238,16 +239,23 @@ def observed(
     repeated: dict[str, Repetition] | None = None,
     with_services: bool = True,
     pod_groups: Iterable[PodGroup] = (),
-) -> Observed:
+) -> Observation:
     """What the cluster shows."""
-    return Observed(
-        pods=[builder.pod for builder in pods],
-        services=services(owner) if with_services else [],
-        pod_groups=list(pod_groups),
+    return Observation(
+        {
+            Pod: [builder.pod for builder in pods],
+            Service: services(owner) if with_services else [],
+            PodGroup: list(pod_groups),
+        },
         rejections=rejections or {},
         repeated_deletions=repeated or {},
         lost_nodes=frozenset(lost_nodes),
     )
+
+
+def tf_config(owner: TFJob, one: Task, cluster_domain: str = "") -> str | None:
+    """The TF_CONFIG of one task."""
+    return next(tf_configs(owner, [one], cluster_domain))
 
 
 def after(owner: TFJob, outcome: JobPlan) -> TFJob:

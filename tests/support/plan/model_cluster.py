@@ -27,13 +27,13 @@ from tfjob.api.objects import (
 )
 from tfjob.api.types import PS, TFJob, TFJobStatus
 from tfjob.controller.actions import Action, Create, Delete, DeleteOwner, Update
-from tfjob.controller.kind import Rejection, Repetition
+from tfjob.controller.kind import Observation, Rejection, Repetition
 from tfjob.durations import Durations
 from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.facts.tasks import Observed, desired, main_container, task_of
+from tfjob.plan.facts.tasks import desired, main_container, task_of
 from tfjob.plan.plan import JobPlan, plan
 
-Decide = Callable[[TFJob, Observed, datetime], JobPlan]
+Decide = Callable[[TFJob, Observation, datetime], JobPlan]
 CarryOut = Callable[[Sequence[Action]], Iterable[Action]]
 LONG = timedelta(days=2)
 
@@ -81,7 +81,7 @@ class ModelCluster:
         before, known = self.job.status, dict(self.rejections)
         self.again_at = outcome.again_at
         status = _through_json(outcome.status)
-        self.judge.write(self.job, status, seen.pods, self.lost_nodes)
+        self.judge.write(self.job, status, seen.of(Pod), self.lost_nodes)
         self.job = replace(self.job, status=status)
         wanted = {_name(action) for action in outcome.actions}
         self.rejections = {name: rejection for name, rejection in self.rejections.items() if name in wanted}
@@ -101,14 +101,16 @@ class ModelCluster:
         self.rejections, self.repeated, self.again_at = {}, {}, None
         self.last_seen = self._own_pods()
 
-    def _observe(self, lagging: bool = False) -> Observed:
+    def _observe(self, lagging: bool = False) -> Observation:
         if not lagging:
             self.last_seen = self._own_pods()
-        return Observed(
-            pods=list(self.last_seen),
-            services=list(self.services.values()),
-            pod_groups=[self.group] if self.group else [],
-            config_maps=list(self.config_maps.values()),
+        return Observation(
+            {
+                Pod: list(self.last_seen),
+                Service: list(self.services.values()),
+                PodGroup: [self.group] if self.group else [],
+                ConfigMap: list(self.config_maps.values()),
+            },
             rejections=dict(self.rejections),
             repeated_deletions=dict(self.repeated),
             lost_nodes=frozenset(self.lost_nodes),
@@ -120,7 +122,7 @@ class ModelCluster:
     def _news(self, actions: Iterable[Action]) -> list[Action]:
         return [action for action in actions if _name(action) not in self.rejections]
 
-    def _check_repeatable(self, seen: Observed, outcome: JobPlan) -> None:
+    def _check_repeatable(self, seen: Observation, outcome: JobPlan) -> None:
         """A pass that died right after its status write is repeated and decides the same."""
         written = replace(self.job, status=_through_json(outcome.status))
         again = self.decide(written, seen, self.now)

@@ -17,8 +17,8 @@ from support.plan.model_invariants import Judge, is_alive
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.types import CHIEF, MASTER, ChiefReference, TerminationPolicy, TFJob
 from tfjob.controller.actions import Action
+from tfjob.controller.kind import Observation
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import JobPlan, plan
 
 MASTER_0 = TerminationPolicy(chief=ChiefReference(replica_name="Master", replica_index=0))
@@ -295,7 +295,7 @@ class TakenOver(Machine):
         assert self.cluster.pods == before, "taking a job over touches no pod"
 
 
-def under_volcano(owner: TFJob, seen: Observed, now: datetime) -> JobPlan:
+def under_volcano(owner: TFJob, seen: Observation, now: datetime) -> JobPlan:
     return plan(owner, seen, now, Settings(gang_scheduler="volcano"))
 
 

@@ -162,6 +162,16 @@ class Fire:
         failure: Object = {"jobReason": status["reason"], **status["failure"]}
         return failure
 
+    def exceed_deadline(self, seconds: float) -> Object:
+        """Wait until a job has reached its `activeDeadlineSeconds`, which is no replica's fault; return the status."""
+        assert self.place.run.finish(2 * seconds) == 1, "\n".join(self.place.run.lines)
+        status, shown = self.place.status(), self.place.shown()
+        print(f"after {self.age()} `tfjob status` says:\n{shown}")
+        assert (status["state"], status["reason"]) == ("Failed", "DeadlineExceeded")
+        assert status["failure"].get("replica", "") == ""
+        assert "DeadlineExceeded" in shown
+        return status
+
     def age(self) -> str:
         """The time since the last incident, or since the start."""
         return f"{time.monotonic() - self.since:.0f} s"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from support.long_form import whole
 from support.training.fire import COLLECTIVE, FROZEN, SERVERS, STEPS, TOO_HUNGRY, Fire
 
 Start = Callable[..., Fire]
@@ -40,16 +41,11 @@ class Anywhere:
         """
         fire = start(SERVERS, run_policy={"activeDeadlineSeconds": DEADLINE})
         fire.strike(FROZEN, "worker-1")
-        assert fire.place.run.finish(2 * DEADLINE) == 1, "\n".join(fire.place.run.lines)
-        status, shown = fire.place.status(), fire.place.shown()
-        print(f"after {fire.age()} `tfjob status` says:\n{shown}")
-        assert (status["state"], status["reason"]) == ("Failed", "DeadlineExceeded")
-        assert (status["failure"].get("replica", ""), status.get("restarts", 0)) == ("", 0)
-        assert "DeadlineExceeded" in shown
+        assert fire.exceed_deadline(DEADLINE).get("restarts", 0) == 0
         assert len(fire.steps()) == len(set(fire.steps())) < STEPS
 
     @pytest.mark.root
-    @pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
+    @pytest.mark.parametrize(("shape", "task"), [whole(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
     def test_a_task_that_takes_too_much_memory_each_time_fails_the_job(
         self, start: Start, shape: str, task: str
     ) -> None:
@@ -60,7 +56,7 @@ class Anywhere:
         assert (failure["jobReason"], failure["replica"], failure["exitCode"]) == ("OOMKilled", task, 137)
         assert "limit 1Gi" in failure["message"]
 
-    @pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), (SERVERS, "ps-0")])
+    @pytest.mark.parametrize(("shape", "task"), [(COLLECTIVE, "worker-0"), whole(SERVERS, "ps-0")])
     def test_a_port_that_a_replica_itself_has_in_use_fails_the_job(self, start: Start, shape: str, task: str) -> None:
         """Its peers wait for it without a word; the verdict is TensorFlow's, of the replica that could not serve."""
         failure = start(shape, "--occupy", task).fail()

@@ -23,7 +23,7 @@ OTHER_WORDS = {
     "local/warm/start.py": "TENSORFLOW",
     "local/warm/source_scan.py": "TENSORFLOW",
     "plan/policy/restarts.py": "TF_JOB_TABLE",
-    "cli/commands/explain.py": "TF_JOB_TABLE",
+    "jobs/output.py": "TF_JOB_TABLE",
     "plan/build/tensorboard.py": "TF_JOB_NAME_LABEL",
 }
 """The library TensorFlow, the table for `tfjob explain`, and a label that TensorBoards of every version have."""

@@ -188,3 +188,19 @@ def test_an_iterator_may_outlive_its_portal() -> None:
 def test_work_that_needs_an_event_loop_is_refused_without_one() -> None:
     with pytest.raises(RuntimeError, match="event loop"):
         Inline().call(asyncio.sleep(0))
+
+
+def test_a_ctrl_c_in_the_moment_of_a_value_takes_effect_after_it() -> None:
+    async def values() -> AsyncGenerator[int, None]:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            yield 1  # as if it had come before the cancellation
+        await asyncio.sleep(60)
+
+    with Portal() as portal:
+        found = portal.iterate(values())
+        interrupt_after(0.1)
+        assert next(found) == 1
+        with pytest.raises(KeyboardInterrupt):
+            next(found)

@@ -6,7 +6,8 @@ import pytest
 
 from support.golden import Wording
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.install.manifests import Object, Settings, manifests
+from tfjob.operator.install.manifests import Object, manifests
+from tfjob.operator.options import Settings
 
 
 def names(kind: str, versions: ApiVersions) -> list[Object]:

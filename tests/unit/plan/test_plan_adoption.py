@@ -27,7 +27,7 @@ from support.plan.builders import (
 )
 from tfjob.api.problems import Problem
 from tfjob.api.types import Condition, TFJob, TFJobStatus
-from tfjob.plan.facts.tasks import Observed
+from tfjob.controller.kind import Observation
 from tfjob.plan.plan import JobPlan, plan, reject
 
 V1_9 = """{
@@ -112,11 +112,11 @@ def test_a_running_job_that_our_rules_would_refuse_goes_on() -> None:
 def test_a_running_job_that_we_cannot_even_read_is_left_to_itself_and_says_why() -> None:
     owner = of_v1_9(job(worker=2))
     problems = [Problem("spec.tfReplicaSpecs.Worker.replicas", "must be a number")]
-    outcome = reject(owner, Observed(), problems, at(0))
+    outcome = reject(owner, Observation(), problems, at(0))
     assert (listed(outcome), list(outcome.actions)) == (["Created", "Running"], [])
     assert (outcome.status.reason, outcome.status.message) == ("InvalidSpec", f"{problems[0].path}: must be a number")
     assert [one.reason for one in outcome.events] == ["InvalidSpec"]
-    assert reject(after(owner, outcome), Observed(), problems, at(1)).events == [], "once"
+    assert reject(after(owner, outcome), Observation(), problems, at(1)).events == [], "once"
     assert see(after(owner, outcome), bare(*running(owner)), 5).status.state == "Running", "once it can be read"
 
 
@@ -210,7 +210,7 @@ def test_a_finished_job_is_left_alone_but_for_its_time_to_live(kinds: list[str],
 
 
 def test_a_job_that_v1_9_never_saw_is_a_new_one() -> None:
-    outcome = plan(job(worker=1), Observed(), at(0))
+    outcome = plan(job(worker=1), Observation(), at(0))
     assert (outcome.status.attempt, created_pods(outcome)) == (1, ["mnist-worker-0"])
     assert see(job("No_Name", worker=1)).status.reason == "InvalidSpec"
 

@@ -86,7 +86,7 @@ def test_a_worker_that_is_held_back_for_its_own_errors_does_not_excuse_the_chief
         failed = pod(owner, "worker-0").running().exited(1, second)
         owner = after(owner, see(owner, [failed, *running(owner, "master-0", "ps-0")], second))
         owner = after(owner, see(owner, running(owner), second + 0.5))
-    assert owner.status.back_offs[-1].not_before == at(21)
+    assert owner.status.back_off["worker-0"].not_before == at(21)
     pods = [pod(owner, "master-0").running(12).exited(1, 14), *running(owner, "ps-0", "worker-0")]
     assert see(owner, pods, 14).status.reason == "Settling"
 

@@ -26,10 +26,10 @@ from support.plan.builders import (
     see,
     task,
     template,
+    tf_config,
 )
 from tfjob.api.types import TFJob
 from tfjob.controller.kind import Rejection
-from tfjob.plan.facts.tf_config import tf_config
 from tfjob.plan.plan import plan
 from tfjob.plan.policy.restarts import RETRY_TABLE
 

@@ -1,4 +1,4 @@
-"""What attached runs keep on this machine of jobs of a cluster, and records of the earlier format."""
+"""What attached runs keep on this machine of jobs of a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST
 from tfjob.records import job_records
 from tfjob.records.job_records import JobRecords
-from tfjob.records.log_reader import choose, read
+from tfjob.records.log_reader import RecordFollower, choose, read
 from tfjob.records.pods import ContainerRun, write_spec
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -122,23 +122,22 @@ def test_a_record_does_not_grow_without_end(records: JobRecords, monkeypatch: py
     assert sum(file.stat().st_size for file in writer.folder.rglob("log*") if file.is_file()) < 6000
 
 
-def test_a_late_reader_gets_what_was_added_since(records: JobRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_of_a_record_gets_every_line_of_it(records: JobRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of containers that are new, through restarts, and from files that were renamed meanwhile."""
     monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
     writer = records.begin(job())
     writer.add([(line(0, "before"), run())])
-    writer.begin_late()
-    late = writer.late
-    assert late is not None
+    writer.add([(line(0, "restarted"), run(restart=1))])
+    follower = RecordFollower(writer.folder)
     found = list[str]()
     for number in range(100):
-        replica, restart = f"worker-{number % 2}", number // 50
+        replica, restart = f"worker-{number % 2}", 1 + number // 50
         writer.add([(line(number, f"line {number}", replica), run(replica, restart=restart))])
-        while number % 10 == 9 and (lines := late.poll()):
+        follower.add_pods(job())
+        while number % 10 == 9 and (lines := follower.poll()):
             found += texts(lines)
-    assert sorted(found) == sorted(f"line {number}" for number in range(100))
-    writer.end_late()
-    assert writer.late is None
+    follower.close()
+    assert sorted(found) == sorted(["before", "restarted", *(f"line {number}" for number in range(100))])
 
 
 def test_a_full_disk_costs_the_record_and_is_told(records: JobRecords) -> None:
@@ -146,7 +145,8 @@ def test_a_full_disk_costs_the_record_and_is_told(records: JobRecords) -> None:
     log = run().folder(writer.folder) / "log"
     log.parent.mkdir(parents=True)
     log.symlink_to("/dev/full")
-    writer.add([(line(0, "x" * 100_000), run())])
+    lost = line(0, "x" * 100_000)
+    assert writer.add([(lost, run())]) == [lost]
     assert writer.trouble == "No space left on device"
 
 
@@ -171,42 +171,3 @@ def test_the_record_is_private_and_goes_when_it_is_removed(records: JobRecords) 
     assert kept is not None
     kept.remove()
     assert not folder.exists()
-
-
-OLDER = """\
-["2026-01-02T03:04:05Z","worker-0","first",false,false,"aaaaaaaa/0"]
-["2026-01-02T03:04:06Z","worker-0/init","prepared",false,false,"bbbbbbbb/0"]
-["2026-01-02T03:04:07.000001Z","worker-0","sec",true,false,"bbbbbbbb/0"]
-"""
-NEWER = """\
-["2026-01-02T03:04:07.000001Z","worker-0","ond",false,false,"bbbbbbbb/0"]
-["2026-01-02T03:04:08Z","worker-0","[the log ends]",false,true,"bbbbbbbb/0"]
-["2026-01-02T03:04:09Z","worker-1/a","one of two",false,false,"cccccccc/1"]
-["2026-01-02T03:04:10Z","worker-1/b","to
-"""
-
-
-def test_a_record_of_the_earlier_format_is_migrated_when_read(records: JobRecords) -> None:
-    folder = records.begin(job()).folder
-    (folder / "lines.1.jsonl").write_text(OLDER)
-    (folder / "lines.jsonl").write_text(NEWER)
-    kept = records.of(job())
-    assert kept is not None
-    for _ in range(2):
-        runs = kept.runs()
-        assert texts(read(choose(runs))) == ["prepared", "second", "[the log ends]", "one of two"]
-        assert [one.notice for one in read(choose(runs))] == [False, False, True, False]
-        assert texts(read(choose(runs, previous=True))) == ["first"]
-        assert {path.name for path in folder.iterdir()} == {"job.json", "pods"}
-
-
-def test_a_migration_that_was_killed_is_done_again(records: JobRecords) -> None:
-    folder = records.begin(job()).folder
-    (folder / "lines.jsonl").write_text(OLDER)
-    (folder / "migrating" / "pods" / "half").mkdir(parents=True)
-    kept = records.of(job())
-    assert kept is not None
-    assert texts(read(choose(kept.runs()))) == ["prepared", "sec"]
-    (folder / "lines.jsonl").write_text(OLDER)  # killed before it could be removed
-    assert texts(read(choose(kept.runs()))) == ["prepared", "sec"]
-    assert not (folder / "lines.jsonl").exists()

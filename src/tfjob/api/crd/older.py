@@ -56,6 +56,7 @@ STATUS: dict[str, Any] = {
     DETAILS: {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
 }
 """Of v1alpha1, whatever its group."""
+_ALPHA1_STATUS: Node = {"type": "object", "properties": STATUS}
 
 
 def crd_with(older: Sequence[str], webhook: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def crd_with(older: Sequence[str], webhook: Mapping[str, Any]) -> dict[str, Any]
 
 def _older(name: str) -> dict[str, Any]:
     if f"{GROUP}/{name}" == ALPHA1:
-        return version(name, job_schema(_alpha1_spec(), _alpha1_status()), _ALPHA1_COLUMNS, stored=False)
+        return version(name, job_schema(_alpha1_spec(), _ALPHA1_STATUS), _ALPHA1_COLUMNS, stored=False)
     return version(name, job_schema(_beta_spec(), _beta_status(f"{GROUP}/{name}")), _BETA_COLUMNS, stored=False)
 
 
@@ -102,11 +103,7 @@ def _alpha1_spec() -> Node:
     return spec
 
 
-def _alpha1_status() -> Node:
-    return {"type": "object", "properties": STATUS}
-
-
 def tf_job_crd() -> dict[str, Any]:
     group, name = TENSORFLOW.split("/")
-    schema = job_schema(_ANYTHING, {"type": "object", "properties": STATUS})
+    schema = job_schema(_ANYTHING, _ALPHA1_STATUS)
     return definition(group, TF_JOB, TF_JOB_SHORT_NAME, version(name, schema, _TF_JOB_COLUMNS, stored=True))

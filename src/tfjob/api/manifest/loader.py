@@ -15,18 +15,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tfjob.api import deployments, services
 from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
 from tfjob.api.schema.checker import Schema, pod_definitions
 from tfjob.api.suggest import did_you_mean, one_of
-from tfjob.api.text.parameters import substitute, whole_values
 from tfjob.api.text.reader import Document, parse
 from tfjob.api.types import TFJob
 from tfjob.api.versions.registry import READERS, problems_of
 from tfjob.api.versions.round_trip import with_unsaid
 
+DEPLOYMENT = "Deployment"
 OBJECT_KINDS = {("v1", kind) for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "Service")}
+OBJECT_KINDS.add(("apps/v1", DEPLOYMENT))
 """By apiVersion and kind."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -57,12 +59,8 @@ class Entry:
     part: Part
     conversion: Conversion
 
-    def where(self, hub_path: str) -> tuple[int, int, str]:
-        """Return line, column and path in the user's file of the field at `hub_path` of the job."""
-        found = self.located(Problem(hub_path, ""))
-        return found.line, found.column, found.path
-
     def located(self, problem: Problem) -> Problem:
+        """Return a problem with a path of the job as one with its path, line and column in the user's file."""
         return self.part.located(problem, self.conversion.user_path(path_parts(problem.path)))
 
 
@@ -81,24 +79,18 @@ class Manifest:
         return [entry.job for entry in self.entries]
 
     @property
+    def deployments(self) -> list[tuple[dict[str, Any], Part]]:
+        """Those among the objects, each with where it stands."""
+        objects = zip(self.objects, self.object_parts, strict=True)
+        return [(value, part) for value, part in objects if value["kind"] == DEPLOYMENT]
+
+    @property
     def errors(self) -> list[Problem]:
         return errors(self.problems)
 
     def raise_for_errors(self) -> None:
         if self.errors:
             raise InvalidManifest(self.errors)
-
-    def where(self, job: TFJob, hub_path: str) -> tuple[int, int, str]:
-        return self._entry(job).where(hub_path)
-
-    def located(self, job: TFJob, problem: Problem) -> Problem:
-        return self._entry(job).located(problem)
-
-    def _entry(self, job: TFJob) -> Entry:
-        for entry in self.entries:
-            if job is entry.job or job is entry.written or job.metadata.name == entry.job.metadata.name:
-                return entry
-        return self.entries[0]
 
 
 def load(data: bytes | str, source: str = "", parameters: Mapping[str, str] | None = None, name: str = "") -> Manifest:
@@ -127,9 +119,8 @@ class _Loading:
             self.refuse_unused()
 
     def parts(self, document: Document) -> Iterator[Part]:
-        value, used = substitute(document.value, self.parameters)
+        value, used, filled = substitute(document.value, self.parameters)
         self.used |= used
-        filled = whole_values(document.value, self.parameters)
         if value.get("kind") != "List" and not str(value.get("kind")).endswith("List"):
             yield Part(value, document, (), frozenset(filled))
             return
@@ -186,12 +177,8 @@ class _Loading:
         if key in self.known:
             first = self.known[key]
             line, _ = first.document.position((*first.prefix, "metadata", "name"))
-            self.report(
-                part,
-                ("metadata", "name"),
-                f"{key[0]} {key[2]} is given twice, first on line {line}",
-                "give each its own name",
-            )
+            said = f"{key[0]} {key[2]} is given twice, first on line {line}"
+            self.report(part, ("metadata", "name"), said, "give each its own name")
         self.known.setdefault(key, part)
 
     def refuse_kind(self, part: Part, api_version: str, kind: str) -> None:
@@ -239,10 +226,8 @@ def _known_kinds() -> list[tuple[str, str]]:
 
 @cache
 def _object_schema() -> Schema:
-    legacy = {"clusterName": "any"}
-    return Schema(
-        {**pod_definitions(), "ObjectMeta": {**pod_definitions()["ObjectMeta"], **legacy}},
-    )
+    metadata = {**pod_definitions()["ObjectMeta"], "clusterName": "any"}
+    return Schema({**pod_definitions(), "ObjectMeta": metadata})
 
 
 def read_object(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> tuple[dict[str, Any], list[Problem]]:
@@ -253,10 +238,13 @@ def read_object(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> t
     problems = [*checked.problems, *_name_problems(value.get("metadata", {}))]
     if kind in ("ConfigMap", "Secret"):
         problems += _data_problems(value)
+    if kind == DEPLOYMENT and not errors(problems):
+        problems += deployments.problems(value.get("spec", {}))
+    if kind == "Service" and not errors(problems):
+        problems += services.problems(value)
     if kind == "PersistentVolumeClaim" and not value.get("spec", {}).get("accessModes"):
-        problems.append(
-            Problem("spec.accessModes", "is missing", "write [ReadWriteOnce], or [ReadWriteMany] for several nodes")
-        )
+        hint = "write [ReadWriteOnce], or [ReadWriteMany] for several nodes"
+        problems.append(Problem("spec.accessModes", "is missing", hint))
     return value, problems
 
 
@@ -290,3 +278,32 @@ def _is_base64(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return True
+
+
+def substitute(value: Any, parameters: Mapping[str, str]) -> tuple[Any, set[str], set[Path]]:
+    """Replace `${name}` in the strings of `value` for the given names only; also return the names used.
+
+    The paths are those of strings that were exactly one `${name}`: they may become numbers or booleans.
+    """
+    used: set[str] = set()
+    whole: set[Path] = set()
+    if not parameters:
+        return value, used, whole
+    pattern = re.compile(r"\$\{(" + "|".join(map(re.escape, parameters)) + r")\}")
+
+    def filled(match: re.Match[str]) -> str:
+        used.add(match[1])
+        return parameters[match[1]]
+
+    def replaced(node: Any, path: Path) -> Any:
+        if isinstance(node, str):
+            if pattern.fullmatch(node):
+                whole.add(path)
+            return pattern.sub(filled, node)
+        if isinstance(node, list):
+            return [replaced(item, (*path, index)) for index, item in enumerate(node)]
+        if isinstance(node, dict):
+            return {key: replaced(item, (*path, key)) for key, item in node.items()}
+        return node
+
+    return replaced(value, ()), used, whole

@@ -15,6 +15,7 @@ from typing import Any
 
 from tfjob.api.types import API_VERSION, CHIEF, CONTAINER_NAME, EVALUATOR, KIND, PS, WORKER
 from tfjob.api.validation import possible_name
+from tfjob.errors import InvalidRequest
 
 IMAGE = "tensorflow/tensorflow"
 """The default image of a script's manifest; on a laptop the local Python runs instead."""
@@ -29,13 +30,8 @@ GRACE_SECONDS = 10
 """TensorFlow notes SIGTERM and keeps training, so the usual 30 s would only delay the end."""
 
 
-class Impossible(Exception):
-    """A request from which no job can be made; `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class Impossible(InvalidRequest):
+    """A request from which no job can be made."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ class Counts:
         if not workers and self.ps:
             raise Impossible("--ps needs workers: parameter servers only keep what these learn", "Add --workers 1.")
         if not workers and not self.chief:
-            raise Impossible("--workers 0: nobody would train", "Add --chief, or ask for a worker.")
+            raise Impossible("no replica would train", "Add --chief or at least one worker.")
         counts = {CHIEF: int(self.chief), WORKER: workers, PS: self.ps, EVALUATOR: self.evaluators}
         return {name: count for name, count in counts.items() if count}
 

@@ -25,6 +25,14 @@ from tfjob.api.text.reader import described
 Definition = Mapping[str, str]
 LENIENT = frozenset({"PodTemplateSpec", "Volume", "VolumeMount"})
 """Below these an unknown field is kept and only warned about: a newer Kubernetes may know it."""
+_SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "a string"),
+    "int": ((int,), "an integer"),
+    "number": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "quantity": ((int, float, str), "a quantity such as 500m or 2Gi"),
+    "int-or-string": ((int, str), "a number or a name"),
+}
 _MISSING: Any = object()
 _PLACEHOLDERS = {"ReplicaSpec": "<type>"}
 UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
@@ -159,13 +167,10 @@ class _Check:
             judged = self.value(item, definition[name].removesuffix("!"), (*path, name), place)
             if judged is not _MISSING:
                 cleaned[name] = judged
-        self.require(value, definition, path)
-        return cleaned
-
-    def require(self, value: Mapping[str, Any], definition: Definition, path: Path) -> None:
-        for name, kind in definition.items():
-            if kind.endswith("!") and value.get(name) is None:
+        for name, written in definition.items():
+            if written.endswith("!") and value.get(name) is None:
                 self.report((*path, name), "is missing")
+        return cleaned
 
     def unknown(self, key: str, kind: str, path: Path, place: _Place) -> None:
         self.unknowns += 1
@@ -233,32 +238,13 @@ class _Check:
             value = _read(value, kind)
         if _fits(value, kind):
             return value
-        wanted = {
-            "string": "a string",
-            "int": "an integer",
-            "number": "a number",
-            "bool": "true or false",
-            "quantity": "a quantity such as 500m or 2Gi",
-            "int-or-string": "a number or a name",
-        }[kind]
-        self.report(path, f"must be {wanted}, is {described(value)}", _scalar_hint(value, kind))
+        self.report(path, f"must be {_SCALARS[kind][1]}, is {described(value)}", _scalar_hint(value, kind))
         return _MISSING
 
 
 def _fits(value: Any, kind: str) -> bool:
-    if kind == "bool":
-        return isinstance(value, bool)
-    if isinstance(value, bool):
-        return False
-    if kind == "string":
-        return isinstance(value, str)
-    if kind == "int":
-        return isinstance(value, int)
-    if kind == "number":
-        return isinstance(value, int | float)
-    if kind == "int-or-string":
-        return isinstance(value, int | str)
-    return isinstance(value, int | float | str)
+    types, _ = _SCALARS[kind]
+    return isinstance(value, types) and (kind == "bool" or not isinstance(value, bool))
 
 
 def _read(text: str, kind: str) -> Any:
@@ -306,14 +292,11 @@ def _mapping_hint(value: Any) -> str:
     return ""
 
 
-class _PodSchemaFile(msgspec.Struct, frozen=True):
-    definitions: dict[str, Definition]
-
-
 @cache
 def pod_definitions() -> dict[str, Definition]:
     """Return the definitions by name, such as `PodTemplateSpec` and its parts; read once, at the first call."""
     from importlib import resources  # costs as much as half of this package: only where it is needed
 
     data = resources.files("tfjob.api.schema").joinpath("pod_schema.json").read_bytes()
-    return msgspec.json.decode(data, type=_PodSchemaFile).definitions
+    definitions: dict[str, Definition] = msgspec.json.decode(data)["definitions"]
+    return definitions

@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ _CONFLICT_END = re.compile(r"^>{7}( .*)?$", re.MULTILINE)
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _TAG = "tag:yaml.org,2002:"
+Place = tuple[int, int]
+"""Line and column, from 1."""
 Scalar = str | int | float | bool | None
 _UNQUOTED_WORDS: dict[str, bool | None] = {
     **{word: True for name in ("y", "yes", "on", "true") for word in (name, name.title(), name.upper())},
@@ -36,6 +38,7 @@ _UNQUOTED_WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+_OCTAL = re.compile(r"[-+]?0[0-7]")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
@@ -56,8 +59,8 @@ class Document:
     source: str
     mark: Mark
 
-    def position(self, path: str | Sequence[str | int]) -> tuple[int, int]:
-        """Return line and column (from 1) of the node at `path`, or of the nearest parent that exists."""
+    def position(self, path: str | Sequence[str | int]) -> Place:
+        """Return the place of the node at `path`, or of the nearest parent that exists."""
         mark = self.mark
         for part in path_parts(path) if isinstance(path, str) else path:
             if part not in mark.children:
@@ -74,9 +77,12 @@ class Parsed:
     problems: list[Problem]
 
 
-def parse(data: bytes | str, source: str = "") -> Parsed:
-    """Read YAML or JSON, one or several documents; a fault in the text is a problem, never an exception."""
-    reader = _Reader(source)
+def parse(data: bytes | str, source: str = "", *, as_text: bool = False) -> Parsed:
+    """Read YAML or JSON, one or several documents; a fault in the text is a problem, never an exception.
+
+    With `as_text` every unquoted word but null is a string.
+    """
+    reader = _Reader(source, as_text)
     try:
         text = reader.decoded(data)
         reader.refuse_unreadable(text)
@@ -93,14 +99,15 @@ class _Stop(Exception):
 @dataclass
 class _Reader:
     source: str
+    as_text: bool = False
     problems: list[Problem] = field(default_factory=list)
     finished: list[Document] = field(default_factory=list)
 
-    def report(self, line: int, column: int, message: str, hint: str = "", path: Path = ()) -> None:
-        self.problems.append(Problem(path_text(path), message, hint, line, column, self.source))
+    def report(self, place: Place, message: str, hint: str = "", path: Path = ()) -> None:
+        self.problems.append(Problem(path_text(path), message, hint, *place, self.source))
 
-    def stop(self, line: int, column: int, message: str, hint: str = "") -> _Stop:
-        self.report(line, column, message, hint)
+    def stop(self, place: Place, message: str, hint: str = "") -> _Stop:
+        self.report(place, message, hint)
         return _Stop()
 
     def decoded(self, data: bytes | str) -> str:
@@ -111,248 +118,181 @@ class _Reader:
                 return data.decode("utf-16")
             if b"\0" in data[:4]:
                 # No YAML begins with a zero byte among its first letters, but UTF-16 without a mark does.
-                raise self.stop(1, 1, "the file is not UTF-8 text, it looks like UTF-16", "save it as UTF-8")
+                raise self.stop((1, 1), "the file is not UTF-8 text, it looks like UTF-16", "save it as UTF-8")
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            before = data[: error.start]
-            line = before.count(b"\n") + 1
-            column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
-            raise self.stop(
-                line, column, f"byte 0x{data[error.start]:02x} is not UTF-8 text", "save the file as UTF-8"
-            ) from None
+            before = data[: error.start].decode("utf-8", "replace")
+            said = f"byte 0x{data[error.start]:02x} is not UTF-8 text"
+            raise self.stop(_place_of(before, len(before)), said, "save the file as UTF-8") from None
 
     def refuse_unreadable(self, text: str) -> None:
         self.refuse_conflict(text)
         if match := _ELISION.search(text):
-            raise self.stop(
-                *_place(text, match.start()),
-                "[...] stands for lines that a page left out",
-                "put the others where they belong in a whole manifest",
-            )
+            hint = "put the others where they belong in a whole manifest"
+            raise self.stop(_place_of(text, match.start()), "[...] stands for lines that a page left out", hint)
         if match := _UNPRINTABLE.search(text):
-            name = f"U+{ord(match.group()):04X}"
-            line, column = _place(text, match.start())
-            raise self.stop(line, column, f"the character {name} is not allowed in YAML", "remove it")
+            said = f"the character U+{ord(match.group()):04X} is not allowed in YAML"
+            raise self.stop(_place_of(text, match.start()), said, "remove it")
 
     def refuse_conflict(self, text: str) -> None:
         start, end = _CONFLICT_START.search(text), _CONFLICT_END.search(text)
         if not (start or end):
             return
         marks = [match for match in (start, _CONFLICT_MIDDLE.search(text), end) if match]
-        first = min(match.start() for match in marks)
-        lines = sorted(_place(text, match.start())[0] for match in marks)
-        where = " and ".join(", ".join(str(line) for line in lines).rsplit(", ", 1))
-        raise self.stop(
-            *_place(text, first),
-            "an unfinished merge: git's conflict markers are still in the file",
-            f"keep one side and delete the marker lines ({where})",
-        )
+        places = sorted(_place_of(text, match.start()) for match in marks)
+        where = " and ".join(", ".join(str(line) for line, _ in places).rsplit(", ", 1))
+        said = "an unfinished merge: git's conflict markers are still in the file"
+        raise self.stop(places[0], said, f"keep one side and delete the marker lines ({where})")
 
     def read(self, text: str) -> None:
-        events = _Events(_as_yaml(text), self)
+        events = self.events(_as_yaml(text))
         empty = True
-        while not events.at(yaml.StreamEndEvent):
-            event = events.next()
+        for event in events:
             if not isinstance(event, yaml.DocumentStartEvent):
                 continue
-            root = events.next()
-            value, mark, _ = _Builder(events, self).node(root, (), 0)
-            if value is None:
-                continue
-            empty = False
+            value, mark = _Builder(events, self).node(next(events), (), 0)
             if isinstance(value, dict):
                 self.finished.append(Document(value, self.source, mark))
-            else:
-                self.report(
-                    mark.line,
-                    mark.column,
-                    f"a document must be a mapping (apiVersion, kind, metadata, spec), this one is {described(value)}",
-                )
+            elif value is not None:
+                wanted = "a document must be a mapping (apiVersion, kind, metadata, spec)"
+                self.report((mark.line, mark.column), f"{wanted}, this one is {described(value)}")
+            empty = empty and value is None
         if empty:
-            self.report(1, 1, "there is no document here: the file is empty or holds comments only")
+            self.report((1, 1), "there is no document here: the file is empty or holds comments only")
 
-
-class _Events:
-    """The parser's events, with its errors turned into problems."""
-
-    def __init__(self, text: str, reader: _Reader) -> None:
-        self.text = text
-        self.reader = reader
-        self.stream = yaml.parse(text, Loader=_Loader)
-        self.ahead: Any = None
-
-    def next(self) -> Any:
-        event, self.ahead = self.ahead, None
-        return event or self.read()
-
-    def at(self, kind: type) -> bool:
-        self.ahead = self.ahead or self.read()
-        return isinstance(self.ahead, kind)
-
-    def read(self) -> Any:
+    def events(self, text: str) -> Iterator[Any]:
+        """Yield the parser's events; its errors become problems."""
         try:
-            return next(self.stream)
+            yield from yaml.parse(text, Loader=_Loader)
         except yaml.MarkedYAMLError as error:
             mark: Any = error.problem_mark or error.context_mark
             line, column = (mark.line, mark.column) if mark else (0, 0)
-            message, hint = explain_yaml_error(error, self.text, line, column)
-            raise self.reader.stop(line + 1, column + 1, message, hint) from None
+            raise self.stop((line + 1, column + 1), *explain_yaml_error(error, text, line, column)) from None
         except yaml.YAMLError as error:
-            raise self.reader.stop(1, 1, f"this is not YAML: {error}") from None
+            raise self.stop((1, 1), f"this is not YAML: {error}") from None
 
 
 class _Builder:
     """Builds values and marks of one document from events."""
 
-    def __init__(self, events: _Events, reader: _Reader) -> None:
+    def __init__(self, events: Iterator[Any], reader: _Reader) -> None:
         self.events = events
         self.reader = reader
         self.anchors: dict[str, tuple[Any, Mark, int]] = {}
+        """By name: the value, its mark, and of how many nodes it is."""
         self.open: set[str] = set()
         self.nodes = 0
 
-    def node(self, event: Any, path: Path, depth: int) -> tuple[Any, Mark, int]:
-        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+    def node(self, event: Any, path: Path, depth: int) -> tuple[Any, Mark]:
+        place = _place(event)
         if depth > MAX_DEPTH:
-            raise self.reader.stop(line, column, f"this is nested more than {MAX_DEPTH} levels deep")
+            raise self.reader.stop(place, f"this is nested more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
-            return self.alias(event.anchor, line, column)
+            return self.alias(event.anchor, place)
         if event.anchor:
             self.open.add(event.anchor)
         before = self.nodes
-        self.count(1, line, column)
-        mark = Mark(line, column)
+        self.count(1, place)
+        mark = Mark(*place)
         value: Any
         if isinstance(event, yaml.ScalarEvent):
-            value = self.scalar(event, path, line, column)
+            value = self.scalar(event, path, place)
         elif isinstance(event, yaml.SequenceStartEvent):
             value = self.sequence(mark, path, depth)
         else:
             value = self.mapping(mark, path, depth)
-        size = self.nodes - before
         if event.anchor:
             self.open.discard(event.anchor)
-            self.anchors[event.anchor] = (value, mark, size)
-        return value, mark, size
+            self.anchors[event.anchor] = (value, mark, self.nodes - before)
+        return value, mark
 
-    def count(self, nodes: int, line: int, column: int) -> None:
+    def count(self, nodes: int, place: Place) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            raise self.reader.stop(
-                line, column, f"with its aliases written out this document has more than {MAX_NODES} values"
-            )
+            said = f"with its aliases written out this document has more than {MAX_NODES} values"
+            raise self.reader.stop(place, said)
 
-    def alias(self, name: str | None, line: int, column: int) -> tuple[Any, Mark, int]:
+    def alias(self, name: str | None, place: Place) -> tuple[Any, Mark]:
         if name in self.open:
-            raise self.reader.stop(line, column, f"the alias *{name} stands inside its own anchor &{name}")
+            raise self.reader.stop(place, f"the alias *{name} stands inside its own anchor &{name}")
         if name is None or name not in self.anchors:
             known = ", ".join(f"&{anchor}" for anchor in self.anchors)
             hint = f"known here: {known}" if known else f"define it above with &{name}, or quote the value"
-            raise self.reader.stop(line, column, f"there is no anchor &{name} above the alias *{name}", hint)
+            raise self.reader.stop(place, f"there is no anchor &{name} above the alias *{name}", hint)
         value, mark, size = self.anchors[name]
-        self.count(size, line, column)
-        return value, Mark(line, column, mark.children), size
+        self.count(size, place)
+        return value, Mark(*place, mark.children)
 
     def sequence(self, mark: Mark, path: Path, depth: int) -> list[Any]:
         items: list[Any] = []
-        while not isinstance(event := self.events.next(), yaml.SequenceEndEvent):
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             index = len(items)
-            value, child, _ = self.node(event, (*path, index), depth + 1)
+            value, mark.children[index] = self.node(event, (*path, index), depth + 1)
             items.append(value)
-            mark.children[index] = child
         return items
 
     def mapping(self, mark: Mark, path: Path, depth: int) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         merged: list[tuple[Any, Mark]] = []
-        while not isinstance(event := self.events.next(), yaml.MappingEndEvent):
-            line, column = event.start_mark.line + 1, event.start_mark.column + 1
-            key = self.key(event, path, depth)
-            value, child, _ = self.node(self.events.next(), (*path, key), depth + 1)
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            key = self.key(event, path)
+            value, child = self.node(next(self.events), (*path, key), depth + 1)
+            own = Mark(*_place(event), child.children)
             if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
-                merged.append((value, Mark(line, column, child.children)))
+                merged.append((value, own))
                 continue
             if key in fields:
-                first = mark.children[key].line
-                self.reader.report(
-                    line,
-                    column,
-                    f"{key} is given twice, first on line {first}",
-                    "keep one of them",
-                    (*path, key),
-                )
-            fields[key] = value
-            mark.children[key] = Mark(line, column, child.children)
+                said = f"{key} is given twice, first on line {mark.children[key].line}"
+                self.reader.report(_place(event), said, "keep one of them", (*path, key))
+            fields[key], mark.children[key] = value, own
         for value, where in merged:
             self.merge(fields, mark, value, where, path)
         return fields
 
-    def key(self, event: Any, path: Path, depth: int) -> str:
-        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+    def key(self, event: Any, path: Path) -> str:
+        place = _place(event)
         if isinstance(event, yaml.AliasEvent):
-            value, _, _ = self.alias(event.anchor, line, column)
+            value, _ = self.alias(event.anchor, place)
             if isinstance(value, str):
                 return value
         if not isinstance(event, yaml.ScalarEvent):
-            raise self.reader.stop(
-                line,
-                column,
-                "a key must be a word, this one is a list or a mapping",
-                "put a {{ placeholder }} in quotes",
-            )
+            said = "a key must be a word, this one is a list or a mapping"
+            raise self.reader.stop(place, said, "put a {{ placeholder }} in quotes")
         if event.anchor:
-            self.anchors[event.anchor] = (event.value, Mark(line, column), 1)
-        self.count(1, line, column)
+            self.anchors[event.anchor] = (event.value, Mark(*place), 1)
+        self.count(1, place)
         if event.implicit[0] and isinstance(meaning := resolve(event.value), bool | None):
-            word = json.dumps(meaning)
-            self.reader.report(
-                line,
-                column,
-                f"the key {event.value or 'with no name'} means {word} in YAML",
-                f'write "{event.value}" in quotes',
-                path,
-            )
+            said = f"the key {event.value or 'with no name'} means {json.dumps(meaning)} in YAML"
+            self.reader.report(place, said, f'write "{event.value}" in quotes', path)
         return str(event.value)
 
     def merge(self, fields: dict[str, Any], mark: Mark, value: Any, where: Mark, path: Path) -> None:
-        sources = (
-            [(value, where)]
-            if isinstance(value, dict)
-            else [(item, where.children[index]) for index, item in enumerate(value)]
-            if isinstance(value, list)
-            else []
-        )
-        if not sources or not all(isinstance(item, dict) for item, _ in sources):
-            self.reader.report(
-                where.line,
-                where.column,
-                "<< takes an alias of a mapping, or a list of such aliases",
-                path=(*path, "<<"),
-            )
+        is_list = isinstance(value, list)
+        items = value if is_list else [value]
+        if not items or not all(isinstance(item, dict) for item in items):
+            said = "<< takes an alias of a mapping, or a list of such aliases"
+            self.reader.report((where.line, where.column), said, path=(*path, "<<"))
             return
-        for item, item_mark in sources:
+        for index, item in enumerate(items):
+            item_mark = where.children[index] if is_list else where
             for key, inherited in item.items():
                 if key not in fields:
                     fields[key] = inherited
                     mark.children[key] = item_mark.children[key]
 
-    def scalar(self, event: Any, path: Path, line: int, column: int) -> Scalar:
+    def scalar(self, event: Any, path: Path, place: Place) -> Scalar:
         if event.tag in (None, "!"):
-            return resolve(event.value) if event.implicit[0] else str(event.value)
+            word = resolve(event.value) if event.implicit[0] else str(event.value)
+            return str(event.value) if self.reader.as_text and word is not None else word
         try:
             return _tagged(event.tag.removeprefix(_TAG), event.value)
         except ValueError as error:
-            self.reader.report(line, column, str(error), path=path)
+            self.reader.report(place, str(error), path=path)
             return str(event.value)
 
 
 def _tagged(tag: str, text: str) -> Scalar:
-    wanted: dict[str, type | tuple[type, ...]] = {
-        "int": int,
-        "float": (int, float),
-        "bool": bool,
-        "null": type(None),
-    }
+    wanted: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
     if tag in ("str", "timestamp"):
         return text
     if tag == "binary":
@@ -384,7 +324,11 @@ def _joined_pair(match: re.Match[str]) -> str:
     return match[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
 
 
-def _place(text: str, offset: int) -> tuple[int, int]:
+def _place(event: Any) -> Place:
+    return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+def _place_of(text: str, offset: int) -> Place:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
@@ -405,23 +349,14 @@ def described(value: Any) -> str:
 
 
 def resolve(word: str) -> Scalar:
-    """Return the value of an unquoted word."""
     if word in _UNQUOTED_WORDS:
         return _UNQUOTED_WORDS[word]
     if word[0] not in "+-.0123456789":
         return word
     digits = word.replace("_", "")
     if _INTEGER.fullmatch(digits):
-        return _integer(digits)
-    if _FLOAT.fullmatch(digits):
-        return float(digits)
-    return word
-
-
-def _integer(digits: str) -> int:
-    if re.match(r"[-+]?0[0-7]", digits):
-        return int(digits, 8)
-    return int(digits, 0)
+        return int(digits, 8 if _OCTAL.match(digits) else 0)
+    return float(digits) if _FLOAT.fullmatch(digits) else word
 
 
 def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column: int) -> tuple[str, str]:
@@ -444,10 +379,8 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
         return "a key without ': ' after it", "write 'key: value', or check the indentation"
     if "expected ',' or" in said:
         closing = "]" if "]" in said else "}"
-        return (
-            f"the bracket that opens on line {context_line} is not closed with '{closing}'",
-            "check commas and brackets",
-        )
+        bracket = f"the bracket that opens on line {context_line}"
+        return f"{bracket} is not closed with '{closing}'", "check commas and brackets"
     if "'-' indicator" in said or "block sequence entries are not allowed" in said:
         return "a list item ('- ') is not possible here", "check the indentation"
     if "cannot start any token" in said:

@@ -12,10 +12,15 @@ from typing import Any
 import yaml
 
 
-class _Dumper(yaml.SafeDumper):
+class _PlainDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes what two places of an object share twice, not as an anchor and an alias."""
+
     def ignore_aliases(self, data: Any) -> bool:
-        """Write what appears twice in full both times."""
         return True
+
+
+class _Dumper(yaml.SafeDumper):
+    ignore_aliases = _PlainDumper.ignore_aliases
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -27,13 +32,6 @@ _Dumper.add_representer(str, _text)
 
 def yaml_text(documents: Sequence[Any]) -> str:
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-
-
-class _PlainDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes what two places of an object share twice, not as an anchor and an alias."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
 
 
 def plain_yaml(objects: Iterable[Any]) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import METADATA, Conversion, own_metadata, recorded_origin, written_metadata
+from tfjob.api.conversion import METADATA, Conversion, hub_job, own_metadata, written_metadata
 from tfjob.api.dialect import BATCH
-from tfjob.api.problems import Path, Problem, path_text
+from tfjob.api.problems import Path, Problem
 from tfjob.api.schema.checker import Schema, pod_definitions
 from tfjob.api.suggest import did_you_mean
 from tfjob.api.types import PARALLELISM, WORKER, TFJob
@@ -35,17 +35,14 @@ _INDEX_LABEL = "training.kubeflow.org/replica-index"
 @cache
 def schema() -> Schema:
     """Return what a Job manifest may hold; a misspelt field of the job itself is an error."""
-    return Schema({**pod_definitions(), "Metadata": METADATA, "Job": _job_definition()})
-
-
-def _job_definition() -> dict[str, str]:
-    return {**pod_definitions()["Job"], "metadata": "Metadata"}
+    job = {**pod_definitions()["Job"], "metadata": "Metadata"}
+    return Schema({**pod_definitions(), "Metadata": METADATA, "Job": job})
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
     checked = schema().check(manifest, "Job", filled)
     given = checked.value.get("spec", {})
-    worker: dict[str, Any] = {"replicas": _completions(given)}
+    worker: dict[str, Any] = {"replicas": given.get("completions", given.get("parallelism", 1))}
     if "template" in given:
         worker["template"] = _template(given)
     spec = {
@@ -53,9 +50,8 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
         "runPolicy": {"backoffLimit": BACKOFF_LIMIT, **{key: given[key] for key in _POLICIES if key in given}},
         "successPolicy": "AllWorkers",
     }
-    annotations = recorded_origin(BATCH)
-    annotations[PARALLELISM] = str(given.get("parallelism", 1))
-    job = msgspec.convert({"metadata": own_metadata(checked.value, **annotations), "spec": spec}, TFJob)
+    metadata = own_metadata(checked.value, **{PARALLELISM: str(given.get("parallelism", 1))})
+    job = hub_job({"metadata": metadata, "spec": spec}, BATCH)
     moved: tuple[tuple[Path, Path], ...] = (
         (_HUB_WORKER, ("spec",)),
         ((*_HUB_WORKER, "replicas"), ("spec", "completions" if "completions" in given else "parallelism")),
@@ -63,10 +59,6 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
         *((("spec", "runPolicy", name), ("spec", name)) for name in _POLICIES),
     )
     return Conversion(job, [*checked.problems, *_problems(given)], moved, checked.renamed)
-
-
-def _completions(spec: Mapping[str, Any]) -> int:
-    return int(spec.get("completions", spec.get("parallelism", 1)))
 
 
 def _template(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,9 +93,9 @@ def _problems(spec: Mapping[str, Any]) -> list[Problem]:
         return found
     policy = spec["template"].get("spec", {}).get("restartPolicy")
     if policy not in ("Never", "OnFailure"):
-        path = path_text(("spec", "template", "spec", "restartPolicy"))
         said = f"must be Never or OnFailure, is {policy}" if policy else "is missing"
-        found.append(Problem(path, said, "a Job needs restartPolicy: Never or OnFailure"))
+        hint = "a Job needs restartPolicy: Never or OnFailure"
+        found.append(Problem("spec.template.spec.restartPolicy", said, hint))
     return found
 
 

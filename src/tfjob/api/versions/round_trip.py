@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import Conversion
+from tfjob.api.conversion import Conversion, Spelling, spelt_back
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.problems import Problem, errors, path_text
 from tfjob.api.types import API_VERSION, UNSAID
 from tfjob.api.versions import v1, v1alpha1, v1beta
-from tfjob.api.versions.spelling import Spelling, spelt_back
 
 Object = dict[str, Any]
 ALPHA1 = "kubeflow.org/v1alpha1"
@@ -53,20 +52,12 @@ _DECODER = msgspec.json.Decoder(Notes)
 
 
 @dataclass(frozen=True)
-class _Way:
-    """From one version to another: how either is read and written, and what each says where the other says something.
+class _Form:
+    """How objects of a version are read into their plain form, which spells everything in one way, and written."""
 
-    An object is compared in its plain form, which spells everything in one way.
-    """
-
-    source: str
-    target: str
+    version: str
     plain: Callable[[Object], tuple[Object, list[Spelling]]]
     written: Callable[[Object, list[Spelling]], Object]
-    target_plain: Callable[[Object], tuple[Object, list[Spelling]]]
-    target_written: Callable[[Object, list[Spelling]], Object]
-    there: Callable[[Object], Object]
-    back: Callable[[Object], Object]
 
 
 def converted(job: Object, api_version: str) -> Object:
@@ -80,50 +71,28 @@ def converted(job: Object, api_version: str) -> Object:
         return job
     if API_VERSION not in (given, api_version):
         return converted(converted(job, API_VERSION), api_version)
-    return _crossed(job, _up(given) if api_version == API_VERSION else _down(api_version))
-
-
-@cache
-def _up(older: str) -> _Way:
+    older = given if api_version == API_VERSION else api_version
     module = v1alpha1 if older in (ALPHA1, TENSORFLOW) else v1beta
-    return _Way(
-        source=older,
-        target=API_VERSION,
-        plain=module.plain,
-        written=module.written,
-        target_plain=module.plain_v1,
-        target_written=spelt_back,
-        there=module.to_v1,
-        back=lambda made: module.from_v1(made, older),
+    old, new = _Form(older, module.plain, module.written), _Form(API_VERSION, module.plain_v1, spelt_back)
+    down = partial(module.from_v1, api_version=older)
+    return (
+        _crossed(job, old, new, module.to_v1, down) if given == older else _crossed(job, new, old, down, module.to_v1)
     )
 
 
-@cache
-def _down(older: str) -> _Way:
-    up = _up(older)
-    return _Way(
-        source=API_VERSION,
-        target=older,
-        plain=up.target_plain,
-        written=up.target_written,
-        target_plain=up.plain,
-        target_written=up.written,
-        there=up.back,
-        back=up.there,
-    )
-
-
-def _crossed(job: Object, way: _Way) -> Object:
+def _crossed(
+    job: Object, source: _Form, target: _Form, there: Callable[[Object], Object], back: Callable[[Object], Object]
+) -> Object:
     bare, notes = _without_notes(job)
-    note = notes.pop(way.target, None) or Note()
-    plain, spelt = way.plain(bare)
-    made = way.target_written(put_back(way.there(plain), note.differ), note.spelt)
+    note = notes.pop(target.version, None) or Note()
+    plain, spelt = source.plain(bare)
+    made = target.written(put_back(there(plain), note.differ), note.spelt)
     # What is to be put back on the way home is measured from what will be read there.
-    home = way.back(way.target_plain(made)[0])
-    notes.pop(way.source, None)
-    note = Note(differences(home, plain), spelt)
-    if note != Note() and differences(way.written(home, []), bare):
-        notes[way.source] = note
+    home = back(target.plain(made)[0])
+    notes.pop(source.version, None)
+    note = Note(list(differences(home, plain)), spelt)
+    if note != Note() and any(differences(source.written(home, []), bare)):
+        notes[source.version] = note
     return _with_notes(made, notes)
 
 
@@ -167,10 +136,6 @@ def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
     return replace(conversion, job=complete.job)
 
 
-def differences(have: Any, want: Any) -> list[Difference]:
-    return list(_differences(have, want, []))
-
-
 def put_back(value: Any, noted: Sequence[Difference]) -> Any:
     """Apply the differences that still fit; the given value is not changed."""
     for difference in noted:
@@ -179,19 +144,19 @@ def put_back(value: Any, noted: Sequence[Difference]) -> Any:
     return value
 
 
-def _differences(have: Any, want: Any, path: list[str | int]) -> Iterator[Difference]:
+def differences(have: Any, want: Any, path: tuple[str | int, ...] = ()) -> Iterator[Difference]:
     # Most of an object is not only equal but the same: looking no further is what makes this cheap.
     if have is want:
         return
     if isinstance(have, dict) and isinstance(want, dict):
         for key in sorted(have.keys() | want.keys()):
-            yield from _differences(have.get(key, _NOTHING), want.get(key, _NOTHING), [*path, key])
+            yield from differences(have.get(key, _NOTHING), want.get(key, _NOTHING), (*path, key))
     elif isinstance(have, list) and isinstance(want, list) and len(have) == len(want):
         for index, pair in enumerate(zip(have, want, strict=True)):
-            yield from _differences(*pair, [*path, index])
+            yield from differences(*pair, (*path, index))
     elif type(have) is not type(want) or have != want:
         # A type is compared too: in JSON, true is not 1.
-        yield [path, _digest(have), *([] if want is _NOTHING else [want])]
+        yield [list(path), _digest(have), *([] if want is _NOTHING else [want])]
 
 
 def _changed(value: Any, path: Sequence[str | int], digest: str | None, wanted: Any) -> Any:

@@ -80,6 +80,8 @@ def from_hub(job: TFJob, api_version: str = API_VERSION) -> tuple[dict[str, Any]
     metadata, spec = own_metadata(value), value["spec"]
     if not metadata["annotations"]:
         del metadata["annotations"]
+    if not spec.get("runPolicy"):
+        spec.pop("runPolicy", None)
     if job.spec.termination_policy and (chief := job.spec.termination_policy.chief):
         spec["terminationPolicy"]["chief"] = {
             "replicaName": chief.replica_name,

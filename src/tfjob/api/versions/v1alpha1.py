@@ -1,9 +1,8 @@
 """`kubeflow.org/v1alpha1` TFJob and `tensorflow.org/v1alpha1` TfJob: a list of replicas with a type and a port.
 
-`to_hub` and `from_hub` convert manifests and report every problem. `to_v1` and `from_v1` convert stored objects, as
-plain values, and judge nothing, as in `v1beta`.
+`to_v1` and `from_v1` convert plain values and judge nothing, as in `v1beta`.
 
-The plain form of a stored object has its replicas next to the spec, by type, as v1 has them, and their order: a note
+The plain form of an object has its replicas next to the spec, by type, as v1 has them, and their order: a note
 about one replica type stays true when another one comes or goes. Of the status, the plain form has what v1 says; all
 the rest is derived from that.
 """
@@ -17,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import Conversion, canonical_type, own_metadata, recorded_origin, written_metadata
-from tfjob.api.defaults import server_container, server_port, training_container
+from tfjob.api.conversion import Conversion, Spelling, canonical_type, hub_job, respelt, spelt_back, written_metadata
+from tfjob.api.defaults import PS_FOLDER, PS_VOLUME, brings_server, server_container, training_container
 from tfjob.api.dialect import TENSORFLOW, TF_JOB
 from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.schema.checker import Definition, Schema, pod_definitions
@@ -26,6 +25,7 @@ from tfjob.api.suggest import did_you_mean
 from tfjob.api.types import (
     API_VERSION,
     CHIEF,
+    CONTAINER_NAME,
     DEFAULT_PORT,
     KIND,
     MASTER,
@@ -41,10 +41,8 @@ from tfjob.api.types import (
     TFJobStatus,
 )
 from tfjob.api.versions import v1
-from tfjob.api.versions.spelling import Spelling, respelt, spelt_back
 from tfjob.api.versions.status import v1alpha1_status
 from tfjob.api.versions.v1beta import DETAILS, RUN_POLICY, Object, mapping, with_origin, without_origin
-from tfjob.api.versions.write_back import is_default_server
 
 KINDS = (
     ("tensorflow.org/v1alpha1", "TfJob"),
@@ -77,6 +75,8 @@ DEFINITIONS: dict[str, Definition] = {
 _BY_TYPE, _ORDER = "replicas", "order"
 """Keys of the plain form in addition to the spec: the replicas by type, and the order of the types."""
 _REPLICAS = "replicaSpecs"
+LEVELS = 20
+"""A template that stands for the default server has fewer, also if fields that are empty were written."""
 
 
 @cache
@@ -130,100 +130,63 @@ def _renewed(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
     checked = schema().check(manifest, "TFJob", filled)
-    given = checked.value.get("spec", {})
-    reading = _Reading(given)
-    spec: dict[str, Any] = {
-        "tfReplicaSpecs": reading.replicas(),
-        "terminationPolicy": {"chief": _chief(given)},
-        "tfImage": given.get("tfImage", ""),
-    }
-    if "tensorboard" in given:
-        spec["tensorBoard"] = given["tensorboard"]
-    annotations = recorded_origin(manifest["apiVersion"])
-    if runtime_id := given.get("RuntimeId"):
-        annotations[RUNTIME_ID] = runtime_id
-    if reading.server_port is not None:
-        annotations[PS_PORT] = str(reading.server_port)
-    job = msgspec.convert({"metadata": own_metadata(checked.value, **annotations), "spec": spec}, TFJob)
+    replicas: dict[str, Any] = {}
+    places: dict[str, Path] = {}
+    faults: list[tuple[Path, str, str]] = []
+    for index, replica in enumerate(mapping(checked.value.get("spec")).get(_REPLICAS, [])):
+        place: Path = ("spec", _REPLICAS, index)
+        kind = canonical_type(replica.get("tfReplicaType", MASTER))
+        if fault := _type_fault(kind, replica.get("tfReplicaType", MASTER.upper()), kind in replicas):
+            faults.append(((*place, "tfReplicaType"), *fault))
+        if kind not in replicas:
+            replicas[kind], places[kind] = replica, place
+    job = hub_job(to_v1({**checked.value, _BY_TYPE: replicas}), manifest["apiVersion"])
     moved: tuple[tuple[Path, Path], ...] = (
-        *reading.moved,
+        *((("spec", "tfReplicaSpecs", kind), place) for kind, place in places.items()),
+        *((path, (*places[kind], "tfPort")) for kind in replicas for path in _port_paths(job, kind, replicas[kind])),
         (("spec", "tensorBoard"), ("spec", "tensorboard")),
-        (("spec", "tfReplicaSpecs"), ("spec", "replicaSpecs")),
+        (("spec", "tfReplicaSpecs"), ("spec", _REPLICAS)),
         (("metadata", "annotations", RUNTIME_ID), ("spec", "RuntimeId")),
     )
     conversion = Conversion(job, checked.problems, moved, checked.renamed)
-    for path, message, hint in reading.found:
+    for path, message, hint in faults:
         conversion.problems.append(Problem(path_text(conversion.user_path(path)), message, hint))
     return conversion
 
 
-class _Reading:
-    """The list of replicas on its way to the hub's mapping."""
-
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        self.spec = spec
-        self.moved: list[tuple[Path, Path]] = []
-        self.found: list[tuple[Path, str, str]] = []
-        self.server_port: int | None = None
-
-    def replicas(self) -> dict[str, Any]:
-        replicas: dict[str, Any] = {}
-        for index, given in enumerate(self.spec.get("replicaSpecs", [])):
-            own: Path = ("spec", "replicaSpecs", index)
-            name = canonical_type(given.get("tfReplicaType", MASTER))
-            self.judge_type(name, given, own, replicas)
-            if name in replicas:
-                continue
-            hub: Path = ("spec", "tfReplicaSpecs", name)
-            self.moved.append((hub, own))
-            replicas[name] = self.replica(given, name, hub, own)
-        return replicas
-
-    def judge_type(self, name: str, given: Mapping[str, Any], own: Path, known: Mapping[str, Any]) -> None:
-        written = given.get("tfReplicaType", "MASTER")
-        path = (*own, "tfReplicaType")
-        if name in known:
-            hint = "give each replica its tfReplicaType (the default is MASTER), or raise replicas"
-            self.found.append((path, f"{written} is given twice", hint))
-        elif name not in TYPES:
-            upper = [kind.upper() for kind in TYPES]
-            newer = f"{written} needs apiVersion: {API_VERSION}" if name in REPLICA_TYPES else ""
-            hint = newer or did_you_mean(written, upper)
-            self.found.append((path, f"unknown replica type {written}, known are {', '.join(upper)}", hint))
-
-    def replica(self, given: Mapping[str, Any], name: str, hub: Path, own: Path) -> dict[str, Any]:
-        replica = {key: given[key] for key in ("replicas",) if key in given}
-        template = given.get("template")
-        if name == PS and is_default_server(template, self.spec.get("tfImage")):
-            template = None
-        has_place = says_port(name, template)
-        if not has_place and given.get("tfPort", DEFAULT_PORT) != DEFAULT_PORT:
-            self.server_port = given["tfPort"]
-            self.moved.append((("metadata", "annotations", PS_PORT), (*own, "tfPort")))
-        if template is None:
-            return replica
-        pod = template.get("spec", {})
-        if "schedulerName" in self.spec:
-            pod = {"schedulerName": self.spec["schedulerName"], **pod}
-        if "tfPort" in given and has_place and pod.get("containers"):
-            pod = self.with_port(pod, given["tfPort"], hub, own)
-        return {**replica, "template": {**template, "spec": pod} if pod else template}
-
-    def with_port(self, pod: Mapping[str, Any], number: int, hub: Path, own: Path) -> dict[str, Any]:
-        pod, place = with_port(pod, number)
-        place = ("template", "spec", *place)
-        self.moved.append(((*hub, *place), (*own, "tfPort")))
-        self.moved.append(((*hub, *place, "containerPort"), (*own, "tfPort")))
-        return pod
+def _type_fault(kind: str, written: str, is_known: bool) -> tuple[str, str] | None:
+    """Return the message and the hint about the type of a replica, if it has a fault."""
+    if is_known:
+        hint = "give each replica its tfReplicaType (the default is MASTER), or raise replicas"
+        return f"{written} is given twice", hint
+    if kind in TYPES:
+        return None
+    upper = [known.upper() for known in TYPES]
+    newer = f"{written} needs apiVersion: {API_VERSION}" if kind in REPLICA_TYPES else ""
+    return f"unknown replica type {written}, known are {', '.join(upper)}", newer or did_you_mean(written, upper)
 
 
-def with_port(pod: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Path]:
-    """Return the pod with `tfPort` as the training port of its container, and the path of that port."""
+def _port_paths(job: TFJob, kind: str, given: Mapping[str, Any]) -> list[Path]:
+    """Return every path of the job that holds what `given` says as `tfPort`."""
+    template = job.spec.tf_replica_specs[kind].template
+    if not says_port(kind, template):
+        return [("metadata", "annotations", PS_PORT)]
+    containers = mapping(mapping(template).get("spec")).get("containers")
+    if not containers or "tfPort" not in given:
+        return []
+    training = training_container(containers)
+    place = ("containers", containers.index(training), "ports", len(training["ports"]) - 1)
+    path: Path = ("spec", "tfReplicaSpecs", kind, "template", "spec", *place)
+    return [path, (*path, "containerPort")]
+
+
+def with_port(pod: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return the pod with `tfPort` as the last port of its training container."""
     containers = [dict(container) for container in pod["containers"]]
     container = training_container(containers)
     others = [port for port in container.get("ports") or () if port.get("name") != PORT_NAME]
     container["ports"] = [*others, {"name": PORT_NAME, "containerPort": number}]
-    return {**pod, "containers": containers}, ("containers", containers.index(container), "ports", len(others))
+    return {**pod, "containers": containers}
 
 
 def says_port(name: str, template: Mapping[str, Any] | None) -> bool:
@@ -231,59 +194,32 @@ def says_port(name: str, template: Mapping[str, Any] | None) -> bool:
     return name != PS or server_container(template) is not None
 
 
-def _chief(spec: Mapping[str, Any]) -> dict[str, Any]:
-    chief = spec.get("terminationPolicy", {}).get("chief", {})
-    return {**chief, "replicaName": canonical_type(chief.get("replicaName", MASTER))}
-
-
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the job as a manifest of v1alpha1, and what that version cannot express."""
+    value, _ = v1.from_hub(job)
     problems: list[Problem] = []
-    value = msgspec.to_builtins(job)
-    spec: dict[str, Any] = {}
-    if runtime_id := job.metadata.annotations.get(RUNTIME_ID):
-        spec["RuntimeId"] = runtime_id
-    spec["replicaSpecs"] = []
-    for name, replica in value["spec"].get("tfReplicaSpecs", {}).items():
-        if written := _written_replica(name, replica, problems):
-            spec["replicaSpecs"].append(written)
-            if PS_PORT in job.metadata.annotations and not says_port(name, replica.get("template")):
-                written["tfPort"] = server_port(job)
-    if policy := value["spec"].get("terminationPolicy"):
-        spec["terminationPolicy"] = {"chief": _written_chief(policy.get("chief", {}))}
-    if board := value["spec"].get("tensorBoard"):
-        spec["tensorboard"] = {key: item for key, item in board.items() if key != "image"}
-        if "image" in board:
-            problems.append(Problem("spec.tensorBoard.image", "v1alpha1 takes spec.tfImage: it is left out"))
-    if image := value["spec"].get("tfImage"):
-        spec["tfImage"] = image
-    problems += _unsayable(value["spec"])
-    metadata = written_metadata(job, PS_PORT)
-    kind = next(kind for version, kind in KINDS if version == api_version)
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}, problems
-
-
-def _written_replica(name: str, replica: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    path = f"spec.tfReplicaSpecs.{name}"
-    if name == CHIEF:
-        problems.append(Problem(path, "is written as MASTER: TF_CONFIG will say master", warning=True))
-    elif name not in TYPES:
-        problems.append(Problem(path, f"v1alpha1 has no {name}: it is left out"))
-        return {}
-    written = {key: replica[key] for key in ("replicas",) if key in replica}
-    written["tfReplicaType"] = MASTER.upper() if name == CHIEF else name.upper()
-    if "template" not in replica:
-        return written
-    pod = dict(replica["template"].get("spec", {}))
-    if says_port(name, replica["template"]):
-        pod["containers"], port = without_port(pod.get("containers", []))
-        if port:
-            written["tfPort"] = port
-    if policy := replica.get("restartPolicy"):
-        pod["restartPolicy"] = policy if policy in ("Never", "OnFailure") else "OnFailure"
-        if policy != pod["restartPolicy"]:
-            problems.append(Problem(f"{path}.restartPolicy", f"{policy} is written as OnFailure", warning=True))
-    return {**written, "template": {**replica["template"], "spec": pod}}
+    replicas: dict[str, Any] = value["spec"].get("tfReplicaSpecs", {})
+    for name, replica in replicas.items():
+        path = f"spec.tfReplicaSpecs.{name}"
+        if name == CHIEF:
+            problems.append(Problem(path, "is written as MASTER: TF_CONFIG will say master", warning=True))
+        elif name not in TYPES:
+            problems.append(Problem(path, f"v1alpha1 has no {name}: it is left out"))
+        policy = replica.get("restartPolicy")
+        if policy and name in (CHIEF, *TYPES) and "template" in replica:
+            known = policy if policy in ("Never", "OnFailure") else "OnFailure"
+            if policy != known:
+                problems.append(Problem(f"{path}.restartPolicy", f"{policy} is written as OnFailure", warning=True))
+            pod = {**replica["template"].get("spec", {}), "restartPolicy": known}
+            replica["template"] = {**replica["template"], "spec": pod}
+    if "image" in value["spec"].get("tensorBoard", {}):
+        problems.append(Problem("spec.tensorBoard.image", "v1alpha1 takes spec.tfImage: it is left out"))
+    said = ("tfReplicaSpecs", "terminationPolicy", "tensorBoard", "tfImage", "runPolicy")
+    left_out = [f"spec.{name}" for name in value["spec"] if name not in said]
+    left_out += [f"spec.runPolicy.{name}" for name in value["spec"].get("runPolicy", {})]
+    problems += [Problem(path, "v1alpha1 has no such field: it is left out") for path in left_out]
+    made = from_v1(plain_v1(value)[0], api_version)
+    made[_ORDER] = [_alpha_type(name) for name in replicas]
+    return {**written(made, []), "metadata": written_metadata(job, PS_PORT)}, problems
 
 
 def without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
@@ -299,19 +235,6 @@ def without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
     return kept, number
 
 
-def _written_chief(chief: Mapping[str, Any]) -> dict[str, Any]:
-    name = chief.get("replicaName", MASTER)
-    upper = MASTER.upper() if name == CHIEF else name.upper()
-    return {"replicaName": upper, "replicaIndex": chief.get("replicaIndex", 0)}
-
-
-def _unsayable(spec: Mapping[str, Any]) -> list[Problem]:
-    said = ("tfReplicaSpecs", "terminationPolicy", "tensorBoard", "tfImage", "runPolicy")
-    paths = [f"spec.{name}" for name in spec if name not in said]
-    paths += [f"spec.runPolicy.{name}" for name in spec.get("runPolicy", {})]
-    return [Problem(path, "v1alpha1 has no such field: it is left out") for path in paths]
-
-
 def plain(job: Object) -> tuple[Object, list[Spelling]]:
     """Return an object of v1alpha1 in one spelling with its replicas by type, and which spellings were changed."""
     found: list[Spelling] = []
@@ -320,13 +243,6 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
         # What the operator wrote into a TfJob gives way to what was applied since, in whatever spelling.
         users_first = job["apiVersion"] == TENSORFLOW and is_completed(job["spec"])
         spec = made["spec"] = _respelt(job["spec"], "TFJobSpec", ["spec"], found, users_first)
-        for name, kind in (("tensorboard", "TensorBoard"), ("terminationPolicy", "TerminationPolicy")):
-            if isinstance(spec.get(name), dict):
-                spec[name] = _respelt(spec[name], kind, ["spec", name], found, users_first)
-        chief = mapping(spec.get("terminationPolicy")).get("chief")
-        if isinstance(chief, dict):
-            own = _respelt(chief, "Chief", ["spec", "terminationPolicy", "chief"], found, users_first)
-            spec["terminationPolicy"] = {**spec["terminationPolicy"], "chief": own}
         replicas = _by_type(spec.get(_REPLICAS), found)
         if replicas is not None:
             del spec[_REPLICAS]
@@ -420,7 +336,7 @@ def _v1_replica(kind: str, given: Object, scheduler: Object, tf_image: Any) -> O
     if isinstance(pod, dict) and scheduler:
         template = {**template, "spec": {**scheduler, **pod}}
     if "tfPort" in given and _is_well_formed(template) and _stored_says_port(kind, template):
-        template = {**template, "spec": with_port(template["spec"], given["tfPort"])[0]}
+        template = {**template, "spec": with_port(template["spec"], given["tfPort"])}
     return {**made, "template": template}
 
 
@@ -512,8 +428,12 @@ def _ordered(by_type: Iterable[str], order: list[str]) -> list[str]:
 def _respelt(
     given: Mapping[str, Any], kind: str, path: list[str], found: list[Spelling], users_first: bool = False
 ) -> Object:
-    fields = schema()
-    return respelt(given, lambda name: fields.own_field(kind, name), path, found, users_first=users_first)
+    """Rename the fields of a definition, and of those inside it, to our names."""
+    made = respelt(given, lambda name: schema().own_field(kind, name), path, found, users_first=users_first)
+    for name, inner in DEFINITIONS[kind].items():
+        if inner in DEFINITIONS and isinstance(made.get(name), dict):
+            made[name] = _respelt(made[name], inner, [*path, name], found, users_first)
+    return made
 
 
 def _given(value: Mapping[str, Any], name: str) -> Object:
@@ -532,13 +452,69 @@ def _is_said(kind: str) -> bool:
 
 def _is_well_formed(template: Mapping[str, Any]) -> bool:
     containers = mapping(template.get("spec")).get("containers")
-    return (
-        isinstance(containers, list)
-        and bool(containers)
-        and all(isinstance(one, dict) and _are_mappings(one, "ports", "volumeMounts") for one in containers)
-    )
+    if not _are_mappings(containers) or not containers:
+        return False
+    return all(_are_mappings(one.get(name) or []) for one in containers for name in ("ports", "volumeMounts"))
 
 
-def _are_mappings(container: Object, *names: str) -> bool:
-    lists = [container[name] for name in names if container.get(name) is not None]
-    return all(isinstance(one, list) and all(isinstance(item, dict) for item in one) for one in lists)
+def _are_mappings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+# --- a spec with what the 2017 operator wrote back into it ------------------------------------------------------------
+
+
+def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[str, Any]:
+    """Return the spec with its random id and every default, in the documented spelling.
+
+    `spec` has the canonical names of its fields. A parameter server without a template gets the template that marks
+    the default server.
+    """
+    image = spec.get("tfImage") or tf_image
+    filled = {
+        **spec,
+        "RuntimeId": runtime_id,
+        "replicaSpecs": [_completed_replica(replica, image) for replica in spec.get("replicaSpecs") or ()],
+        "tfImage": image,
+    }
+    if board := spec.get("tensorboard"):
+        filled["tensorboard"] = {**board, "serviceType": board.get("serviceType") or "ClusterIP"}
+    return filled
+
+
+def default_server(image: str) -> dict[str, Any]:
+    """Return the template that marks a default parameter server in a stored spec."""
+    mount = {"mountPath": PS_FOLDER, "name": PS_VOLUME}
+    container = {"name": CONTAINER_NAME, "image": image, "volumeMounts": [mount]}
+    return {"spec": {"containers": [container], "restartPolicy": "OnFailure"}}
+
+
+def is_default_server(template: Any, tf_image: Any) -> bool:
+    """Return whether a template is that one, in a job with that `tfImage`, and so holds nothing of the user's."""
+    return bool(_said(template) == default_server(tf_image))
+
+
+def _said(value: Any, levels: int = LEVELS) -> Any:
+    """Return a value without nulls and empty values, which the first operator wrote too.
+
+    What lies deeper than any field of a pod is not one, and might exceed the stack, so it stays.
+    """
+    if isinstance(value, dict) and levels:
+        said = {key: _said(item, levels - 1) for key, item in value.items()}
+        return {key: item for key, item in said.items() if item not in (None, {}, [], "")}
+    return [_said(item, levels - 1) for item in value] if isinstance(value, list) and levels else value
+
+
+def _completed_replica(replica: Mapping[str, Any], image: str) -> dict[str, Any]:
+    kind = canonical_type(replica.get("tfReplicaType") or MASTER)
+    template = replica.get("template")
+    if kind == PS and template is None:
+        template = default_server(image)
+    return {
+        **replica,
+        "IsDefaultPS": kind == PS and not brings_server(template),
+        "replicas": 1 if replica.get("replicas") is None else replica["replicas"],
+        "template": template,
+        "tfPort": replica.get("tfPort") or DEFAULT_PORT,
+        "tfReplicaType": kind.upper(),
+    }

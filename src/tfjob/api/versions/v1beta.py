@@ -1,8 +1,8 @@
 """`kubeflow.org/v1beta2`, `v1beta1` and `v1alpha2` TFJob: v1 with the run policy's fields directly under `spec`.
 
-`to_hub` and `from_hub` convert manifests and report every problem. `to_v1` and `from_v1` convert stored objects, as
-plain values. They judge nothing, and any value may have the wrong type: what they cannot understand is left to the
-notes of `round_trip`.
+`to_v1` and `from_v1` convert plain values: of stored objects as they are, of manifests after `to_hub` has checked them.
+They judge nothing, and any value may have the wrong type: what they cannot understand is left to the notes of
+`round_trip`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
-import msgspec
-
-from tfjob.api.conversion import Conversion, own_metadata, recorded_origin, respelt_types, written_metadata
+from tfjob.api.conversion import Conversion, Spelling, hub_job, respelt, respelt_types, spelt_back, written_metadata
 from tfjob.api.problems import Path, Problem
 from tfjob.api.schema.checker import Definition, Schema, pod_definitions
-from tfjob.api.types import API_VERSION, EVALUATOR, KIND, MASTER, ORIGIN, ChiefReference, TFJob
+from tfjob.api.types import API_VERSION, EVALUATOR, MASTER, ORIGIN, ChiefReference, TFJob
 from tfjob.api.versions import v1
-from tfjob.api.versions.spelling import Spelling, respelt, spelt_back
 from tfjob.api.versions.status import ALPHA2_NAMES, BETA_FIELDS
 
 VERSIONS = ("kubeflow.org/v1beta2", "kubeflow.org/v1beta1", "kubeflow.org/v1alpha2")
@@ -32,6 +29,7 @@ POLICIES: Definition = {
 SPEC: Definition = {"tfReplicaSpecs": "{ReplicaSpec}", **POLICIES}
 _LATER_POLICIES = ("activeDeadlineSeconds", "backoffLimit")
 _EVALUATOR_AT_FIRST = "Eval"
+"""What the first v1alpha2 called an evaluator."""
 Object = dict[str, Any]
 DETAILS = "details"
 """The field of an older status that holds what only v1 says.
@@ -60,53 +58,34 @@ def schema() -> Schema:
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
     checked = schema().check(manifest, "TFJob", filled)
-    given = checked.value.get("spec", {})
-    replicas = given.get("tfReplicaSpecs", {})
-    spec: dict[str, Any] = {
-        "tfReplicaSpecs": {current_name(name): replica for name, replica in replicas.items()},
-        "runPolicy": {name: given[name] for name in POLICIES if name in given},
-    }
-    origin = recorded_origin(manifest["apiVersion"])
-    job = msgspec.convert({"metadata": own_metadata(checked.value, **origin), "spec": spec}, TFJob)
+    own, spelt = plain(checked.value)
     moved: tuple[tuple[Path, Path], ...] = (
         *((("spec", "runPolicy", name), ("spec", name)) for name in POLICIES),
-        *respelt_types(replicas),
+        *respelt_types(mapping(own.get("spec")).get(_REPLICAS, {})),
+        *(((*path, name), (*path, written)) for path, name, written in spelt),
     )
-    if _EVALUATOR_AT_FIRST in replicas:
-        base: Path = ("spec", "tfReplicaSpecs")
-        moved += (((*base, EVALUATOR), (*base, _EVALUATOR_AT_FIRST)),)
-    return Conversion(job, checked.problems, moved, checked.renamed)
+    return Conversion(hub_job(to_v1(own), manifest["apiVersion"]), checked.problems, moved, checked.renamed)
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the job as a manifest of one of these versions, and what they cannot express."""
-    value = msgspec.to_builtins(job)
-    spec, policy = value["spec"], value["spec"].get("runPolicy", {})
-    written = {name: policy[name] for name in POLICIES if name in policy}
-    problems = [
-        Problem(f"spec.{name}", f"{api_version} has no such field: it is left out")
-        for name in spec
-        if name not in ("tfReplicaSpecs", "runPolicy") and not (name == "terminationPolicy" and _usual(job))
-    ]
-    problems += [
-        Problem(f"spec.runPolicy.{name}", f"{api_version} has no such field: it is left out")
-        for name in policy
-        if name not in POLICIES
-    ]
+    value, _ = v1.from_hub(job)
+    policy = value["spec"].get("runPolicy", {})
+    said = (_REPLICAS, "runPolicy", *(["terminationPolicy"] if _usual(job) else []))
+    left_out = [f"spec.{name}" for name in value["spec"] if name not in said]
+    left_out += [f"spec.runPolicy.{name}" for name in policy if name not in POLICIES]
+    problems = [Problem(path, f"{api_version} has no such field: it is left out") for path in left_out]
     if api_version != VERSIONS[0]:
         problems += [
             Problem(f"spec.runPolicy.{name}", f"operators of {api_version} ignore it", warning=True)
             for name in _LATER_POLICIES
-            if name in written
+            if name in policy
         ]
     problems += [
-        Problem(f"spec.tfReplicaSpecs.{name}.template", f"{api_version} has no default parameter server")
+        Problem(f"spec.{_REPLICAS}.{name}.template", f"{api_version} has no default parameter server")
         for name, replica in job.spec.tf_replica_specs.items()
         if replica.template is None
     ]
-    metadata = written_metadata(job)
-    spec = {**written, "tfReplicaSpecs": spec.get("tfReplicaSpecs", {})}
-    return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": spec}, problems
+    return {**from_v1(value, api_version), "metadata": written_metadata(job)}, problems
 
 
 def _usual(job: TFJob) -> bool:
@@ -115,23 +94,19 @@ def _usual(job: TFJob) -> bool:
     return bool(policy and policy.chief == ChiefReference() and MASTER in job.spec.tf_replica_specs)
 
 
-def current_name(name: str) -> str:
-    """Return the present name of a replica type of the first v1alpha2."""
-    return EVALUATOR if name == _EVALUATOR_AT_FIRST else name
-
-
 def plain(job: Object) -> tuple[Object, list[Spelling]]:
     """Return an object of these versions in one spelling, and which spellings were changed."""
     found: list[Spelling] = []
     replicas = mapping(mapping(job.get("spec")).get(_REPLICAS))
     if not replicas:
         return job, found
-    named = respelt(replicas, current_name, ["spec", _REPLICAS], found)
+    named = respelt(
+        replicas, lambda name: EVALUATOR if name == _EVALUATOR_AT_FIRST else name, ["spec", _REPLICAS], found
+    )
     return {**job, "spec": {**job["spec"], _REPLICAS: named}} if found else job, found
 
 
-def written(job: Object, spelt: list[Spelling]) -> Object:
-    return spelt_back(job, spelt)
+written = spelt_back
 
 
 def plain_v1(job: Object) -> tuple[Object, list[Spelling]]:

@@ -5,55 +5,43 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import (
-    On,
-    find_job,
-    is_quiet,
-    namespace_option,
-    on_option,
-    open_backend,
-    output_option,
-    time_span,
-)
+from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend, time_span
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
-    from tfjob.jobs.sync_backend import SyncBackend
 
 
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@on_option
-@namespace_option
-@output_option
+@job_options
 def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str) -> None:
     """Remove jobs: their replicas end, their records and logs go. Claims stay.
 
     Asks before it ends a job that runs, if there is a terminal to ask on.
     """
     from tfjob.cli.output import print_list
+    from tfjob.jobs.explain import own_claim
     from tfjob.jobs.output import job_shape
-    from tfjob.plan.facts.conditions import is_finished
 
     with open_backend(on, namespace, write=True) as there:
         found = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
-        alive = [record.id for record in found if record.current and not is_finished(record.job.status)]
+        alive = [record.id for record in found if record.current and not record.is_finished]
         if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
             verb = "has" if len(alive) == 1 else "have"
             click.confirm(f"{', '.join(alive)} {verb} not ended. Delete?", abort=True, err=True)
         shapes = [job_shape(record) for record in found]
-        claims = {claim: record.options for record in found if (claim := _own_claim(there, record))}
+        claims = {claim: record.options for record in found if (claim := own_claim(record, there.storage(record)))}
         for record in found:
             there.delete(record)
-        names = {(record.job.metadata.namespace, record.name) for record in found if record.current}
+        names = {(record.namespace, record.name) for record in found if record.current}
         runs = [] if there.shared else there.jobs(everything=True, all_namespaces=True)
-        kept = [record.id for record in runs if (record.job.metadata.namespace, record.name) in names]
+        kept = [record.id for record in runs if (record.namespace, record.name) in names]
     if output != "text":
         print_list("Job", shapes, output)
         return
@@ -67,16 +55,6 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
 
 
-def _own_claim(there: SyncBackend[Any], record: Record) -> str:
-    """The claim that a job got without asking, if it holds anything: its user may never have heard of it."""
-    from pathlib import Path
-
-    from tfjob.plan.build.job_storage import claim_name
-
-    own = claim_name(record.name)
-    return own if not there.shared and Path(there.storage(record)).name == own else ""
-
-
 @click.command()
 @click.option(
     "--older",
@@ -87,9 +65,7 @@ def _own_claim(there: SyncBackend[Any], record: Record) -> str:
     help="Only runs that ended so long ago: 12h, 30d.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@on_option
-@namespace_option
-@output_option
+@job_options
 def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) -> None:
     """Remove the records of runs that are over, in all namespaces. Claims stay.
 
@@ -119,5 +95,5 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
 
 def _ended_before(record: Record, moment: datetime) -> bool:
     """Whether a run was over by then; one whose name went to another before it ended counts from its start."""
-    ended = record.job.status.completion_time or (None if record.current else record.created)
+    ended = record.status.completion_time or (None if record.current else record.created)
     return ended is not None and ended <= moment

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.context import On, home, namespace_option, on_option, output_option
+from tfjob.cli.context import On, job_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tfjob.local.warm.pool import State
 
 LEVELS = {
@@ -19,9 +21,7 @@ LEVELS = {
 
 
 @click.command()
-@on_option
-@namespace_option
-@output_option
+@job_options
 def doctor(on: On, namespace: str, output: str) -> int:
     """Show what this machine can do for jobs, and how to get more out of it.
 
@@ -41,31 +41,37 @@ def _examine_machine(output: str) -> int:
     from tfjob.cli.output import print_object
     from tfjob.local.pod.machine import node
     from tfjob.local.sandbox import capabilities
+    from tfjob.local.state.home import find_home
     from tfjob.local.warm import pool
     from tfjob.local.warm.start import prospect
 
+    home = find_home(os.environ)
     found = capabilities.probe()
     level = capabilities.level(found)
     machine = node()
     warm = prospect(Path.cwd(), os.environ)
-    servers = pool.running(home().fork_servers)
+    servers = pool.running(home.fork_servers)
     if output != "text":
         shape = {name: vars(capability) for name, capability in vars(found).items()}
-        content = {"level": level, "capabilities": shape, "home": str(home().path), "node": dataclasses.asdict(machine)}
+        content = {"level": level, "capabilities": shape, "home": str(home.path), "node": dataclasses.asdict(machine)}
         shapes = [_server_shape(server) for server in servers]
         print_object("Doctor", {**content, "warmStart": vars(warm), "forkServers": shapes}, output)
         return exit_codes.SUCCEEDED
     click.echo(f"level {click.style(level, bold=True)}: {LEVELS[level]}\n")
-    for capability in (*found.all(), warm):
-        mark = click.style("ok", fg="green") if capability.ok else click.style("no", fg="yellow")
-        click.echo(f"  {mark}  {capability.title}" + ("" if capability.ok else f": {capability.problem}"))
-        if not capability.ok and capability.fix:
-            click.echo(f"      {capability.fix}")
-    click.echo(f"\nstate folder {home().path}")
+    _print_findings([*found.all(), warm])
+    click.echo(f"\nstate folder {home.path}")
     click.echo(f"{machine.cpus} CPUs, {machine.memory / 2**30:.1f} GiB memory")
     for server in servers:
         click.echo(_server_line(server))
     return exit_codes.SUCCEEDED
+
+
+def _print_findings(findings: Iterable[Any]) -> None:
+    for finding in findings:
+        mark = click.style("ok", fg="green") if finding.ok else click.style("no", fg="yellow")
+        click.echo(f"  {mark}  {finding.title}" + ("" if finding.ok else f": {finding.problem}"))
+        if not finding.ok and finding.fix:
+            click.echo(f"      {finding.fix}")
 
 
 def _server_shape(server: State) -> dict[str, Any]:
@@ -110,10 +116,6 @@ def _examine_cluster(on: On, namespace: str, output: str) -> int:
         }
         print_object("ClusterDoctor", content, output)
         return exit_codes.SUCCEEDED if well else exit_codes.FAILED
-    for finding in findings:
-        mark = click.style("ok", fg="green") if finding.ok else click.style("no", fg="yellow")
-        click.echo(f"  {mark}  {finding.title}" + ("" if finding.ok else f": {finding.problem}"))
-        if not finding.ok and finding.fix:
-            click.echo(f"      {finding.fix}")
+    _print_findings(findings)
     click.echo(f"\nnamespace {backend.namespace}")
     return exit_codes.SUCCEEDED if well else exit_codes.FAILED

@@ -5,14 +5,12 @@ from __future__ import annotations
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend, output_option
+from tfjob.cli.context import On, find_job, job_options, open_backend
 
 
 @click.command()
 @click.argument("job", type=JOB)
-@on_option
-@namespace_option
-@output_option
+@job_options
 def events(job: str, on: On, namespace: str, output: str) -> None:
     """Show what happened to a job, one line a change, in order."""
     from tfjob.cli.output import print_list

@@ -8,7 +8,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
-from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend
+from tfjob.cli.context import On, find_job, open_backend, place_options
 
 
 class Exec(click.Command):
@@ -30,16 +30,13 @@ class Exec(click.Command):
 @click.argument("job", type=JOB)
 @click.argument("replica", type=REPLICA)
 @click.option("-c", "--container", default="", metavar="NAME", help="Which container; the main one by default.")
-@on_option
-@namespace_option
+@place_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def exec_(job: str, replica: str, container: str, on: On, namespace: str, command: tuple[str, ...]) -> int:
     """Run a command inside a replica, for example: tfjob exec mnist worker-0 -- sh.
 
     It sees the replica's files, names and environment. The exit code is the command's.
     """
-    from tfjob.api.types import CONTAINER_NAME
-
     replica, _, named = replica.partition("/")
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     with open_backend(on, namespace, write=False) as there:
@@ -52,7 +49,7 @@ def exec_(job: str, replica: str, container: str, on: On, namespace: str, comman
                 f"Running: {', '.join(sorted(running)) or 'none'}.",
             )
         names = running[replica]
-        chosen = container or named or (CONTAINER_NAME if CONTAINER_NAME in names else names[0])
+        chosen = container or named or names[0]
         if chosen not in names:
             raise exit_codes.Stop(
                 exit_codes.NOT_FOUND, f"{replica} has no container {chosen}", f"It has {', '.join(names)}."

@@ -18,17 +18,15 @@ def restarts(output: str) -> None:
     """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
     from tfjob.cli.output import print_object
     from tfjob.durations import USUAL
-    from tfjob.jobs.output import retry_rule_shape, tf_job_rule_shape
+    from tfjob.jobs.output import retry_rules, tf_job_retry_rules
     from tfjob.jobs.report import table
-    from tfjob.plan.policy.restarts import RETRY_TABLE, TF_JOB_TABLE
 
+    rules, of_tf_jobs = retry_rules(), tf_job_retry_rules()
     if output != "text":
-        rules, of_tf_jobs = map(retry_rule_shape, RETRY_TABLE), map(tf_job_rule_shape, TF_JOB_TABLE)
-        print_object("RetryRuleList", {"items": list(rules), "tfJobItems": list(of_tf_jobs)}, output)
+        print_object("RetryRuleList", {"items": rules, "tfJobItems": of_tf_jobs}, output)
         return
     titles = ["A REPLICA ENDS BY", "Never", "ExitCode", "OnFailure, Always", "COUNTS"]
-    rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]
-    click.echo(table(titles, rows))
+    click.echo(table(titles, [list(rule.values()) for rule in rules]))
     waits = ", ".join(f"{wait.total_seconds():.0f}" for wait in USUAL.restart_waits)
     click.echo(f"""
 Who starts again: chief, master and workers together when there is no parameter server (collectives cannot go on
@@ -45,4 +43,4 @@ In a TfJob of tensorflow.org/v1alpha1 the type decides, whatever the template's 
 the replica that terminationPolicy.chief names. It is not blamed for an error that follows the loss of another one.
 """)
     titles = ["A REPLICA OF A TFJOB ENDS BY", "MASTER", "WORKER", "PS"]
-    click.echo(table(titles, [[row.cause, row.master, row.worker, row.ps] for row in TF_JOB_TABLE]))
+    click.echo(table(titles, [list(rule.values()) for rule in of_tf_jobs]))

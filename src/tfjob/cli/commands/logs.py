@@ -9,7 +9,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
-from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend, output_option, time_span
+from tfjob.cli.context import On, find_job, job_options, open_backend, time_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 @click.option("--since", callback=time_span, metavar="AGE", help="Only lines not older than this: 30s, 5m, 2h.")
 @click.option("-p", "--previous", is_flag=True, help="The attempt before the last.")
 @click.option("--timestamps", is_flag=True, help="Begin every line with its time.")
-@on_option
-@namespace_option
-@output_option
+@job_options
 def logs(
     job: str,
     replica: str | None,
@@ -72,9 +70,9 @@ def logs(
 
 def _replica_names(record: Record, labels: Iterable[str]) -> list[str]:
     """Every replica that the job asks for or has logs of."""
-    from tfjob.plan.facts.tasks import desired
+    from tfjob.jobs.replicas import replica_names
 
-    return list(dict.fromkeys([*(task.name for task in desired(record.job)), *labels]))
+    return list(dict.fromkeys([*replica_names(record.object), *labels]))
 
 
 def _refuse_unknown(record: Record, replica: str | None, names: list[str], labels: list[str]) -> None:

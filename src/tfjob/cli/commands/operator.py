@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli import exit_codes
+from tfjob.cli.commands.operator_options import options_of, parsed
 from tfjob.cli.commands.operator_run import run
 from tfjob.cli.commands.operator_self_test import self_test
-from tfjob.cli.context import time_span, valid_namespace
+from tfjob.cli.context import time_span
+from tfjob.operator.options import Settings
 
 if TYPE_CHECKING:
     from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.install.installation import Installation
-    from tfjob.operator.install.manifests import Settings
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @click.group()
@@ -31,140 +30,85 @@ operator.add_command(run)
 operator.add_command(self_test)
 
 
-def _api_versions(ctx: click.Context, param: click.Parameter, value: str) -> ApiVersions | None:
+def _read_versions(text: str) -> ApiVersions | None:
     from tfjob.operator.api_versions import ApiVersions
 
-    try:
-        return ApiVersions.read(value) if value else None
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+    return ApiVersions.read(text) if text else None
 
 
-_PLACE = (
-    click.option(
-        "-n",
-        "--namespace",
-        default="tf-job-operator",
-        show_default=True,
-        metavar="NAME",
-        callback=valid_namespace,
-        help="Where the operator runs.",
-    ),
-    click.option(
-        "--namespace-only",
-        is_flag=True,
-        help="Look after that namespace alone: a Role instead of a ClusterRole, no webhook, no CRD.",
-    ),
-)
 _API_VERSIONS = click.option(
     "--api-versions",
     default="",
     metavar="LIST",
-    callback=_api_versions,
+    callback=parsed(_read_versions),
     help="Versions to serve, with commas between them: v1, v1beta2, v1beta1, v1alpha2, v1alpha1 of kubeflow.org, and "
     "tensorflow.org/v1alpha1; unset: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
 )
-_SETTINGS = (
-    click.option("--image", default="", metavar="IMAGE", help="The operator's image; none is published yet."),
-    *_PLACE,
-    _API_VERSIONS,
-    click.option(
-        "--replicas",
-        type=click.IntRange(1, 5),
-        default=1,
-        show_default=True,
-        help="Operator pods; one leads, the others stand by.",
-    ),
-    click.option(
-        "--pull-policy",
-        type=click.Choice(["IfNotPresent", "Always", "Never"]),
-        default="IfNotPresent",
-        show_default=True,
-        help="When the image is pulled.",
-    ),
-    click.option("--pull-secret", default="", metavar="NAME", help="The Secret to pull the image with."),
-    click.option(
-        "--gang-scheduler-name",
-        default="",
-        metavar="NAME",
-        help="volcano, or the name of a scheduler with the coscheduling plugin.",
-    ),
-    click.option(
-        "--tensorboard-image",
-        default="",
-        metavar="IMAGE",
-        help="The image of TensorBoards; unset: tf-job-tensorboard beside the operator's, with its tag.",
-    ),
-)
-"""What an installation may choose."""
 _CONTEXT = click.option(
     "--context", default=None, metavar="NAME", help="The context of the kubeconfig; unset: the current one."
 )
 
 
-def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
 @operator.command()
 @click.option("--crd-only", is_flag=True, help="Only the CustomResourceDefinitions.")
-@_with(*_SETTINGS)
+@options_of(Settings)
+@_API_VERSIONS
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
 )
-def manifests(crd_only: bool, output: str, **options: Any) -> None:
+def manifests(settings: Settings, crd_only: bool, api_versions: ApiVersions | None, output: str) -> None:
     """Print everything that an installation consists of, for `kubectl apply -f -`."""
-    import msgspec
-
-    from tfjob.api.text.writer import plain_yaml
     from tfjob.operator.install import manifests as made
 
-    crds = made.crds(options["namespace"], _versions(options["api_versions"], options["namespace_only"]))
-    objects = crds if crd_only else made.manifests(_settings(**options))
-    if output == "json":
-        whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
-        click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
-        return
-    click.echo(plain_yaml(objects), nl=False)
+    settings = _serving(settings, api_versions)
+    objects = made.crds(settings.namespace, settings.api_versions) if crd_only else made.manifests(_checked(settings))
+    click.echo(made.written(objects, output), nl=False)
 
 
 @operator.command()
-@_with(*_SETTINGS, _CONTEXT)
+@options_of(Settings)
+@_API_VERSIONS
+@_CONTEXT
 @click.option("--take-over", is_flag=True, help="Make an operator that handles TFJobs leave them to this one.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the operator is ready.")
 @click.option(
     "--timeout", default="2m", show_default=True, metavar="SPAN", callback=time_span, help="How long to wait."
 )
-def install(context: str | None, take_over: bool, wait: bool, timeout: timedelta, **options: Any) -> None:
+def install(
+    settings: Settings,
+    api_versions: ApiVersions | None,
+    context: str | None,
+    take_over: bool,
+    wait: bool,
+    timeout: timedelta,
+) -> None:
     """Put the operator on a cluster, or bring it up to date.
 
     It is refused while another operator handles TFJobs; the message has the commands that hand over.
     """
-    settings = _settings(**options)
+    from tfjob.operator.install.installation import on_cluster
+
+    settings = _checked(_serving(settings, api_versions))
 
     async def work(installation: Installation) -> None:
         await installation.install(take_over=take_over)
         if wait:
-            await installation.wait_until_ready(timeout.total_seconds())
+            await installation.wait_until_ready(timeout)
             click.echo("the operator is ready")
 
-    _on_cluster(context, settings, work)
+    on_cluster(context, settings, click.echo, work)
 
 
 @operator.command()
-@_with(*_PLACE, _CONTEXT)
+@options_of(Settings, "namespace", "namespace_only")
+@_CONTEXT
 @click.option(
     "--purge", is_flag=True, help="Also the CRD with every TFJob of the cluster, the namespace, roles of users."
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; needed for --purge where there is no terminal to ask on.")
-def uninstall(context: str | None, purge: bool, yes: bool, namespace: str, namespace_only: bool) -> None:
+def uninstall(settings: Settings, context: str | None, purge: bool, yes: bool) -> None:
     """Remove the operator. Jobs, their pods and the CRD stay; --purge lists what else goes before it asks."""
-    from tfjob.operator.install.manifests import Settings
+    from tfjob.operator.install.installation import on_cluster
 
     async def work(installation: Installation) -> None:
         objects: list[dict[str, Any]] = []
@@ -174,7 +118,7 @@ def uninstall(context: str | None, purge: bool, yes: bool, namespace: str, names
         await installation.uninstall()
         await installation.purge(objects)
 
-    _on_cluster(context, Settings(image="", namespace=namespace, one_namespace=namespace_only), work)
+    on_cluster(context, settings, click.echo, work)
 
 
 def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) -> None:
@@ -191,70 +135,24 @@ def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) ->
     click.confirm("Delete all this?", abort=True, err=True)
 
 
-def _on_cluster(
-    context: str | None, settings: Settings, work: Callable[[Installation], Coroutine[Any, Any, None]]
-) -> None:
-    """Does the work on the cluster of a context, saying each step."""
-    import asyncio
-
-    from tfjob.kube.access import config
-    from tfjob.kube.client.client import Client
-    from tfjob.operator.install.installation import Installation
-
-    access = config.load(context)
-
-    async def connected() -> None:
-        async with Client(access) as client:
-            await work(Installation(client, settings, click.echo))
-
-    asyncio.run(connected())
-
-
-def _versions(given: ApiVersions | None, namespace_only: bool) -> ApiVersions:
-    """Those that were asked for, else all that can be served: an operator of one namespace converts nothing."""
-    from tfjob.operator.api_versions import ApiVersions
-
-    return given or (ApiVersions().stored if namespace_only else ApiVersions())
-
-
-def _settings(
-    image: str,
-    namespace: str,
-    namespace_only: bool,
-    replicas: int,
-    pull_policy: str,
-    pull_secret: str,
-    gang_scheduler_name: str,
-    tensorboard_image: str,
-    api_versions: ApiVersions | None,
-) -> Settings:
-    """The choices of a command line; an image must be among them."""
-    from tfjob.api.image_reference import image_fault
-    from tfjob.operator.install.manifests import Settings
-
-    if not image:
+def _serving(settings: Settings, versions: ApiVersions | None) -> Settings:
+    """Set the versions to serve: those that were asked for, else all; an operator of one namespace converts none."""
+    if versions is None:
+        return replace(settings, api_versions=settings.api_versions.stored) if settings.namespace_only else settings
+    if settings.namespace_only and versions.older:
         raise exit_codes.Stop(
             exit_codes.BAD_INPUT,
-            "--image is missing: no release of tfjob publishes an image of the operator yet",
-            "Build and push one as docs/guides/operator.md shows, and name it: --image REGISTRY/tf-job-operator:TAG",
-        )
-    for option, name in (("--image", image), ("--tensorboard-image", tensorboard_image)):
-        if name and any(fault := image_fault(name)):
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{option} {name}: {fault[0]}", fault[1])
-    if namespace_only and api_versions and api_versions.older:
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT,
-            f"--api-versions: {', '.join(api_versions.older)} cannot be served with --namespace-only",
+            f"--api-versions: {', '.join(versions.older)} cannot be served with --namespace-only",
             "They are converted by a webhook, which belongs to the whole cluster: leave out one of the two options.",
         )
-    return Settings(
-        image=image,
-        namespace=namespace,
-        one_namespace=namespace_only,
-        replicas=replicas,
-        pull_policy=pull_policy,
-        pull_secret=pull_secret,
-        gang_scheduler=gang_scheduler_name,
-        tensorboard_image=tensorboard_image,
-        api_versions=_versions(api_versions, namespace_only),
-    )
+    return replace(settings, api_versions=versions)
+
+
+def _checked(settings: Settings) -> Settings:
+    """Return the settings if they name an image, and only valid ones."""
+    from tfjob.operator.install.manifests import image_problem
+
+    problem, fix = image_problem(settings)
+    if problem:
+        raise exit_codes.Stop(exit_codes.BAD_INPUT, problem, fix)
+    return settings

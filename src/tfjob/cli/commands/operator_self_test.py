@@ -7,6 +7,7 @@ from datetime import timedelta
 import click
 
 from tfjob.cli.context import time_span, valid_namespace
+from tfjob.operator.options import PULL_POLICIES
 
 PULL_HINT = "The chart's values test_image, tfImage and tensorboardImage name others; test.training=false needs none."
 
@@ -36,7 +37,7 @@ PULL_HINT = "The chart's values test_image, tfImage and tensorboardImage name ot
 )
 @click.option(
     "--pull-policy",
-    type=click.Choice(["IfNotPresent", "Always", "Never"]),
+    type=click.Choice(PULL_POLICIES),
     default="IfNotPresent",
     show_default=True,
     help="When the images are pulled.",
@@ -51,52 +52,17 @@ PULL_HINT = "The chart's values test_image, tfImage and tensorboardImage name ot
     callback=time_span,
     help="How long the job may take, with the pull of its images.",
 )
-def self_test(
-    image: str,
-    test_image: str,
-    tf_image: str,
-    api_version: str | None,
-    namespace: str,
-    pull_policy: str,
-    pull_secret: str,
-    context: str | None,
-    timeout: timedelta,
-) -> None:
+def self_test(namespace: str, api_version: str | None, context: str | None, timeout: timedelta, **images: str) -> None:
     """Run a job with a master, a worker, a parameter server and a TensorBoard to its end, remove it, say PASSED.
 
     The exit code is 1 if the job fails or an image cannot be pulled, and 4 if it does not end in time.
     """
-    import asyncio
-    import secrets
-
-    from tfjob.api.dialect import JOB_KINDS, TF_JOBS
-    from tfjob.api.types import TFJOBS
     from tfjob.cli import exit_codes
-    from tfjob.kube.access import config
-    from tfjob.kube.client.client import Client
-    from tfjob.kube.jobs.jobs import serves
     from tfjob.operator.install.rollout import NotReady
-    from tfjob.operator.selftest.self_test import Failed, NotPulled, SelfTest, Trial
-
-    access = config.load(context)
-    trial = Trial(
-        name=f"tfjob-test-{secrets.token_hex(3)}",
-        namespace=namespace or access.namespace,
-        image=image,
-        test_image=test_image,
-        tf_image=tf_image,
-        pull_policy=pull_policy,
-        pull_secret=pull_secret,
-    )
-
-    async def connected() -> None:
-        async with Client(access) as client:
-            known = {one.api_version: one for one in JOB_KINDS.values()}
-            resource = known[api_version] if api_version else TF_JOBS if await serves(client, TF_JOBS) else TFJOBS
-            await SelfTest(client, trial, click.echo).run(resource, int(timeout.total_seconds()))
+    from tfjob.operator.selftest.self_test import Failed, NotPulled, run_self_test
 
     try:
-        asyncio.run(connected())
+        run_self_test(context, namespace, api_version, timeout, click.echo, **images)
     except NotPulled as error:
         raise exit_codes.Stop(exit_codes.FAILED, error.message, PULL_HINT) from None
     except Failed as error:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli.context import On, is_quiet, namespace_option, on_option, open_backend, output_choice
-from tfjob.cli.terminal.job_table import Columns, Folders, Nodes, Where
+from tfjob.cli.context import On, is_quiet, open_backend, output_choice, place_options
+from tfjob.cli.terminal.job_table import Columns
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 @click.option("-a", "--all", "everything", is_flag=True, help="Also runs whose name is used again or removed.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of every namespace.")
 @click.option("-w", "--watch", is_flag=True, help="Go on and show every change, until Ctrl-C.")
-@on_option
-@namespace_option
+@place_options
 @output_choice("text", "wide", "name", "json", "yaml")
 def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: str, output: str) -> None:
     """List jobs, the newest last.
@@ -29,8 +28,7 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
     is_wide = output == "wide"
     form = "name" if is_quiet() else "text" if is_wide else output
     with open_backend(on, namespace, write=False) as there:
-        where: Where = Nodes(there) if there.shared else Folders()
-        columns = Columns(where, is_wide=is_wide, namespaces=all_namespaces, runs=everything)
+        columns = Columns(there, is_wide=is_wide, namespaces=all_namespaces, runs=everything)
 
         def look() -> list[Record]:
             return there.ensure_driven(there.jobs(everything=everything, all_namespaces=all_namespaces))

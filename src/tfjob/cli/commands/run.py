@@ -14,13 +14,14 @@ from tfjob.cli.context import (
     Command,
     On,
     is_quiet,
+    namespace_option,
     on_option,
     open_cluster_backend,
     output_option,
     print_outages,
-    valid_namespace,
 )
 from tfjob.launch.request import Request, ScriptRequest, is_script
+from tfjob.launch.target import probe_machine
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
@@ -41,61 +42,42 @@ class WithArguments(click.Command):
             raise click.UsageError(f"No such option {error.option_name}. {hint}", ctx) from None
 
 
-def script_options(command: Command) -> Command:
-    """Adds the options that only a script has."""
-    count = click.IntRange(min=0)
-    several: tuple[Callable[[Any], Any], ...] = (
-        click.option("--workers", type=count, metavar="N", help="Of a script: workers; 1 if nothing else is said."),
-        click.option("--ps", type=count, metavar="N", help="Of a script: parameter servers."),
-        click.option("--chief", is_flag=True, help="Of a script: with a chief, which counts beside the workers."),
-        click.option("--evaluator", type=count, metavar="N", help="Of a script: 1 for an evaluator."),
-        click.option("--image", default="", metavar="IMAGE", help="Of a script: the image to run it in on a cluster."),
-        click.option("--in-image", is_flag=True, help="Of a script: it is in the image, at this path."),
-    )
-    for option in reversed(several):
-        command = option(command)
-    return command
+COUNT = click.IntRange(min=0)
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("file", type=FILE, metavar="FILE|SCRIPT"),
+    click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
+    click.option("--workers", type=COUNT, metavar="N", help="Number of workers (scripts only, default 1)."),
+    click.option("--ps", type=COUNT, metavar="N", help="Number of parameter servers (scripts only)."),
+    click.option("--chief", is_flag=True, help="Run a chief in addition to the workers (scripts only)."),
+    click.option("--evaluator", type=COUNT, metavar="N", help="1 for an evaluator (scripts only)."),
+    click.option("--image", default="", metavar="IMAGE", help="Image to run in on a cluster (scripts only)."),
+    click.option("--in-image", is_flag=True, help="The image has the script at this path (scripts only)."),
+    click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."),
+    click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
+    click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
+    click.option("--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume."),
+    click.option(
+        "--level",
+        type=click.Choice(["auto", "full", "addresses", "ports"]),
+        default=None,
+        help="How far replicas are separated; `tfjob doctor` shows what is possible.",
+    ),
+    click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
+    click.option(
+        "--warm/--cold",
+        default=None,
+        help="Fork replicas that import TensorFlow from a process that has done so; with --warm others too.",
+    ),
+    click.option("--cpu", is_flag=True, help="Train on the CPU, whatever GPUs the job asks for."),
+    on_option,
+    namespace_option("Namespace for a job that names none."),
+    output_option,
+)
+"""The options that `run` and `submit` share."""
 
 
 def _options(command: Command) -> Command:
-    for option in reversed(
-        (
-            click.argument("file", type=FILE, metavar="FILE|SCRIPT"),
-            click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
-            script_options,
-            click.option(
-                "-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."
-            ),
-            click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
-            click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
-            click.option(
-                "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume."
-            ),
-            click.option(
-                "--level",
-                type=click.Choice(["auto", "full", "addresses", "ports"]),
-                default=None,
-                help="How far replicas are separated; `tfjob doctor` shows what is possible.",
-            ),
-            click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
-            click.option(
-                "--warm/--cold",
-                default=None,
-                help="Fork replicas that import TensorFlow from a process that has done so; with --warm others too.",
-            ),
-            click.option("--cpu", is_flag=True, help="Train on the CPU, whatever GPUs the job asks for."),
-            on_option,
-            click.option(
-                "-n",
-                "--namespace",
-                default="",
-                metavar="NAME",
-                callback=valid_namespace,
-                help="Namespace for a job that names none.",
-            ),
-            output_option,
-        )
-    ):
+    for option in reversed(OPTIONS):
         command = option(command)
     return command
 
@@ -107,7 +89,7 @@ def _options(command: Command) -> Command:
     is_flag=True,
     help="Print processes, TF_CONFIG, mounts and ports; on a cluster all objects; with -o yaml the manifest.",
 )
-@click.option("-d", "--detach", is_flag=True, help="Go on in the background.")
+@click.option("-d", "--detach", is_flag=True, help="Run in the background.")
 @click.option("--plain", is_flag=True, help="Show prefixed lines in a terminal too, no live view.")
 def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: Any) -> int:
     """Run the jobs of a manifest, or a Python script, as processes of this machine or on a cluster.
@@ -127,9 +109,7 @@ def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: 
 
 
 def _run_here(request: Request, mode: str, output: str) -> int:
-    from tfjob.local.sandbox import capabilities
-
-    capabilities.begin()  # while the rest of the tool is loaded
+    probe_machine()
     from tfjob.launch import local
 
     prepared = local.prepare(request)
@@ -143,20 +123,27 @@ def _run_here(request: Request, mode: str, output: str) -> int:
         return exit_codes.SUCCEEDED
     with exit_codes.name_in_use("end", lambda namespace: "" if namespace == "default" else f" -n {namespace}"):
         if mode != "detach":
-            from tfjob.cli.terminal.local_attach import attach
+            from tfjob.cli.terminal.attach import attach
+            from tfjob.launch import drive
 
             exit_codes.print_warnings(prepared.attached_warnings)
-            return attach(prepared, output, plain=mode == "plain")
+            with drive.attach(prepared) as driven:
+                return attach(driven, output, plain=mode == "plain")
         submitted = local.start(prepared)
     for one in () if is_quiet() else submitted:
         for message in one.messages:
             click.echo(f"{one.record.name}: {message}", err=True)
+    if output == "text" and not is_quiet():
+        for one in submitted:
+            if one.is_updated is not None:
+                click.echo(f"{one.record.id} {'was updated' if one.is_updated else 'is unchanged'}")
+        submitted = [one for one in submitted if one.is_updated is None]
     _print_started([one.record for one in submitted], output)
     return exit_codes.SUCCEEDED
 
 
 def _run_there(request: Request, mode: str, output: str) -> int:
-    from tfjob.cli.terminal.result import report_interruption
+    from tfjob.cli.terminal.result import report_creation, report_detached
     from tfjob.launch import cluster
 
     print_outages()
@@ -171,13 +158,16 @@ def _run_there(request: Request, mode: str, output: str) -> int:
         open_cluster_backend(request.target, request.namespace) as backend,
         exit_codes.name_in_use("remove", backend.options_for),
     ):
-        if mode != "detach":
-            from tfjob.cli.terminal.cluster_attach import attach
-
-            return attach(backend, prepared, output, plain=mode == "plain")
         outcome = cluster.submit(backend, prepared)
-        report_interruption(outcome, backend)
-    if not outcome.unknown:
+        report_creation(outcome, backend)
+        if mode != "detach" and outcome.records and not outcome.interrupted:
+            from tfjob.cli.terminal.attach import attach
+            from tfjob.launch.follow import FollowedJobs
+
+            return attach(FollowedJobs(backend, outcome.records), output, plain=mode == "plain")
+    if mode != "detach":
+        report_detached(outcome.records)
+    elif not outcome.unknown:
         _print_started(outcome.records, output)
     return exit_codes.INTERRUPTED if outcome.interrupted else exit_codes.SUCCEEDED
 
@@ -199,6 +189,9 @@ def _print_started(records: Sequence[Record], output: str) -> None:
 @_options
 @click.pass_context
 def submit(context: click.Context, /, **options: object) -> int:
-    """Run the jobs of a manifest, or a script, in the background; the same as `run --detach`."""
+    """Run the jobs of a manifest, or a script, in the background; the same as `run --detach`.
+
+    A Deployment that runs on this machine is updated, as `kubectl apply` does.
+    """
     code: int = context.invoke(run, dry_run=False, detach=True, plain=False, **options)
     return code

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend, output_option
+from tfjob.cli.context import On, find_job, job_options, open_backend
 
 if TYPE_CHECKING:
     from tfjob.controller.actions import RecordedEvent
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job", type=JOB)
-@on_option
-@namespace_option
-@output_option
+@job_options
 def status(job: str, on: On, namespace: str, output: str) -> None:
     """Show one job: its state and why, its replicas, where its files are.
 
@@ -36,10 +34,10 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
         events = [] if explain.is_well(record) or output != "text" else there.events(record)
     if output != "text":
         shapes = [replica_shape(replica) for replica in replicas]
-        full = {"storage": storage, "replicas": shapes, "status": msgspec.to_builtins(record.job.status)}
+        full = {"storage": storage, "replicas": shapes, "status": msgspec.to_builtins(record.object.status)}
         print_object("JobStatus", {**job_shape(record), **full}, output)
         return
-    click.echo(_text(record, storage, replicas, explain.recent_warnings(events, record.job.status.start_time)))
+    click.echo(_text(record, storage, replicas, explain.recent_warnings(events, record.status.start_time)))
 
 
 def _text(record: Record, storage: str, replicas: list[Replica], events: list[RecordedEvent]) -> str:
@@ -48,7 +46,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
     from tfjob.jobs import explain
     from tfjob.jobs.report import age, clock, table, took, verdict
 
-    status = record.job.status
+    status = record.status
     because = f" ({record.reason})" if record.reason not in ("", record.state) else ""
     message = f": {status.message}" if status.message and not status.failure else ""
     since = status.start_time or record.created
@@ -88,12 +86,10 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
 
 
 def _starts(replicas: list[Replica]) -> list[str]:
-    """How replicas were started, and why not warm; nothing of programs that have nothing to do with TensorFlow."""
-    from tfjob.local.warm.policy import NOT_SEEN
-
+    """How replicas were started, and why not warm."""
     names: dict[str, list[str]] = {}
     for replica in replicas:
-        if replica.start and not replica.start.endswith(NOT_SEEN):
+        if replica.start and replica.could_be_warm:
             names.setdefault(replica.start, []).append(replica.name)
     return [
         f"  start      {how.partition(': ')[0]}: {', '.join(who)}"
@@ -104,11 +100,10 @@ def _starts(replicas: list[Replica]) -> list[str]:
 
 def _left_running(record: Record, replicas: list[Replica]) -> list[str]:
     """What an ended job was told to leave, and how to be rid of it."""
-    from tfjob.plan.facts.conditions import is_finished
-    from tfjob.plan.policy.cleanup import NONE
+    from tfjob.jobs.explain import left_running
 
-    count = sum(replica.phase == "Running" for replica in replicas)
-    if not count or not is_finished(record.job.status) or record.job.spec.run_policy.clean_pod_policy != NONE:
+    count = left_running(record, replicas)
+    if not count:
         return []
     run = "replica still runs" if count == 1 else "replicas still run"
     command = f"tfjob delete {record.name}{record.options}"

@@ -8,19 +8,18 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, is_quiet, namespace_option, on_option, open_backend, output_option
+from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend
 
 if TYPE_CHECKING:
-    from tfjob.api.types import TFJob
+    from collections.abc import Sequence
+
     from tfjob.jobs.backend import Record
 
 
 @click.command()
 @click.argument("job", type=JOB)
 @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
-@on_option
-@namespace_option
-@output_option
+@job_options
 def stop(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
     """Stop a job in order: every replica gets SIGTERM and its grace; `tfjob resume` continues it."""
     _suspend(job, on, namespace, "Stopped", output, wait=not no_wait)
@@ -29,9 +28,7 @@ def stop(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
 @click.command()
 @click.argument("job", type=JOB)
 @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
-@on_option
-@namespace_option
-@output_option
+@job_options
 def suspend(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
     """Suspend a job: its replicas end, its record stays; `tfjob resume` continues it."""
     _suspend(job, on, namespace, "Suspended", output, wait=not no_wait)
@@ -39,9 +36,7 @@ def suspend(job: str, no_wait: bool, on: On, namespace: str, output: str) -> Non
 
 @click.command()
 @click.argument("job", type=JOB)
-@on_option
-@namespace_option
-@output_option
+@job_options
 def resume(job: str, on: On, namespace: str, output: str) -> None:
     """Continue a job that was stopped, suspended or cut off, in the background.
 
@@ -49,7 +44,7 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
     """
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
-        if not record.job.spec.run_policy.suspend:
+        if not record.is_suspended:
             raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is not suspended: it is {record.state}")
         _show(there.resume(record), output, f"{record.name} continues in the background")
 
@@ -57,35 +52,32 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
 @click.command()
 @click.argument("job", type=JOB)
 @click.argument("counts", nargs=-1, required=True, metavar="TYPE=COUNT...")
-@on_option
-@namespace_option
-@output_option
+@job_options
 def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str) -> None:
     """Change the number of replicas, for example: tfjob scale mnist worker=4.
+
+    The replicas of a Deployment are scaled with replicas=N.
 
     A job of collectives starts a new attempt with a new TF_CONFIG; with parameter servers only the difference starts
     or ends.
     """
-    from tfjob.jobs.scale import InvalidScale, scaled
+    from tfjob.jobs.scale import names_of, scaled
 
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
-        wanted = parse_counts(counts, record.job)
-        try:
-            scaled(record.job, wanted)
-        except InvalidScale as error:
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, error.message, error.hint) from None
+        wanted = parse_counts(counts, names_of(record.object))
+        scaled(record.object, wanted)  # before anything is sent
         record = there.change(record, lambda stored: scaled(stored, wanted))
         _show(record, output, f"{record.name} scaled to {' '.join(counts)}")
 
 
-def parse_counts(words: tuple[str, ...], job: TFJob) -> dict[str, int]:
+def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]:
     """Return the numbers in words like `worker=4`."""
     counts = {}
     for word in words:
         name, _, count = word.partition("=")
         if not count:
-            known = ", ".join(f"{name.lower()}=N" for name in job.spec.tf_replica_specs)
+            known = ", ".join(f"{name}=N" for name in names)
             raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word}: it says no number of replicas", f"Write {known}.")
         if not (count.isascii() and count.isdecimal()):
             hint = "Write a whole number, 0 or more."
@@ -95,10 +87,8 @@ def parse_counts(words: tuple[str, ...], job: TFJob) -> dict[str, int]:
 
 
 def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait: bool) -> None:
-    from tfjob.plan.policy.suspension import suspended
-
     with open_backend(on, namespace, write=True) as there:
-        record = there.change(_unfinished(find_job(there, job)), lambda stored: suspended(stored, reason))
+        record = there.suspend(_unfinished(find_job(there, job)), reason)
         if wait:
             there.wait_until_stopped(record)
             record = there.refresh(record) or record
@@ -107,12 +97,10 @@ def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait
 
 
 def _unfinished(record: Record) -> Record:
-    from tfjob.plan.facts.conditions import is_finished
-
     if not record.current:
         raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is a record: its job is gone")
-    if is_finished(record.job.status):
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} has ended: it is {record.job.status.state}")
+    if record.is_finished:
+        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} has ended: it is {record.state}")
     return record
 
 

@@ -14,7 +14,7 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, namespace_option, on_option, open_backend
+from tfjob.cli.context import On, find_job, open_backend, place_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
     default=None,
     help="Open a browser; unset: if there are a terminal and a display.",
 )
-@on_option
-@namespace_option
+@place_options
 def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, on: On, namespace: str) -> None:
     """Show the TensorBoard of jobs, running or finished, until Ctrl-C.
 
@@ -52,6 +51,8 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
     """
     with open_backend(on, namespace, write=False) as there:
         records = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
+        if servers := [record.id for record in records if record.is_server]:
+            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{servers[0]} is a Deployment; TensorBoard shows TFJobs")
         if without := [record.id for record in records if record.job.spec.tensor_board is None]:
             ask = "Its manifest asks" if len(without) == 1 else "Their manifests ask"
             raise exit_codes.Stop(

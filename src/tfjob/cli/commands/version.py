@@ -37,7 +37,6 @@ def version(on: On, output: str) -> None:
 
 def _of_cluster(on: On) -> dict[str, str]:
     from tfjob.cli.context import open_cluster_backend
-    from tfjob.kube.client.version import OLDEST
     from tfjob.operator.install.cluster_checks import versions
 
     with open_cluster_backend(on, "") as backend:
@@ -45,7 +44,7 @@ def _of_cluster(on: On) -> dict[str, str]:
     images = ", ".join(f"{one.image} ({one.ready}/{one.replicas} in {one.namespace})" for one in found.operators)
     return {
         "kubernetes": str(found.server),
-        "oldest": ".".join(map(str, OLDEST)),
+        "oldest": found.oldest,
         "crd": found.crd,
         "operator": images,
         "skew": found.skew,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.context import is_quiet, output_option, state, valid_namespace
+from tfjob.cli.context import is_quiet, namespace_option, output_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +28,11 @@ def ls(output: str) -> None:
     """List claims, their folders and the space they take."""
     from tfjob.cli.output import print_list
     from tfjob.jobs.report import clock, size, table
+    from tfjob.local.state.home import find_home
+    from tfjob.local.state.store import open_state
     from tfjob.local.volumes.claims import Claims, claim_users
 
-    with state(write=False) as (home, store):
+    with open_state(find_home(os.environ), write=False) as (home, store):
         users = claim_users(store)
         shapes = [_shape(one, users.get((one.namespace, one.name), [])) for one in Claims(home.claims).all()]
     if output != "text":
@@ -55,22 +58,16 @@ def ls(output: str) -> None:
 @volume.command()
 @click.argument("name")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
-@click.option(
-    "-n",
-    "--namespace",
-    default="default",
-    show_default=True,
-    metavar="NAME",
-    callback=valid_namespace,
-    help="Namespace of the claim.",
-)
+@namespace_option("Namespace of the claim.", "default")
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
     from tfjob.cli.output import print_object
+    from tfjob.local.state.home import find_home
+    from tfjob.local.state.store import open_state
     from tfjob.local.volumes.claims import Claims, claim_users
 
-    with state(write=True) as (home, store):
+    with open_state(find_home(os.environ), write=True) as (home, store):
         claims = Claims(home.claims)
         found = claims.find(namespace, name)
         if found is None:

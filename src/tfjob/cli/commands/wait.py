@@ -8,16 +8,7 @@ from datetime import timedelta
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import (
-    On,
-    find_job,
-    is_quiet,
-    namespace_option,
-    on_option,
-    open_backend,
-    output_option,
-    time_span,
-)
+from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend, time_span
 
 LONGEST_PAUSE = 60.0
 
@@ -33,9 +24,7 @@ LONGEST_PAUSE = 60.0
     help="The state to wait for.",
 )
 @click.option("--timeout", callback=time_span, metavar="SPAN", help="Give up after so long (90s, 5m), exit code 4.")
-@on_option
-@namespace_option
-@output_option
+@job_options
 def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: str, output: str) -> int:
     """Wait until a job reaches a state.
 
@@ -51,6 +40,9 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)
+        if record.is_server and wanted not in ("running", "suspended"):
+            hint = "Use --for running."
+            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is a Deployment, which does not end", hint)
         while True:
             now = record.state.lower()
             over = now in ("succeeded", "failed")

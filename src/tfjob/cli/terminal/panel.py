@@ -85,7 +85,7 @@ def _headline(job: Snapshot, now: datetime, width: int) -> Text:
     Not drawn out to the terminal's edge: what is no longer than it must be does not break when the terminal shrinks.
     """
     record = job.record
-    status = record.job.status
+    status = record.status
     parts = [
         Text(record.name, style="bold"),
         Text(f"{record.state} {status.ready}".rstrip(), style=COLOURS.get(record.state, "")),
@@ -128,14 +128,12 @@ class _Layout:
                 break
 
     def titles(self) -> Text:
-        """The titles of the columns."""
         cells = {column: Text(column.title) for column in COLUMNS}
         line = self._line(cells, Text("STEP OR LAST LINE" if self.left > len("STEP OR LAST LINE") else "STEP"))
         line.stylize("dim")
         return line
 
     def row(self, job: Snapshot, replica: Replica) -> Text:
-        """One replica."""
         usage = job.usage.get(replica.name, Usage(None, None))
         restarts = max(0, replica.attempts - 1)
         state = _state(replica)

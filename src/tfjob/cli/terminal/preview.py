@@ -34,9 +34,12 @@ def print_processes(prepared: LocalJobs, output: str) -> None:
 def _text(submission: Submission, processes: Sequence[dict[str, Any]]) -> Iterator[str]:
     from tfjob.jobs.report import size
 
-    options, name = submission.options, click.style(submission.job.metadata.name, bold=True)
+    options, name = submission.options, click.style(submission.owner.metadata.name, bold=True)
     replicas = f"{len(processes)} replica{'' if len(processes) == 1 else 's'}"
     yield f"{name}: {replicas}, level {options.level}, limits {options.limits}; nothing was started"
+    for service in submission.services:
+        ports = (f"{one['port']} -> {one.get('targetPort', one['port'])}" for one in service.spec.get("ports") or ())
+        yield f"\n{click.style(f'service {service.metadata.name}', bold=True)}  {', '.join(ports)}"
     for process in processes:
         yield f"\n{click.style(process['replica'], bold=True)}  listens at {process['listens']}"
         for container in process["containers"]:
@@ -56,7 +59,6 @@ def _text(submission: Submission, processes: Sequence[dict[str, Any]]) -> Iterat
 
 def print_objects(prepared: ClusterJobs, output: str) -> None:
     """Print every object that the jobs create: those that are sent, and those that the operator makes."""
-    from tfjob.api.text.writer import plain_yaml
     from tfjob.launch.cluster import UNDRAWN, preview
 
     if output == "yaml":
@@ -71,4 +73,4 @@ def print_objects(prepared: ClusterJobs, output: str) -> None:
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "items": found.objects}, output)
     else:
-        click.echo(plain_yaml(found.objects), nl=False)
+        click.echo(found.yaml(), nl=False)

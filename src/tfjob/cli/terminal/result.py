@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli import exit_codes
+from tfjob.cli.context import is_quiet
 from tfjob.cli.output import print_list
 from tfjob.jobs.backend import Record
 from tfjob.jobs.output import job_shape
 from tfjob.jobs.report import took, verdict
 from tfjob.jobs.sync_backend import SyncBackend
-from tfjob.plan.facts.conditions import is_finished
 
 if TYPE_CHECKING:
     from tfjob.kube.jobs.backend import SyncKubeBackend
@@ -43,14 +43,17 @@ def report_result(
         if width is not None:
             for record in records:
                 click.echo(guidance(record, there.storage(record), width))
-    if not all(is_finished(record.job.status) for record in records):
+    if not all(record.is_finished for record in records):
         return exit_codes.INTERRUPTED
     succeeded = all(record.state == "Succeeded" for record in records) and len(records) == len(started)
     return exit_codes.SUCCEEDED if succeeded else exit_codes.FAILED
 
 
-def report_interruption(outcome: Outcome, backend: SyncKubeBackend) -> None:
-    """Print which jobs an interrupted submission did not create, and which it may have created."""
+def report_creation(outcome: Outcome, backend: SyncKubeBackend) -> None:
+    """Print the Deployments that were created, and the jobs that an interrupted submission did, or may, not create."""
+    for name in () if is_quiet() else outcome.servers:
+        command = f"tfjob port-forward deployment/{name} PORT{backend.options}"
+        click.echo(f"deployment {name} was created, and the cluster runs it; reach it with: {command}", err=True)
     for manifest in outcome.missing:
         click.echo(f"{manifest['metadata']['name']} was not created", err=True)
     for manifest in outcome.unknown:
@@ -63,15 +66,15 @@ def report_detached(records: list[Record]) -> None:
     """Print how to reach jobs that this process no longer follows."""
     for record in records:
         name, options = record.name, record.options
-        said = f"{name} goes on; stop it with: tfjob stop {name}{options}, see it with: tfjob logs {name} -f{options}"
-        click.echo(said, err=True)
+        commands = f"To stop it: tfjob stop {name}{options}; to see it: tfjob logs {name} -f{options}"
+        click.echo(f"{name} is still running. {commands}", err=True)
 
 
 def ending(record: Record) -> str:
     """The last lines of an attached run: its end, and the verdict if it failed."""
-    status, name = record.job.status, record.name
+    status, name = record.status, record.name
     time = took(record.created, status.completion_time)
-    curves = f"\n  its curves: {_show_curves(record)}" if record.job.spec.tensor_board else ""
+    curves = f"\n  its curves: {_show_curves(record)}" if record.has_tensorboard else ""
     if status.state == "Succeeded":
         restarts = f", {status.restarts} restart{'s' if status.restarts > 1 else ''}" if status.restarts else ""
         return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}{curves}"
@@ -93,10 +96,10 @@ def next_commands(record: Record) -> str:
     commands = {
         f"tfjob logs {name} -f{record.options}": "its logs",
         f"tfjob status {name}{record.options}": "how it stands",
-        f"tfjob wait {name}{record.options}": "until it ends",
+        **({} if record.is_server else {f"tfjob wait {name}{record.options}": "until it ends"}),
         f"tfjob stop {name}{record.options}": "stop it",
     }
-    if record.job.spec.tensor_board:
+    if record.has_tensorboard:
         commands[_show_curves(record)] = "its curves"
     known = f" as {record.id}" if record.id != name else ""
     return "\n".join([f"{click.style(name, bold=True)} runs in the background{known}", *_listed(commands)])
@@ -104,7 +107,7 @@ def next_commands(record: Record) -> str:
 
 def guidance(record: Record, storage: str, width: int) -> str:
     """After an attached run in a terminal: where its files and its own storage are, and a box of what to type next."""
-    name, failure = record.name, record.job.status.failure
+    name, failure = record.name, record.status.failure
     commands = {}
     if record.state == "Suspended":
         commands[f"tfjob resume {name}{record.options}"] = "continue it"
@@ -113,7 +116,7 @@ def guidance(record: Record, storage: str, width: int) -> str:
     commands[f"tfjob status {name}{record.options}"] = "its replicas and attempts"
     if record.state == "Failed":
         commands[f"tfjob events {name}{record.options}"] = "what happened, in order"
-    if record.job.spec.tensor_board:
+    if record.has_tensorboard:
         commands[_show_curves(record)] = "its curves"
     commands[f"tfjob delete {name}{record.options}"] = "remove it and its logs"
     places = [f"  {what:<5}  {place}" for what, place in (("files", record.folder), ("data", storage)) if place]

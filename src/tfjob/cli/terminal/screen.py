@@ -1,373 +1,304 @@
-"""Where an attached run prints: plain lines, or a live view with the same lines above a panel."""
+"""Where an attached run prints: a thread that reads what is new at the pace of whoever reads our output.
+
+The jobs go on meanwhile, and their lines wait in the logs. In a terminal the thread also paints a live view: the same
+lines above a panel.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import os
+import select
 import signal
 import sys
+import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import IO, Protocol, Self, cast
+from typing import Protocol, Self, TextIO
 
 import click
 
-from tfjob.cli.exit_codes import colour, discard, discard_output, one_file
+from tfjob.cli.exit_codes import colour, discard_output, one_file
 from tfjob.cli.terminal import terminal
-from tfjob.cli.terminal.outbox import MOST_BYTES, Outbox
 from tfjob.jobs.progress import Snapshot
 
 PERIOD = 0.15
-"""Seconds between two looks whether there is something to paint; the first comes when replicas have been started."""
+"""Seconds between two paintings; the first comes when replicas have been started."""
 CLOCK = 1.0
-"""Seconds after which it is painted though nothing was printed: the clock, and what is measured."""
+"""Seconds after which we look, and paint, although nothing was reported: the clock, and what is measured."""
 PATIENCE = 1.0
-"""Seconds that a terminal, or stderr, has to take what it must before we go on without it."""
+"""Seconds in which a reader must take something when we are in a hurry."""
+PIECE = select.PIPE_BUF
+"""What a pipe takes at once, or not yet: a line that fits is not torn by others who write there."""
 
 
-class Screen(Protocol):
-    """Takes what a run prints, and shows it within `async with`; losing whoever reads it ends nothing.
+class Shown(Protocol):
+    """What a screen shows: `look` returns what is new, and `finish` what is left at the end."""
 
-    Nor does a reader that reads nothing for a while: nobody waits for it before the end of the `async with`. `kept` are
-    the places where the same can be read later, and `jobs` give what a live view shows of each job.
-    """
+    folder: str
 
-    kept: list[str]
-    jobs: list[Callable[[], Snapshot]]
+    def look(self) -> Sequence[str]: ...
 
-    @property
-    def width(self) -> int | None:
-        """Of the terminal that shows a live view; None when lines are printed."""
+    def finish(self) -> Sequence[str]: ...
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether so much waits for its reader that nothing should be added that can be read later."""
-
-    @property
-    def is_left(self) -> bool:
-        """Whether nobody reads it any longer, so that nothing needs to be printed."""
-
-    def leave(self) -> None:
-        """Does not wait for the reader at the end: what was not read by then is not printed."""
-
-    def hurry(self) -> None:
-        """From now on leaves a reader that takes nothing for a moment."""
-
-    def print(self, text: str) -> None:
-        """One line, or several."""
-
-    def tell(self, text: str) -> None:
-        """The same of what is for the person at the terminal alone."""
-
-    async def __aenter__(self) -> Self:
-        """Begins to show."""
-
-    async def __aexit__(self, *_: object) -> None:
-        """Shows what is left, and leaves the terminal as it was found."""
+    def snapshot(self) -> Snapshot: ...
 
 
-def screen_for(*, plain: bool, hint: str) -> Screen:
-    """A live view where the output can show one, unless the user wants lines; `hint` is a line at its end."""
-    stream = sys.stdout
-    if plain or not isinstance(stream, io.TextIOWrapper) or not terminal.suits(stream):
-        return Lines()
-    return Live(terminal.Terminal(stream), hint, colour=colour() is not False)
+class Writer:
+    """Writes to a stream past Python's buffers, whose locks a reader that reads nothing would hold."""
 
-
-class Lines:
-    """Plain lines, as they come."""
-
-    width = None
-
-    def __init__(self) -> None:
-        self.kept: list[str] = []
-        self.jobs: list[Callable[[], Snapshot]] = []
-        self._muted = False
-        self._out: _BufferedStream | None = None
-        self._err: _BufferedStream | None = None
-
-    @property
-    def is_behind(self) -> bool:
-        """By what waits for stdout."""
-        return self._out is not None and self._out.outbox.is_full
-
-    @property
-    def is_left(self) -> bool:
-        """Of stdout; that it broke is said here too, for nothing is printed any longer by then."""
-        self._look()
-        outbox = self._out.outbox if self._out is not None else None
-        return self._muted or (outbox is not None and (outbox.is_left or outbox.error is not None))
-
-    def leave(self) -> None:
-        """Of stdout; nobody waits long for stderr."""
-        if self._out is not None:
-            self._out.outbox.leave()
-
-    def hurry(self) -> None:
-        """Of stdout too."""
-        if self._out is not None:
-            self._out.outbox.hurry(PATIENCE)
-
-    def print(self, text: str) -> None:
-        """On stdout."""
-        self._look()
-        if self._muted:
-            return
-        try:
-            click.echo(text, file=cast(IO[str] | None, self._out))
-        except OSError as error:
-            self.lose(error)
-
-    def tell(self, text: str) -> None:
-        """On stderr."""
-        click.echo(text, file=cast(IO[str] | None, self._err), err=True)
-
-    def lose(self, error: OSError) -> None:
-        """Prints nothing any longer: nobody can read it."""
-        self._muted = True
-        if not isinstance(error, BrokenPipeError):
-            where = ", ".join(self.kept)
-            self.tell(f"cannot print any longer ({error.strerror}); the logs go on in {where}")
-        discard_output()
-
-    async def __aenter__(self) -> Self:
-        self._out = _door(sys.stdout)
-        self._err = _door(sys.stderr, self._out)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._out is not None:
-            await self._out.outbox.delivered()
-            self._look()
-            if self._out.outbox.is_left:
-                discard_output()
-                self.tell(f"left before all was read; the logs are in {', '.join(self.kept)}")
-        if self._err is not None:
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await self._err.outbox.delivered()
-            except TimeoutError:
-                self._err.outbox.leave()
-                discard(sys.stderr)  # what comes now would wait for its reader
-        for outbox in {door.outbox for door in (self._out, self._err) if door is not None}:
-            outbox.close()
-        self._out = self._err = None
-
-    def _look(self) -> None:
-        """Notices that the thread could not write."""
-        if self._out is not None and self._out.outbox.error is not None and not self._muted:
-            self.lose(self._out.outbox.error)
-
-
-class _BufferedStream(io.TextIOBase):
-    """Stands in for a stream: what is written here waits in an outbox for it."""
-
-    def __init__(self, stream: io.TextIOWrapper, outbox: Outbox | None = None) -> None:
+    def __init__(self, stream: io.TextIOWrapper) -> None:
         stream.flush()
-        self.outbox = outbox or Outbox(stream.fileno())
-        self.stream = stream
+        self._stream = stream
+        # A copy: whoever gives up on the output leads the original elsewhere, while a write may still be under way.
+        self._descriptor = os.dup(stream.fileno())
+        self.taken = 0
+        self.is_waiting = False
+        self.is_left = False
+        self.error: OSError | None = None
 
-    def isatty(self) -> bool:
-        return self.stream.isatty()
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a reader, as far as we know."""
+        return not self.is_left and self.error is None
 
-    def writable(self) -> bool:
-        return True
+    def write(self, text: str) -> None:
+        """Return when all is written, or when the reader is gone or was left."""
+        data, start = text.encode(self._stream.encoding, self._stream.errors or "strict"), 0
+        self.is_waiting = True
+        while start < len(data) and self.is_open:
+            end = data.rfind(b"\n", start, start + PIECE) + 1 or start + PIECE
+            try:
+                start += os.write(self._descriptor, data[start:end])
+                self.taken += 1
+            except BlockingIOError:  # another program made it so
+                select.select([], [self._descriptor], [])
+            except OSError as error:
+                self.error = error
+        self.is_waiting = False
 
-    def write(self, text: str) -> int:
-        self.outbox.put(text.encode(self.stream.encoding, self.stream.errors or "strict"))
-        return len(text)
+    def look_for_reader(self) -> None:
+        """Notice that the reader of a pipe is gone, although nothing is written."""
+        poll = select.poll()
+        poll.register(self._descriptor, 0)
+        if [event for _, event in poll.poll(0)] == [select.POLLERR]:
+            self.error = BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    def close(self) -> None:
+        os.close(self._descriptor)
 
 
-def _door(stream: object, beside: _BufferedStream | None = None) -> _BufferedStream | None:
-    """None for what is no file; one that leads to the same place as another goes through its outbox."""
-    try:
-        if not isinstance(stream, io.TextIOWrapper):
-            return None
-        # Two who write to one pipe would tear each other's lines.
-        return _BufferedStream(
-            stream, beside.outbox if beside is not None and one_file(stream, beside.stream) else None
-        )
-    except OSError:
-        return None
+class Screen:
+    """Shows jobs within `async with`; `on_reader_gone` is called if the reader leaves; a slow one holds nothing up."""
 
-
-class Live:
-    """Lines above a panel that is painted a few times a second at most, and only when there is something to paint."""
-
-    def __init__(self, place: terminal.Terminal, hint: str, *, colour: bool) -> None:
-        self.jobs: list[Callable[[], Snapshot]] = []
-        self._terminal = place
+    def __init__(self, shown: Sequence[Shown], *, plain: bool = False, hint: str = "") -> None:
+        """A live view where the output can show one, unless `plain`; `hint` is a line at its end."""
+        self._shown = shown
         self._hint = hint
-        self._colour = colour
-        self._waiting: list[str] = []
-        self._outbox: Outbox | None = None
+        stream = sys.stdout
+        self._writer: Writer | None = None
+        self._view: terminal.Terminal | None = None
+        with suppress(OSError):  # it is no file
+            self._writer = Writer(stream) if isinstance(stream, io.TextIOWrapper) else None
+        if self._writer is not None and not plain and terminal.suits(stream):
+            self._view = terminal.Terminal(stream, self._writer.write)
+        self.width = self._view.size.width if self._view is not None else None
+        """The width of the terminal that shows a live view."""
+        self.hurries = False
+        """Whether to leave a reader that takes nothing for a moment, at the end."""
+        self.on_reader_gone: Callable[[], None] = lambda: None
+        self._colour = colour() is not False and self._writer is not None and stream.isatty()
+        self._stderr, self._shares = sys.stderr, one_file(stream, sys.stderr)
+        self._posted: deque[str] = deque()
+        self._wake, self._over, self._painting = threading.Event(), threading.Event(), threading.Lock()
         self._size: terminal.Size | None = None
         self._next = 0.0
-        self._otherwise = Lines()
-        self.kept = self._otherwise.kept
-        self._given_up = False
+        self._error: BaseException | None = None
+        # A daemon: one that is in the midst of a write which is not read must not keep the process.
+        self._thread = threading.Thread(target=self._show_all, name="screen", daemon=True)
 
-    @property
-    def width(self) -> int | None:
-        """As it is now."""
-        return self._terminal.size.width
+    def wake(self) -> None:
+        """Look soon: something may have changed."""
+        self._wake.set()
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is much to paint yet."""
-        return not self._given_up and not self.is_left and sum(map(len, self._waiting)) > MOST_BYTES
-
-    @property
-    def is_left(self) -> bool:
-        """As of lines where the view was given up."""
-        if self._given_up:
-            return self._otherwise.is_left
-        return self._outbox is not None and self._outbox.is_left
-
-    def leave(self) -> None:
-        """The terminal stays as it is."""
-        if self._outbox is not None:
-            self._outbox.leave()
-
-    def hurry(self) -> None:
-        """As after Ctrl-S."""
-        if self._outbox is not None:
-            self._outbox.hurry(PATIENCE)
-
-    def print(self, text: str) -> None:
-        """Above the panel, with the next painting."""
-        if self._given_up:
-            self._otherwise.print(text)
-        else:
-            self._waiting.append(text if self._colour else click.unstyle(text))
+    def post(self, text: str) -> None:
+        """Print a line with the next look."""
+        self._posted.append(text)
+        self._wake.set()
 
     def tell(self, text: str) -> None:
-        """As everything else: the terminal has one panel, whichever stream reaches it."""
-        self.print(text)
+        """Print a line on stderr; where the same reader has both streams, or there is a panel, with the others."""
+        if (self._shares or self._view is not None) and self._writer is not None and self._writer.is_open:
+            self.post(text)
+        elif self._stderr is not None and _takes_more(self._stderr):
+            click.echo(text, file=self._stderr)
+
+    def leave(self) -> None:
+        """Wait for the reader no longer: what was not read by then is not printed."""
+        if self._writer is not None:
+            self._writer.is_left = True
+        self._done.set()
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTSTP, self._rest)
-        loop.add_signal_handler(signal.SIGCONT, self._return)
-        loop.add_signal_handler(signal.SIGQUIT, self._quit)
-        self._stderr, sys.stderr = sys.stderr, _Above(self) if sys.stderr and sys.stderr.isatty() else sys.stderr
-        self._outbox = self._terminal.begin_outbox()
-        self._painting = asyncio.create_task(self._paint())
+        self._done = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if self._view is not None:
+            self._loop.add_signal_handler(signal.SIGTSTP, self._rest, signal.SIGSTOP)
+            self._loop.add_signal_handler(signal.SIGCONT, self._wake.set)
+            self._loop.add_signal_handler(signal.SIGQUIT, self._rest, signal.SIGQUIT)
+            if sys.stderr is not None and sys.stderr.isatty():
+                sys.stderr = _Above(self)
+        self._thread.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._painting.cancel()
-        try:
-            with suppress(asyncio.CancelledError):
-                await self._painting
-        finally:
-            is_left = await self._end_outbox()
-            sys.stderr = self._stderr
-            if is_left:
-                discard_output()
-            loop = asyncio.get_running_loop()
+        """Wait until all is shown, and give the terminal back."""
+        self._over.set()
+        self._wake.set()
+        taken, since = -1, 0.0
+        while not self._done.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE / 20):
+                    await self._done.wait()
+            if self._writer is not None and (self._writer.taken != taken or not self._writer.is_waiting):
+                taken, since = self._writer.taken, time.monotonic()
+            elif self.hurries and time.monotonic() - since >= PATIENCE:
+                self.leave()
+        sys.stderr = self._stderr
+        if self._view is not None:
+            self._view.give_back()
             for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGQUIT):
-                loop.remove_signal_handler(number)
+                self._loop.remove_signal_handler(number)
+        if self._writer is not None and self._writer.is_left:
+            discard_output()
+            self.tell(f"left before all was read; the logs are in {self._folders}")
+        else:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
 
-    async def _end_outbox(self) -> bool:
-        """Waits until the terminal has all, and gives it back; whether it was left instead."""
-        outbox = self._outbox
-        assert outbox is not None
-        self._show_rest()
-        await outbox.delivered()
-        self._notice_loss()
-        self._leave()
-        await outbox.delivered()
-        self._terminal.end_outbox()
-        self._outbox = None
-        return outbox.is_left
+    @property
+    def _folders(self) -> str:
+        return ", ".join(one.folder for one in self._shown)
 
-    async def _paint(self) -> None:
-        await asyncio.sleep(PERIOD)
-        self._guarded(self._terminal.open)
-        while not self._given_up:
-            self._guarded(self.refresh)
-            await asyncio.sleep(PERIOD)
+    # --- the thread ---------------------------------------------------------------------------------------------
 
-    def refresh(self) -> None:
-        """Paints if there is something new: lines, another size, a second that has gone by."""
-        self._notice_loss()
-        if self._outbox is not None and not self._outbox.is_empty:
-            return  # the terminal takes nothing now, and would have to show a picture of the past
-        size = self._terminal.size
-        is_due = self._terminal.is_open and (size != self._size or time.monotonic() >= self._next)
-        if not self._waiting and not is_due:
+    def _show_all(self) -> None:
+        try:
+            self._show_until_over()
+            if self._writer is not None and self._writer.error is not None:
+                self._lose(self._writer.error)
+        except BaseException as error:
+            self._error = error
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+            with suppress(RuntimeError):  # the event loop has ended: nobody waited for us
+                self._loop.call_soon_threadsafe(self._done.set)
+
+    def _show_until_over(self) -> None:
+        if self._view is not None:
+            self._over.wait(PERIOD)
+        while self._writer is not None and self._writer.is_open:
+            self._wake.clear()
+            is_over = self._over.is_set()
+            texts = self._look()
+            if is_over and not texts:
+                self._print([*(text for one in self._shown for text in one.finish()), *self._look()], last=True)
+                return
+            self._print(texts)
+            if self._view is not None:
+                self._over.wait(PERIOD)
+            if not texts and not is_over:
+                self._wake.wait(CLOCK)
+                self._writer.look_for_reader()
+
+    def _look(self) -> list[str]:
+        posted = [self._posted.popleft() for _ in range(len(self._posted))]
+        return [*posted, *(text for one in self._shown for text in one.look())]
+
+    def _print(self, texts: Sequence[str], *, last: bool = False) -> None:
+        lines = texts if self._colour else [click.unstyle(text) for text in texts]
+        view = self._view
+        if view is None:
+            assert self._writer is not None
+            self._writer.write("".join(f"{line}\n" for line in lines))
+            return
+        with self._painting:
+            try:
+                self._paint(view, lines, last=last)
+            except Exception as error:
+                # The jobs and their lines do not depend on the view.
+                self._view = None
+                view.show(lines, ())
+                view.close()
+                self.tell(f"the live view failed ({type(error).__name__}: {error}); lines follow")
+                if os.environ.get("TFJOB_DEBUG"):
+                    self.tell(traceback.format_exc())
+
+    def _paint(self, view: terminal.Terminal, lines: Sequence[str], *, last: bool) -> None:
+        """Paint if there is something new: lines, another size, a second that has gone by."""
+        if last:
+            view.show(lines, ())
+            view.close()
+            return
+        view.open()
+        size = view.size
+        if not lines and not (view.is_open and (size != self._size or time.monotonic() >= self._next)):
             return
         # Here alone: rich takes longer to load than a replica to be started.
         from tfjob.cli.terminal.panel import paint, panel
 
-        jobs = [job() for job in self.jobs]
-        lines = paint(panel(jobs, datetime.now(UTC), size.width, size.height, self._hint), colour=self._colour)
-        waiting, self._waiting = self._waiting, []
+        jobs = [one.snapshot() for one in self._shown]
+        painted = paint(panel(jobs, datetime.now(UTC), size.width, size.height, self._hint), colour=self._colour)
         self._size, self._next = size, time.monotonic() + CLOCK
-        self._show(waiting, lines)
+        view.show(lines, painted)
 
-    def _guarded(self, step: Callable[[], None]) -> None:
-        """A view that fails must not end a training: what is left is printed plainly."""
+    def _lose(self, error: OSError) -> None:
+        """Print nothing any longer: it cannot be read."""
+        discard_output()
+        if isinstance(error, BrokenPipeError):
+            self._loop.call_soon_threadsafe(self.on_reader_gone)
+        else:
+            self.tell(f"cannot print any longer ({error.strerror}); the logs go on in {self._folders}")
+
+    # --- signals ------------------------------------------------------------------------------------------------
+
+    def _rest(self, number: int) -> None:
+        """Give the shell its terminal as it was, and do what the signal asks for."""
+        is_ours = self._painting.acquire(timeout=PATIENCE)
         try:
-            step()
-        except Exception as error:
-            # The one place that must not let a fault of ours through: locally every replica would end with it.
-            self._leave()
-            self._given_up = True
-            self._otherwise.tell(f"the live view failed ({type(error).__name__}: {error}); lines follow")
-            if os.environ.get("TFJOB_DEBUG"):
-                self._otherwise.tell(traceback.format_exc())
+            if self._view is not None:
+                self._view.close() if is_ours else self._view.give_back()
+            self._size = None  # whatever the terminal shows when we go on, it is not ours
+            if number == signal.SIGQUIT:
+                self._loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        finally:
+            if is_ours:
+                self._painting.release()
 
-    def _leave(self) -> None:
-        """Shows what is left, and leaves the terminal."""
-        self._show_rest()
-        with suppress(OSError):
-            self._terminal.close()
-        if self._outbox is not None:
-            self._outbox.wait(PATIENCE)  # what is shown next does not go through it
 
-    def _show_rest(self) -> None:
-        if not self._given_up:
-            waiting, self._waiting = self._waiting, []
-            self._show(waiting, ())
-
-    def _notice_loss(self) -> None:
-        if self._outbox is not None and self._outbox.error is not None and not self._given_up:
-            self._given_up = True
-            self._otherwise.lose(self._outbox.error)
-
-    def _show(self, lines: Sequence[str], panel: Sequence[terminal.Painted]) -> None:
-        try:
-            self._terminal.show(lines, panel)
-        except OSError as error:
-            self._given_up = True
-            self._otherwise.lose(error)
-
-    def _rest(self) -> None:
-        """Ctrl-Z: the shell gets the terminal as it was; when we go on, SIGCONT opens the view again."""
-        self._leave()
-        os.kill(os.getpid(), signal.SIGSTOP)
-
-    def _return(self) -> None:
-        self._size = None  # whatever the terminal shows by now, it is not ours
-        self._guarded(self._terminal.open)
-
-    def _quit(self) -> None:
-        self._leave()
-        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGQUIT)
+def _takes_more(stream: TextIO) -> bool:
+    """Return whether a short line can be written without waiting for the reader."""
+    try:
+        return bool(select.select([], [stream], [], 0)[1])
+    except (OSError, ValueError):  # it is no file
+        return True
 
 
 class _Above(io.TextIOBase):
     """Stands in for stderr: a warning of some library goes above the panel too."""
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
         self._begun = ""
 
     def writable(self) -> bool:
@@ -379,5 +310,5 @@ class _Above(io.TextIOBase):
     def write(self, text: str) -> int:
         *whole, self._begun = (self._begun + text).split("\n")
         for line in whole:
-            self._live.print(line)
+            self._screen.post(line)
         return len(text)

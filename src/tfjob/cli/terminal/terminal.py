@@ -9,12 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import termios
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
 from typing import NamedTuple, TextIO
-
-from tfjob.cli.terminal.outbox import Outbox
 
 WIDTH, HEIGHT = 80, 24
 """Of a terminal that does not say."""
@@ -42,17 +40,16 @@ class Painted(NamedTuple):
 class Terminal:
     """Ours between `open` and `close`, which may be called at any time and more than once."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, write: Callable[[str], None] | None = None) -> None:
+        """`write` is what writes to the stream, in place of the stream itself."""
         self._stream = stream
         self._descriptor = stream.fileno()
-        self.outbox: Outbox | None = None
-        """Who writes for us, if anybody; without one whoever shows something waits until it is written."""
+        self._write = write or self._write_through
         self._drawn: Sequence[Painted] = ()
         self._modes: list[int | list[bytes | int]] | None = None
 
     @property
     def size(self) -> Size:
-        """As it is now."""
         try:
             width, height = os.get_terminal_size(self._descriptor)
         except OSError:
@@ -117,22 +114,7 @@ class Terminal:
         # old panel in its history.
         return f"\r{ERASE_LINE}{f'{UP}{ERASE_LINE}' * (min(rows, height) - 1)}"
 
-    def begin_outbox(self) -> Outbox:
-        """From now on a thread writes."""
-        self._stream.flush()
-        self.outbox = Outbox(self._descriptor)
-        return self.outbox
-
-    def end_outbox(self) -> None:
-        """From now on we write ourselves."""
-        if self.outbox is not None:
-            self.outbox.close()
-            self.outbox = None
-
-    def _write(self, text: str) -> None:
-        if self.outbox is not None:
-            self.outbox.put(text.encode(self._stream.encoding, self._stream.errors or "strict"))
-            return
+    def _write_through(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from tfjob.cli.output import print_line
+from tfjob.errors import UserError
 from tfjob.jobs.output import OUTPUT_VERSION, job_shape
 from tfjob.jobs.report import table
 
@@ -57,12 +58,10 @@ def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) ->
 
 def again(look: Callable[[], T], before: T) -> tuple[T, str]:
     """What `look` finds, or what it found before and why: an API server that is silent for a while ends nothing."""
-    from tfjob.kube.access.errors import ApiError, TooManyRequests, Unreachable
-
     try:
         return look(), ""
-    except (Unreachable, ApiError) as error:
-        if not isinstance(error, Unreachable | TooManyRequests) and getattr(error, "code", 0) < 500:
+    except UserError as error:
+        if not error.is_transient:
             raise
         return before, f"{error.message}; trying again"
 
@@ -80,7 +79,7 @@ def changes(before: dict[str, Record], now: dict[str, Record]) -> Iterator[Recor
 
 
 def _seen(record: Record) -> tuple[Any, ...]:
-    status = record.job.status
+    status = record.status
     return record.state, record.reason, status.ready, status.restarts, status.attempt, record.current
 
 

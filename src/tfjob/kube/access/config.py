@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from tfjob.api.suggest import did_you_mean
 from tfjob.kube.access import kubeconfig
@@ -16,7 +18,6 @@ from tfjob.kube.access.credentials import CertificateFiles, Credential, Fixed, T
 from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.access.exec_credentials import PluginCredential
 from tfjob.kube.access.kubeconfig import Cluster, Context, Kubeconfig, User
-from tfjob.kube.access.proxy import proxy_for, usable
 from tfjob.kube.access.tls import Certificate, Trust
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -80,7 +81,7 @@ def _access(config: Kubeconfig, name: str, environ: Mapping[str, str]) -> Access
         context=name,
         credential=_credential(config, name, context, cluster, environ),
         trust=_trust(context.cluster, cluster),
-        proxy=usable(cluster.proxy_url) if cluster.proxy_url else proxy_for(cluster.server, environ),
+        proxy=_usable(cluster.proxy_url) if cluster.proxy_url else proxy_for(cluster.server, environ),
         impersonation=_impersonation(config.users.get(context.user, User())),
     )
 
@@ -179,3 +180,41 @@ def _decoded(data: str, what: str) -> bytes:
         return base64.b64decode(data, validate=False)
     except (binascii.Error, ValueError):
         raise ConfigError(f"{what} is not base64") from None
+
+
+def proxy_for(server: str, environ: Mapping[str, str]) -> str:
+    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY ask for; empty for none. Raises ConfigError.
+
+    As with kubectl, NO_PROXY may name networks.
+    """
+    url = urlsplit(server)
+    proxy = _variable(environ, f"{url.scheme}_proxy")
+    if not proxy or _bypassed(url, _variable(environ, "no_proxy")):
+        return ""
+    return _usable(proxy if "://" in proxy else f"http://{proxy}")
+
+
+def _usable(proxy: str) -> str:
+    url = urlsplit(proxy)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ConfigError(f"the proxy {url.scheme}://{url.hostname or ''} is not supported", "Use an HTTP proxy.")
+    return proxy
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str:
+    return environ.get(name.upper()) or environ.get(name) or ""
+
+
+def _bypassed(url: SplitResult, exceptions: str) -> bool:
+    # It takes 40 ms to load, so only where there is a proxy.
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+    items = [item.strip().removeprefix("*.") for item in exceptions.split(",")]
+    if host == "localhost" or "*" in items or proxy_bypass_environment(f"{host}:{port}", {"no": ",".join(items)}):
+        return True
+    with suppress(ValueError):  # the host is a name, or an item not a valid network
+        address = ipaddress.ip_address(host)
+        networks = (ipaddress.ip_network(item, strict=False) for item in items if "/" in item)
+        return address.is_loopback or any(address in network for network in networks)
+    return False

@@ -45,16 +45,15 @@ class Fixed:
         """Do nothing: there is no other."""
 
 
-class TokenFile:
+class TokenFile(Fixed):
     """A token that someone else replaces in its file, as the kubelet does for a pod."""
 
     def __init__(
         self, path: Path, certificate: Certificate | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        super().__init__("", certificate)
         self._path = path
-        self._certificate = certificate
         self._clock = clock
-        self._header = ""
         self._read_at = 0.0
 
     def header(self) -> str:
@@ -62,9 +61,6 @@ class TokenFile:
         if not self._header or self._clock() - self._read_at > REREAD_SECONDS:
             self._read()
         return self._header
-
-    def certificate(self) -> Certificate | None:
-        return self._certificate
 
     async def renew(self) -> None:
         self._read()
@@ -84,20 +80,15 @@ class TokenFile:
             raise ConfigError(f"the token {self._path}: the file is empty")
 
 
-class CertificateFiles:
+class CertificateFiles(Fixed):
     """A client certificate that may be replaced in its files; read again when the API server refuses it."""
 
     def __init__(self, chain: Path, key: Path, header: str = "") -> None:
+        super().__init__(header)
         self._chain = chain
         self._key = key
-        self._header = header
-        self._certificate: Certificate | None = None
-
-    def header(self) -> str:
-        return self._header
 
     def certificate(self) -> Certificate:
-        """Return the certificate as the files had it when they were last read."""
         if self._certificate is None:
             self._certificate = Certificate(contents(self._chain), contents(self._key))
         return self._certificate

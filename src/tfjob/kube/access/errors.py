@@ -7,17 +7,11 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
+from tfjob.errors import UserError
 
-class KubeError(Exception):
-    """Anything that went wrong with an API server; `message` says what and where, `hint` what to do about it."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message, hint)
-        self.message = message
-        self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+class KubeError(UserError):
+    """Anything that went wrong with an API server."""
 
 
 class ConfigError(KubeError):
@@ -26,6 +20,8 @@ class ConfigError(KubeError):
 
 class Unreachable(KubeError):
     """No answer at all; a write may or may not have happened."""
+
+    is_transient = True
 
 
 class Cause(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,6 +63,7 @@ class ApiError(KubeError):
     ) -> None:
         super().__init__(message or reason or f"the API server answered {code}")
         self.code = code
+        self.is_transient = code >= 500 or code == 429
         self.reason = reason
         self.details = details or Details()
         self.retry_after = retry_after
@@ -75,9 +72,13 @@ class ApiError(KubeError):
 class Unauthorized(ApiError):
     """401: the credentials are not valid."""
 
+    advice = "The API server rejects your credentials: log in again, or look at the user of your kubeconfig's context."
+
 
 class Forbidden(ApiError):
     """403: the user does not have the right."""
+
+    advice = "`tfjob doctor --on k8s` shows what you may do there."
 
 
 class NotFound(ApiError):

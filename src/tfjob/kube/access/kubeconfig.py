@@ -6,22 +6,17 @@ of their file. A file that is not there is skipped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 
+from tfjob.api.text.reader import parse
 from tfjob.kube.access.errors import ConfigError
 
 Entry = TypeVar("Entry", bound=msgspec.Struct)
-
-MOST_VALUES = 200_000
-MOST_DEPTH = 50
-"""Both far above the kubeconfig of anybody."""
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
@@ -132,65 +127,17 @@ class _File(msgspec.Struct, frozen=True):
     current: str = msgspec.field(default="", name="current-context")
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads every value but null as text: a context may be called 2024 or yes."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}
-
-
-_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
-
-
 def _decoded(path: Path, text: bytes) -> _File:
+    if not text.strip():
+        return _File()
+    parsed = parse(text, as_text=True)  # a context may be called 2024 or yes
+    if not parsed.documents:
+        problem = parsed.problems[0]
+        raise ConfigError(f"{path}: line {problem.line}: {problem.message}", problem.hint)
     try:
-        _look_over(text)
-        document = _without_nulls(yaml.load(text, _Loader)) or {}  # noqa: S506 (a safe loader)
-        if not isinstance(document, dict):
-            raise _Unreadable("line 1 must begin a mapping, like apiVersion: v1")
-        return msgspec.convert(document, _File, strict=False)
-    except yaml.reader.ReaderError as error:
-        line = text[: error.position].count(b"\n") + 1
-        raise ConfigError(f"{path}: line {line}: this is no text that YAML can hold: {error.reason}") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{path}: {where}{error.problem or error.context or 'this is no YAML'}") from None
-    except (msgspec.ValidationError, _Unreadable, ValueError) as error:
+        return msgspec.convert(_without_nulls(parsed.documents[0].value), _File, strict=False)
+    except msgspec.ValidationError as error:
         raise ConfigError(f"{path} is no kubeconfig: {error}") from None
-
-
-class _Unreadable(Exception):
-    """More than a memory or a stack holds may stand in a few lines."""
-
-
-def _look_over(text: bytes) -> None:
-    """Refuses what is nested too deeply, or grows too much when its aliases are written out.
-
-    To read such a file takes a stack and a memory; to look at its events takes neither.
-    """
-    anchors: list[str | None] = [None]
-    counts, sizes = [0], dict[str | None, int]()
-    for event in yaml.parse(text, _Loader):
-        line = event.start_mark.line + 1
-        match event:
-            case yaml.CollectionStartEvent():
-                anchors.append(event.anchor)
-                counts.append(1)
-            case yaml.CollectionEndEvent():
-                name, size = anchors.pop(), counts.pop()
-                sizes[name] = size
-                counts[-1] += size
-            case yaml.AliasEvent() if event.anchor in anchors:
-                raise _Unreadable(f"line {line}: the alias *{event.anchor} stands inside its own anchor")
-            case yaml.AliasEvent():
-                counts[-1] += sizes.get(event.anchor, 1)
-            case yaml.ScalarEvent():
-                sizes[event.anchor] = 1
-                counts[-1] += 1
-        if len(counts) > MOST_DEPTH:
-            raise _Unreadable(f"line {line} is nested too deeply")
-        if counts[-1] > MOST_VALUES:
-            raise _Unreadable(f"line {line}: with its aliases written out it has more than {MOST_VALUES} values")
 
 
 def _without_nulls(value: Any) -> Any:

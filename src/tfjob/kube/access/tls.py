@@ -63,7 +63,7 @@ def _trust(made: ssl.SSLContext, trust: Trust) -> None:
 
 
 def _show(made: ssl.SSLContext, certificate: Certificate) -> None:
-    with _as_file(certificate.chain + b"\n" + certificate.key) as path:
+    with as_file(certificate.chain + b"\n" + certificate.key) as path:
         try:
             made.load_cert_chain(path, password=_no_passphrase)
         except (ssl.SSLError, ValueError):
@@ -75,7 +75,7 @@ def _no_passphrase() -> str:
 
 
 @contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
+def as_file(content: bytes) -> Iterator[str]:
     """Yield a path to the key, which `ssl` requires: in memory where the system can, so that it is never on a disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tfjob")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,6 @@ from tfjob.api.objects import (
     LAST_APPLIED,
     ConfigMap,
     Deployment,
-    DeploymentStatus,
     Job,
     JobStatus,
     Model,
@@ -55,40 +54,13 @@ class _WirePod(Model, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class _WireMetadata(Model, frozen=True):
-    metadata: ObjectMeta
-
-
-class _WireDeployment(Model, frozen=True):
-    metadata: ObjectMeta
-    status: DeploymentStatus = DeploymentStatus()
-
-
-class _WireWrapper(Model, frozen=True):
-    metadata: ObjectMeta
-    status: JobStatus = JobStatus()
-
-
-class _WireNodeCondition(Model, frozen=True):
-    type: str = ""
-    status: str = ""
-
-
-class _WireNodeStatus(Model, frozen=True):
-    conditions: list[_WireNodeCondition] = []
-
-
 class _WireNode(Model, frozen=True):
     metadata: ObjectMeta
-    status: _WireNodeStatus = _WireNodeStatus()
+    status: JobStatus = JobStatus()  # like that of a Job, the status of a node has conditions
 
 
 _owners = msgspec.json.Decoder(_WireOwner)
 _pods = msgspec.json.Decoder(_WirePod)
-_bare = msgspec.json.Decoder(_WireMetadata)
-_deployments = msgspec.json.Decoder(_WireDeployment)
-_pod_groups = msgspec.json.Decoder(PodGroup)
-_wrappers = msgspec.json.Decoder(_WireWrapper)
 _nodes = msgspec.json.Decoder(_WireNode)
 
 
@@ -106,32 +78,17 @@ def decode_pod(encoded: bytes | msgspec.Raw) -> Pod:
     return Pod(metadata=_trimmed(wire.metadata), spec=spec, status=wire.status)
 
 
-def decode_service(encoded: bytes | msgspec.Raw) -> Service:
-    """Read a service for the cache: only its existence matters."""
-    return Service(metadata=_trimmed(_bare.decode(encoded).metadata))
+def _decode(kind: type[Any], *kept: str) -> Callable[[bytes | msgspec.Raw], Any]:
+    """Return what reads objects of a kind for the cache: their metadata, and of the other fields those `kept`."""
+    hints, usual = get_type_hints(kind), kind()
+    fields = [(name, hints[name], getattr(usual, name)) for name in ("metadata", *kept)]
+    decoder = msgspec.json.Decoder(msgspec.defstruct(f"_Wire{kind.__name__}", fields, bases=(Model,), frozen=True))
 
+    def decode(encoded: bytes | msgspec.Raw) -> Any:
+        wire: Any = decoder.decode(encoded)
+        return kind(metadata=_trimmed(wire.metadata), **{name: getattr(wire, name) for name in kept})
 
-def decode_pod_group(encoded: bytes | msgspec.Raw) -> PodGroup:
-    """Read a pod group for the cache, whole: it is small, and compared with what it should be."""
-    group = _pod_groups.decode(encoded)
-    return replace(group, metadata=_trimmed(group.metadata))
-
-
-def decode_config_map(encoded: bytes | msgspec.Raw) -> ConfigMap:
-    """Read a ConfigMap for the cache: only its existence matters."""
-    return ConfigMap(metadata=_trimmed(_bare.decode(encoded).metadata))
-
-
-def decode_deployment(encoded: bytes | msgspec.Raw) -> Deployment:
-    """Read a Deployment for the cache: whether it is ready."""
-    wire = _deployments.decode(encoded)
-    return Deployment(metadata=_trimmed(wire.metadata), status=wire.status)
-
-
-def decode_wrapper(encoded: bytes | msgspec.Raw) -> Job:
-    """Read the Job around a pod for the cache: its conditions."""
-    wire = _wrappers.decode(encoded)
-    return Job(metadata=_trimmed(wire.metadata), status=wire.status)
+    return decode
 
 
 @dataclass(frozen=True)
@@ -144,11 +101,11 @@ class ChildType:
 
 CHILD_TYPES: dict[type[Any], ChildType] = {
     Pod: ChildType(PODS, decode_pod),
-    Service: ChildType(SERVICES, decode_service),
-    PodGroup: ChildType(PODGROUPS, decode_pod_group),
-    ConfigMap: ChildType(CONFIG_MAPS, decode_config_map),
-    Deployment: ChildType(DEPLOYMENTS, decode_deployment),
-    Job: ChildType(JOBS, decode_wrapper),
+    Service: ChildType(SERVICES, _decode(Service)),
+    PodGroup: ChildType(PODGROUPS, _decode(PodGroup, "api_version", "spec", "status")),
+    ConfigMap: ChildType(CONFIG_MAPS, _decode(ConfigMap)),
+    Deployment: ChildType(DEPLOYMENTS, _decode(Deployment, "status")),
+    Job: ChildType(JOBS, _decode(Job, "status")),
 }
 
 

@@ -75,7 +75,6 @@ class OwnWrites:
     # --- asked by the one who decides ---------------------------------------------------------------------------
 
     def owner(self, cached: Stored) -> Stored:
-        """Return the newer of what the cache shows and what we wrote."""
         own = self._owners.get(cached.key)
         return own if own is not None and own.metadata.uid == cached.metadata.uid else cached
 

@@ -20,7 +20,6 @@ from tfjob.api.resources import Resource
 from tfjob.api.text.shallow import decoded
 from tfjob.kube.access.errors import ApiError, Gone, KubeError, Status, TooManyRequests, Unreachable, api_error
 from tfjob.kube.cache.store import Name, ObjectStore, T
-from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import PAGE_SIZE, Client, selectors
 
 logger = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class Reflector(Generic[T]):
     """A store that is kept up to date; `synced` is set when it holds the first list.
 
     `decode` may keep no `msgspec.Raw` of what it is given: that would hold the whole answer in memory. An object that
-    it cannot decode goes to `on_undecodable`, and the store keeps what it knew of it.
+    it cannot decode is logged, and the store keeps what it knew of it.
     `on_listed` is called with the version of each list when the store holds it.
     `restarts` counts the ends of watches by reason, `last_event_age` is the time since anything was heard, `idle` the
     time since anything was tried or heard.
@@ -65,14 +64,12 @@ class Reflector(Generic[T]):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        on_undecodable: Callable[[bytes, Exception], None] | None = None,
         on_listed: Callable[[str], None] | None = None,
     ) -> None:
         self.resource = resource
         self.store = store
         self.synced = asyncio.Event()
         self.restarts: dict[str, int] = {}
-        self.on_undecodable = on_undecodable
         self.on_listed = on_listed
         self._client = client
         self._decode = decode
@@ -229,8 +226,27 @@ class Reflector(Generic[T]):
 
     def _report(self, raw: msgspec.Raw, error: Exception) -> Name:
         metadata = _identities.decode(raw).metadata
-        if self.on_undecodable is not None:
-            self.on_undecodable(bytes(raw), error)
-        else:
-            logger.warning("%s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
+        logger.warning("%s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
         return metadata.namespace, metadata.name
+
+
+QUIET_SECONDS = 120.0
+"""After so long without a failure the delays begin again; the number is client-go's."""
+
+
+class Backoff:
+    """Delays in seconds that double from `first` to `last`, each with some chance in it, so that clients spread out."""
+
+    def __init__(self, first: float, last: float) -> None:
+        self._first = self._next = first
+        self._longest = last
+        self._asked = time.monotonic()
+
+    def delay(self) -> float:
+        now = time.monotonic()
+        if now - self._asked > QUIET_SECONDS:
+            self._next = self._first
+        delay = min(self._next * random.uniform(1, 2), self._longest)  # noqa: S311 (no secret)
+        self._next = min(self._next * 2, self._longest)
+        self._asked = now + delay
+        return delay

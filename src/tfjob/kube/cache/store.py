@@ -5,39 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
+from tfjob.api.objects import ObjectMeta
+
 Name = tuple[str, str]
 """Namespace and name."""
 
 
-class Metadata(Protocol):
-    """What a store needs to know of an object."""
+class Identified(Protocol):
+    """An object that says which one it is, and of which version."""
 
     @property
-    def namespace(self) -> str:
-        """Empty for what belongs to the whole cluster."""
-
-    @property
-    def name(self) -> str:
-        """Unique in its namespace at one time."""
-
-    @property
-    def uid(self) -> str:
-        """Unique for ever."""
-
-    @property
-    def resource_version(self) -> str:
-        """Another one after each change."""
+    def metadata(self) -> ObjectMeta: ...
 
 
-class Stored(Protocol):
-    """An object with its metadata."""
-
-    @property
-    def metadata(self) -> Metadata:
-        """Which object this is, and which version of it."""
-
-
-T = TypeVar("T", bound=Stored)
+T = TypeVar("T", bound=Identified)
 
 
 class ObjectStore(Generic[T]):

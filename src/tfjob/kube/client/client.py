@@ -18,7 +18,6 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 from urllib.parse import urlencode
@@ -29,7 +28,7 @@ from tfjob.api.resources import Resource
 from tfjob.api.text.shallow import decoded
 from tfjob.durations import USUAL, Durations
 from tfjob.kube.access.config import Access
-from tfjob.kube.access.errors import ApiError, Gone, KubeError, Unauthorized, api_error
+from tfjob.kube.access.errors import ApiError, Gone, KubeError, NotFound, Unauthorized, api_error
 from tfjob.kube.http.answer import Answer
 from tfjob.kube.http.connection import Connection
 from tfjob.kube.http.session import Params, Session, Shown
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-PatchKind = Literal["merge", "json", "strategic", "apply"]
+PatchKind = Literal["merge", "json", "apply"]
 
 CONNECTIONS = 100
 PAGE_SIZE = 500
@@ -54,7 +53,6 @@ WAIT_TRIES = 10
 _PATCHES = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
 _encode = msgspec.json.Encoder().encode
@@ -68,18 +66,10 @@ class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """A part of a list."""
+    """A part of a list, or all of it."""
 
     metadata: ListMeta = ListMeta()
     items: list[T] = []
-
-
-@dataclass(frozen=True)
-class Listing(Generic[T]):
-    """All objects of a list at one point in history."""
-
-    items: list[T]
-    resource_version: str
 
 
 class Client:
@@ -108,13 +98,12 @@ class Client:
     @overload
     async def get(self, resource: Resource, namespace: str, name: str, *, type: type[T]) -> T: ...
     async def get(self, resource: Resource, namespace: str, name: str, *, type: Any = dict) -> Any:  # noqa: A002
-        """Return one object. Raises NotFound."""
         return decoded(_decoder(type), await self.request("GET", resource.object_path(namespace, name)))
 
     @overload
     async def list(
         self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
-    ) -> Listing[dict[str, Any]]: ...
+    ) -> Page[dict[str, Any]]: ...
     @overload
     async def list(
         self,
@@ -124,7 +113,7 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         type: type[T],
-    ) -> Listing[T]: ...
+    ) -> Page[T]: ...
     async def list(
         self,
         resource: Resource,
@@ -133,7 +122,7 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         type: Any = dict,  # noqa: A002
-    ) -> Listing[Any]:
+    ) -> Page[Any]:
         """Return all objects of one namespace or of all, read in pages. Items have no kind: the API server omits it."""
         params = selectors(label_selector, field_selector)
         page = await self.page(resource, namespace, params, type=type)
@@ -146,7 +135,7 @@ class Client:
                 page = await self.page(resource, namespace, params, size=0, type=type)
                 items = []
             items += page.items
-        return Listing(items, page.metadata.resource_version)
+        return Page(page.metadata, items)
 
     async def page(
         self,
@@ -169,20 +158,11 @@ class Client:
         return page
 
     async def create(self, resource: Resource, namespace: str, body: Any, params: Params = ()) -> bytes:
-        """Create an object. Raises AlreadyExists."""
         return await self.request("POST", resource.path(namespace), params, body)
 
-    async def update(
-        self, resource: Resource, namespace: str, name: str, body: Any, subresource: str = "", params: Params = ()
-    ) -> bytes:
-        """Replace an object. Raises Conflict if its resourceVersion is not the one in `body`."""
-        return await self.request("PUT", resource.object_path(namespace, name, subresource), params, body)
-
-    async def update_status(
-        self, resource: Resource, namespace: str, name: str, body: Any, params: Params = ()
-    ) -> bytes:
-        """Replace the status of an object. Raises Conflict as `update` does."""
-        return await self.update(resource, namespace, name, body, "status", params)
+    async def update_status(self, resource: Resource, namespace: str, name: str, body: Any) -> bytes:
+        """Replace the status of an object. Raises Conflict if its resourceVersion is not the one in `body`."""
+        return await self.request("PUT", resource.object_path(namespace, name, "status"), (), body)
 
     async def patch(
         self,
@@ -206,8 +186,7 @@ class Client:
         namespace: str,
         name: str,
         uid: str = "",
-        propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
-        grace_seconds: int | None = None,
+        propagation: Literal["", "Background", "Foreground"] = "",
     ) -> bytes:
         """Delete an object. With a uid, raises Conflict if another object has its name."""
         options: dict[str, Any] = {}
@@ -215,9 +194,14 @@ class Client:
             options["preconditions"] = {"uid": uid}
         if propagation:
             options["propagationPolicy"] = propagation
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
         return await self.request("DELETE", resource.object_path(namespace, name), (), options or None)
+
+    async def serves(self, resource: Resource) -> bool:
+        try:
+            found = msgspec.json.decode(await self.request("GET", resource.root))
+        except NotFound:
+            return False
+        return any(one.get("name") == resource.plural for one in found.get("resources", ()))
 
     async def request(
         self,
@@ -248,7 +232,7 @@ class Client:
             tries += 1
             await self._wait_or_raise(answer, method, tries, shown)
 
-    async def stream(self, path: str, params: Params = ()) -> AsyncIterator[bytes]:
+    async def stream(self, path: str, params: Params = ()) -> AsyncGenerator[bytes, None]:
         """Yield what a path sends for as long as it sends: the log of a pod. Close it to stop."""
         tries = 0
         while True:
@@ -322,7 +306,6 @@ class Client:
     async def _attempt(
         self, method: str, target: str, more: str, data: bytes, fence: Callable[[], None] | None
     ) -> bytes | KubeError:
-        """Send one request; return its answer or its error."""
         started = time.perf_counter()
         message = f"{method} {target} HTTP/1.1\r\n{self._session.head}{more}\r\n".encode() + data
         try:
@@ -340,7 +323,6 @@ class Client:
         return api_error(answer.status, body, answer.headers.get("retry-after", ""))
 
     async def _begun(self, target: str, idle: float | None, stack: AsyncExitStack) -> tuple[Answer, Connection]:
-        """Return the head of an answer, and the connection with the rest."""
         started = time.perf_counter()
         message = f"GET {target} HTTP/1.1\r\n{self._session.head}\r\n".encode()
         try:

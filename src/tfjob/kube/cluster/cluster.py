@@ -127,7 +127,6 @@ class KubeCluster:
             self.reflectors.append(Reflector(client, NODES, decode_node, self.nodes))
 
     def _child_types(self) -> list[type[Any]]:
-        """Return the types of children that have a cache of their own."""
         owned = [child for kind in self.kinds.values() for child in kind.children if child not in self._by_type]
         wrappers = [storage.wrapper for name, storage in self._storages.items() if name in self.kinds]
         return list(dict.fromkeys((*owned, *wrappers)))
@@ -140,7 +139,6 @@ class KubeCluster:
         return Reflector(self.client, resource, decode, store, namespace, selector, on_listed=listed)
 
     async def follow(self) -> None:
-        """Keep the caches up to date until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run())
@@ -164,12 +162,10 @@ class KubeCluster:
             await self._wake.wait()
 
     async def owner(self, key: Key) -> Any:
-        """Return the owner as the cache shows it, or as we last wrote it."""
         stored = self._stored(key)
         return None if stored is None else self.kinds[key.kind].decode(self._writes.owner(stored))
 
     async def complete(self, key: Key, owner: OwnerObject) -> bool:
-        """Let the kind's own storage write what it keeps in the spec."""
         storage = self._storages.get(key.kind)
         if storage is None:
             return False
@@ -183,7 +179,9 @@ class KubeCluster:
     async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
         """Return the children of this very owner, by uid: an owner of the same name before it had others."""
         if (kind := self._by_type.get(child)) is not None:
-            return self._owned_owners(kind, owner)
+            stored = self.owners[kind.resource.kind].by_index(owner.metadata.uid)
+            shown = [_decoded(kind, self._writes.owner(one)) for one in stored]
+            return self._writes.children(child, owner.metadata.uid, shown)
         if child is Pod and (storage := self._storages.get(key.kind)) is not None:
             wrappers = await self._children(storage.wrapper, key, owner)
             pods: list[Any] = [storage.unwrap(one, await self._pods_in(storage, one)) for one in wrappers]
@@ -191,7 +189,6 @@ class KubeCluster:
         return await self._children(child, key, owner)
 
     async def create(self, child: Object) -> None:
-        """Create a child and remember it until its cache shows it."""
         namespace, made = child.metadata.namespace, _labeled(child)
         try:
             with _fenced(creating=True):
@@ -205,7 +202,6 @@ class KubeCluster:
         self._remember(self._decode(type(made), answer))
 
     async def update(self, child: Object) -> None:
-        """Write a child's spec over the version that was read."""
         metadata, spec = child.metadata, child.spec  # type: ignore[attr-defined]
         changes = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
@@ -238,7 +234,6 @@ class KubeCluster:
         return True
 
     async def remove_finalizer(self, key: Key, owner: OwnerObject, finalizer: str) -> None:
-        """Remove a finalizer over the version that was read."""
         metadata = owner.metadata
         kept = [one for one in metadata.finalizers if one != finalizer]
         body = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": kept}}
@@ -246,7 +241,6 @@ class KubeCluster:
             await self.client.patch(self._resources[key.kind], key.namespace, key.name, body)
 
     async def update_status(self, key: Key, owner: Owner) -> Owner:
-        """Write the status over the version that was read."""
         kind, metadata = self.kinds[key.kind], owner.metadata
         body = {
             "apiVersion": kind.resource.api_version,
@@ -276,14 +270,8 @@ class KubeCluster:
         return storage.wrapper.__name__ if child == "Pod" and storage is not None else child
 
     def publish(self, key: Key, owner: OwnerObject, event: Event) -> None:
-        """Leave an event to the event log."""
         resource = self.kinds[key.kind].resource
         self.event_log.add(Subject(resource.api_version, resource.kind, owner.metadata), event)
-
-    def _owned_owners(self, kind: Kind[Any], owner: OwnerObject) -> list[Any]:
-        stored = self.owners[kind.resource.kind].by_index(owner.metadata.uid)
-        shown = [_decoded(kind, self._writes.owner(one)) for one in stored]
-        return self._writes.children(kind.owner_type, owner.metadata.uid, shown)
 
     async def _children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
         uid = owner.metadata.uid
@@ -413,7 +401,6 @@ class KubeCluster:
         return _decoded(kind, decode_owner(kind.resource.kind, encoded))
 
     def _remember(self, child: Object) -> None:
-        """Remember a child that exists until its cache shows it."""
         namespace, name = child.metadata.namespace, child.metadata.name
         kind = self._by_type.get(type(child))
         store = self._stores[type(child)] if kind is None else self.owners[kind.resource.kind]
@@ -439,7 +426,6 @@ class KubeCluster:
 
 
 def owner_uid(child: Object | Stored) -> str | None:
-    """Return the uid of the owner that controls a child."""
     return next((owner.uid for owner in child.metadata.owner_references if owner.controller), None)
 
 

@@ -26,8 +26,6 @@ COMPONENT = "tfjob-controller"
 """The source that training-operator's events name too."""
 GATHER_SECONDS = 0.5
 """How long news wait for others of their kind."""
-WRITERS = 1
-"""Under load the API server is for what jobs wait for; Events come later then."""
 QUEUE_LIMIT, MEMORY_LIMIT = 10_000, 4_096
 MESSAGE_LENGTH = 1000
 
@@ -95,41 +93,36 @@ class EventLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what is queued; an event that cannot be written is dropped, because it is not worth a retry storm."""
+        """Write what is queued, one after the other: under load the API server is for what jobs wait for.
+
+        An event that cannot be written is dropped, because it is not worth a retry storm.
+        """
         gathered, self._pending = self._pending, OrderedDict()
-        waiting = iter(gathered.values())
-
-        async def write_some() -> None:
-            for pending in waiting:
-                try:
-                    await self._write(pending)
-                except KubeError as error:
-                    self.dropped += 1
-                    logger.debug("an event about %s was not written: %s", pending.about.metadata.name, error)
-
-        await asyncio.gather(*(write_some() for _ in range(min(WRITERS, len(gathered)))))
+        for pending in gathered.values():
+            try:
+                await self._write(pending)
+            except KubeError as error:
+                self.dropped += 1
+                logger.debug("an event about %s was not written: %s", pending.about.metadata.name, error)
 
     async def _write(self, pending: _Pending) -> None:
         group = (pending.about.metadata.uid, pending.news.reason, pending.message)
         before = self._written.get(group)
         if before is not None:
             before.count += pending.count
+            change = {"count": before.count, "lastTimestamp": _stamp(datetime.now(UTC))}
             try:
-                await self._raise_count(pending.about.metadata.namespace, before)
+                await self.client.patch(CORE_EVENTS, pending.about.metadata.namespace, before.name, change)
             except NotFound:  # Events live for an hour
                 del self._written[group]
             else:
                 return
         name = f"{pending.about.metadata.name}.{uuid.uuid4().hex[:16]}"
-        body = event(pending.about, pending.news, pending.message, name, pending.first, pending.count, self.instance)
+        body = _event(pending, name, self.instance)
         await self.client.create(CORE_EVENTS, pending.about.metadata.namespace, body)
         self._written[group] = _Written(name, pending.count)
         if len(self._written) > MEMORY_LIMIT:
             self._written.popitem(last=False)
-
-    async def _raise_count(self, namespace: str, before: _Written) -> None:
-        change = {"count": before.count, "lastTimestamp": _stamp(datetime.now(UTC))}
-        await self.client.patch(CORE_EVENTS, namespace, before.name, change)
 
 
 def _parts(news: Event) -> tuple[str, str]:
@@ -140,9 +133,8 @@ def _parts(news: Event) -> tuple[str, str]:
     return beginning, subject
 
 
-def event(
-    about: Object, news: Event, message: str, name: str, first: datetime, count: int, instance: str
-) -> dict[str, Any]:
+def _event(pending: _Pending, name: str, instance: str) -> dict[str, Any]:
+    about, news, first = pending.about, pending.news, _stamp(pending.first)
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -156,14 +148,14 @@ def event(
             "resourceVersion": about.metadata.resource_version,
         },
         "reason": news.reason,
-        "message": message,
+        "message": pending.message,
         "type": "Warning" if news.warning else "Normal",
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": instance,
-        "firstTimestamp": _stamp(first),
-        "lastTimestamp": _stamp(first),
-        "count": count,
+        "firstTimestamp": first,
+        "lastTimestamp": first,
+        "count": pending.count,
     }
 
 

@@ -88,7 +88,6 @@ class Lease:
             await self._sleep(wait)
 
     async def hold(self) -> NoReturn:
-        """Renew until that fails. Raises LeaseLost."""
         while True:
             await self._sleep(max(0.0, min(self.retry, self._left())))
             self.check()

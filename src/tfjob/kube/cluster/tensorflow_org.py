@@ -32,10 +32,8 @@ from tfjob.api.objects import (
 from tfjob.api.problems import errors
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES, Resource
 from tfjob.api.types import CONTAINER_NAME, RUNTIME_ID, TFJob
-from tfjob.api.versions.registry import judge
-from tfjob.api.versions.stored import tf_job_manifest
-from tfjob.api.versions.v1alpha1 import canonical_spec
-from tfjob.api.versions.write_back import completed
+from tfjob.api.versions.registry import judge, tf_job_manifest
+from tfjob.api.versions.v1alpha1 import canonical_spec, completed
 from tfjob.controller.kind import Stored
 from tfjob.kube.access.errors import NotFound
 from tfjob.kube.client.client import Client

@@ -89,7 +89,6 @@ class Answer:
         return True
 
     def _frame(self, status: int) -> None:
-        """Determine how the length of the body is given."""
         if self._bodyless or status in (101, 204, 304):
             self.complete = True
         elif "chunked" in self.headers.get("transfer-encoding", "").lower():

@@ -57,7 +57,6 @@ class Connection(asyncio.Protocol):
 
     @property
     def answered(self) -> bool:
-        """Whether any part of the answer to the last request has arrived."""
         return self._answer is not None and self._answer.begun
 
     async def exchange(self, message: bytes, seconds: float, *, bodyless: bool = False) -> Answer:

@@ -7,16 +7,13 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from urllib.parse import unquote, urlsplit
 
-from tfjob.durations import USUAL
+from tfjob.durations import USUAL, Durations
 from tfjob.kube.access.credentials import basic
 from tfjob.kube.http.answer import Answer
 from tfjob.kube.http.connection import Broken, Connection
 
-KEEP_ALIVE_SECONDS = 75.0
-"""An API server closes a connection after 90 idle seconds; a request must not meet that."""
 PROBES = 4
 """They and the quiet before the first one take as long as a connection may be dead."""
 
@@ -32,8 +29,7 @@ class Pool:
         server_name: str = "",
         proxy: str = "",
         limit: int = 100,
-        dead: timedelta = USUAL.dead_connection,
-        connect: timedelta = USUAL.connect,
+        durations: Durations = USUAL,
     ) -> None:
         url = urlsplit(server)
         self._host = url.hostname or ""
@@ -41,8 +37,9 @@ class Pool:
         self._context = context
         self._server_name = (server_name or self._host) if context else None
         self._proxy = proxy
-        self._dead = max(1, round(dead.total_seconds()))
-        self._patience = connect.total_seconds()
+        self._dead = max(1, round(durations.dead_connection.total_seconds()))
+        self._patience = durations.connect.total_seconds()
+        self._keep_alive = durations.keep_alive.total_seconds()
         self._permits = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._closed = False
@@ -99,10 +96,9 @@ class Pool:
         await asyncio.sleep(0)  # the event loop closes the sockets in its next round
 
     async def _take(self) -> tuple[Connection, bool]:
-        """Return a connection, and whether it is new."""
         if any(connection.peer_is_gone for connection in self._idle):
             self._abort_idle()
-        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_SECONDS
+        oldest = asyncio.get_running_loop().time() - self._keep_alive
         while self._idle:
             connection = self._idle.pop()
             if connection.usable and connection.idle_since > oldest:

@@ -94,8 +94,7 @@ class Session:
             server_name=access.trust.server_name,
             proxy=access.proxy,
             limit=self._connections,
-            dead=self._durations.dead_connection,
-            connect=self._durations.connect,
+            durations=self._durations,
         )
 
     def target(self, path: str, params: Params) -> str:

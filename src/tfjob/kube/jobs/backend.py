@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -17,10 +18,11 @@ from tfjob.api.dialect import origin
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
+from tfjob.durations import durations_from
 from tfjob.jobs import find as finding
 from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica
 from tfjob.jobs.portal import Portal
-from tfjob.jobs.replicas import replicas
+from tfjob.jobs.replicas import container_names, replicas
 from tfjob.jobs.sync_backend import SyncBackend
 from tfjob.kube.access import errors
 from tfjob.kube.access.config import Access
@@ -31,24 +33,24 @@ from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
 from tfjob.kube.jobs.jobs import events_of
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.policy.suspension import resumed
-from tfjob.records.job_records import JobRecord, JobRecords, short_id
+from tfjob.plan.policy.suspension import resumed, suspended
+from tfjob.records.job_records import JobRecords, short_id
+
+if TYPE_CHECKING:
+    from tfjob.jobs.port_forward import Forwarded, ForwardRequest
 
 T = TypeVar("T")
 
 CONNECTIONS = 10_000
 """One for each container whose log is read."""
-PATIENCE_SECONDS = 60.0
-"""How long an operator may take to notice an edit."""
-STEP_SECONDS = 1.0
 
 
 class Unattended(errors.KubeError):
     """Nobody carries out what a job asks for."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, seconds: float) -> None:
         super().__init__(
-            f"{record.name} was edited, and no operator has looked at it for {PATIENCE_SECONDS:.0f} s",
+            f"{record.name} was edited, and no operator has looked at it for {seconds:.0f} s",
             f"Is the operator running? tfjob doctor{record.options}",
         )
 
@@ -59,7 +61,7 @@ async def connect(access: Access, namespace: str, options: str, records: Path) -
 
     `options` is what a command line needs to mean this namespace; `records` is where attached runs keep theirs.
     """
-    async with Client(access, connections=CONNECTIONS) as client:
+    async with Client(access, CONNECTIONS, durations_from(os.environ)) as client:
         yield KubeBackend(client, namespace or access.namespace, options, JobRecords(records))
 
 
@@ -75,7 +77,6 @@ class KubeBackend:
         self.records = records
 
     def reconnect(self) -> AbstractAsyncContextManager[KubeBackend]:
-        """The same jobs, for another event loop."""
         return connect(self.client.access, self.namespace, self.options, self.records.folder)
 
     # --- looking ------------------------------------------------------------------------------------------------
@@ -89,7 +90,9 @@ class KubeBackend:
         records = [self.record(job) for job in found]
         taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
         records = [_told_apart(record, taken) for record in records]
-        return sorted([*map(self._gone, gone if everything else ()), *records], key=lambda record: record.created)
+        if everything:
+            records += [self._record(kept.job, kept.folder, current=False) for kept in gone]
+        return sorted(records, key=lambda record: record.created)
 
     async def find(self, name: str) -> Record:
         """By its exact name first, which needs no right to list."""
@@ -106,7 +109,6 @@ class KubeBackend:
         return found
 
     async def refresh(self, record: Record) -> Record | None:
-        """The same job, by its uid."""
         if not record.current:
             return record
         job = await jobs.again(self.client, record.job)
@@ -117,11 +119,9 @@ class KubeBackend:
         return list(records)
 
     async def pause(self, record: Record, seconds: float) -> None:
-        """Watches the job."""
         await jobs.changed(self.client, record.job, seconds)
 
     async def replicas(self, record: Record) -> list[Replica]:
-        """By the job's pods and what its status remembers."""
         pods = await pods_of(self.client, record.job) if record.current else []
         return replicas(record.job, pods)
 
@@ -130,23 +130,26 @@ class KubeBackend:
         return await events_of(self.client, record.job)
 
     async def storage(self, record: Record) -> str:
-        """The claim that the manifest names."""
         volume, _ = storage_of(record.job) or ({}, {})
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         return f"claim {claim}" if claim else ""
 
     def record(self, job: TFJob) -> Record:
-        """A job of the cluster as commands show it."""
-        folder, options = self.records.folder_of(job), self.options_for(job.metadata.namespace)
-        return jobs.record(job, datetime.now(UTC), folder=folder, options=options)
+        return self._record(job, folder=self.records.folder_of(job))
+
+    def _record(self, job: TFJob, folder: Path | None, *, current: bool = True) -> Record:
+        return jobs.record(
+            job,
+            datetime.now(UTC),
+            patience=self.client.durations.unseen,
+            current=current,
+            folder=folder,
+            options=self.options_for(job.metadata.namespace),
+        )
 
     def options_for(self, namespace: str) -> str:
         """What a command needs that is to find a job: its manifest may name a namespace that nobody looks in."""
         return self.options if namespace == self.namespace else f"{self.options} -n {namespace}"
-
-    def _gone(self, kept: JobRecord) -> Record:
-        options = self.options_for(kept.job.metadata.namespace)
-        return jobs.record(kept.job, datetime.now(UTC), current=False, folder=kept.folder, options=options)
 
     async def _get(self, name: str) -> TFJob | None:
         try:
@@ -157,13 +160,11 @@ class KubeBackend:
     # --- logs ---------------------------------------------------------------------------------------------------
 
     async def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
-        """Of containers that have started, and of those that only a record or the status has lines of."""
         from tfjob.kube.jobs.logs import JobLogs
 
         return await JobLogs(self.client, record.job, self.records).labels(replica, gone=not record.current)
 
     def logs(self, record: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        """From the pods where they are, else from what was kept."""
         from tfjob.kube.jobs.logs import JobLogs
 
         return JobLogs(self.client, record.job, self.records).read(query, gone=not record.current)
@@ -181,12 +182,12 @@ class KubeBackend:
     # --- changing -----------------------------------------------------------------------------------------------
 
     async def change(self, record: Record, change: Callable[[TFJob], TFJob]) -> Record:
-        """Sends what differs."""
         return self.record(await jobs.edit(self.client, record.job, change))
 
     async def wait_until_stopped(self, record: Record) -> None:
         """Waits for the operator to suspend the job and for its pods to be gone."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        patience = self.client.durations.unnoticed.total_seconds()
+        deadline = time.monotonic() + patience
         present = await self.refresh(record)
         while present is not None and not is_finished(present.job.status):
             status = present.job.status
@@ -197,16 +198,17 @@ class KubeBackend:
             if noticed and status.state == SUSPENDED and not await pods_of(self.client, present.job):
                 return
             if not noticed and time.monotonic() > deadline:
-                raise Unattended(present)
-            await self.pause(present, STEP_SECONDS)
+                raise Unattended(present, patience)
+            await self.pause(present, self.client.durations.look.total_seconds())
             present = await self.refresh(record)
 
+    async def suspend(self, record: Record, reason: str) -> Record:
+        return await self.change(record, lambda job: suspended(job, reason))
+
     async def resume(self, record: Record) -> Record:
-        """Clears `suspend`."""
         return await self.change(record, resumed)
 
     async def delete(self, record: Record) -> None:
-        """Deletes the job, its children after it, and its record here."""
         if record.current:
             await self._delete_job(record)
         kept = self.records.of(record.job)
@@ -222,22 +224,19 @@ class KubeBackend:
             return  # somebody was faster
         present = await self.refresh(record)
         while present is not None:
-            await self.pause(present, STEP_SECONDS)
+            await self.pause(present, self.client.durations.look.total_seconds())
             present = await self.refresh(record)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
     async def running(self, record: Record) -> dict[str, list[str]]:
-        """By the phase of the pods."""
         found: dict[str, list[str]] = {}
         pods = await pods_of(self.client, record.job) if record.current else []
         for container in containers_of(pod for pod in pods if pod.status.phase == "Running"):
-            names = [entry["name"] for entry in container.pod.spec.get("containers") or ()]
-            found[container.label.partition("/")[0]] = names
+            found[container.label.partition("/")[0]] = container_names(container.pod.spec)
         return found
 
     async def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
-        """Over the API server, as kubectl does it."""
         from tfjob.kube.jobs.exec import execute
 
         pods = {
@@ -253,13 +252,20 @@ class KubeBackend:
     async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
     ) -> None:
-        """Forwards a port to each of those that run in the cluster."""
         from tfjob.kube.jobs.tensorboard import show
 
         for record in records:
             if not record.current:
                 raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
         await show(self.client, {record.id: record.job for record in records}, port, ready)
+
+    async def port_forward(
+        self, request: ForwardRequest, ready: Callable[[Sequence[Forwarded]], None], warn: Callable[[str], None]
+    ) -> None:
+        from tfjob.jobs.port_forward import forward
+        from tfjob.kube.jobs.port_forward import KubePlace
+
+        await forward(KubePlace(self.client, self.namespace, self.find), request, ready, warn)
 
 
 def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:

@@ -9,6 +9,7 @@ import asyncio
 import heapq
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -42,17 +43,14 @@ class Container:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The same for as long as the pod lives."""
         return self.pod.metadata.uid, self.name
 
     @property
     def run(self) -> ContainerRun:
-        """Which of its runs this is."""
         return ContainerRun(self.pod, self.name, self.restarts)
 
     @property
     def restarts(self) -> int:
-        """How often the kubelet has restarted it."""
         return self.status.restart_count if self.status else 0
 
     @property
@@ -65,12 +63,10 @@ class Container:
 
     @property
     def has_ended(self) -> bool:
-        """Whether this run of it is over."""
         return self.status is not None and self.status.state.running is None and self.has_log
 
     @property
     def log_path(self) -> str:
-        """Where its log is."""
         return PODS.object_path(self.pod.metadata.namespace, self.pod.metadata.name, "log")
 
 
@@ -80,13 +76,11 @@ def selector(job: TFJob) -> str:
 
 
 async def pods_of(client: Client, job: TFJob) -> list[Pod]:
-    """The pods that belong to this very job."""
     found = await client.list(PODS, job.metadata.namespace, label_selector=selector(job), type=Pod)
     return [pod for pod in found.items if belongs(pod, job)]
 
 
 def belongs(pod: Pod, job: TFJob) -> bool:
-    """Whether a pod is of this very job."""
     if origin(job).wraps_pods:  # its Job owns the pod
         return pod.metadata.labels.get(RUNTIME_ID_LABEL) == job.status.runtime_id != ""
     return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
@@ -143,7 +137,6 @@ class LogLines:
         return [line for encoded in whole for line in self._lines(encoded)]
 
     def end(self) -> list[Line]:
-        """The line that has begun, at the end of the log."""
         encoded, self._begun = self._begun, b""
         return list(self._lines(encoded)) if encoded else []
 
@@ -199,107 +192,68 @@ def _time(stamp: bytes) -> datetime | None:
 async def read(
     client: Client, containers: Sequence[Container], query: LogQuery, kept: Sequence[Line], unreadable: set[str]
 ) -> AsyncGenerator[list[Line], None]:
-    """The lines in batches, each container's present or last run, or with `previous` the run before it.
+    """Yield lines in batches, of each container's present or last run, or with `previous` of the run before it.
 
     Lines that were `kept` of other containers come between them. The labels of containers that have no log any more
     are added to `unreadable`.
     """
-    readers: list[_Kept] = [_Reader(client, container, query, unreadable) for container in containers]
-    readers.append(_Kept(kept))
-    try:
-        await asyncio.gather(*(reader.fill() for reader in readers))
-        heap = [(reader.lines[0].time, number) for number, reader in enumerate(readers) if reader.lines]
+    async with AsyncExitStack() as stack:
+        sources = [_read_one(client, container, query, unreadable) for container in containers]
+        for source in sources:
+            stack.push_async_callback(source.aclose)
+        ahead = [deque(first) for first in await asyncio.gather(*(anext(source, []) for source in sources))]
+        ahead.append(deque(kept))
+        heap = [(lines[0].time, number) for number, lines in enumerate(ahead) if lines]
         heapq.heapify(heap)
         batch: list[Line] = []
         while heap:
             _, number = heap[0]
-            reader = readers[number]
-            batch.append(reader.lines.popleft())
+            lines = ahead[number]
+            batch.append(lines.popleft())
             if len(batch) == BATCH:
                 yield batch
                 batch = []
-            if not reader.lines:
-                await reader.fill()
-            if reader.lines:
-                heapq.heapreplace(heap, (reader.lines[0].time, number))
+            if not lines and number < len(sources):
+                lines.extend(await anext(sources[number], []))
+            if lines:
+                heapq.heapreplace(heap, (lines[0].time, number))
             else:
                 heapq.heappop(heap)
         yield batch
-    finally:
-        for reader in readers:
-            await reader.close()
 
 
-class _Kept:
-    """Lines that are there already."""
+async def _read_one(
+    client: Client, container: Container, query: LogQuery, unreadable: set[str]
+) -> AsyncGenerator[list[Line], None]:
+    """Yield the lines of one container as they are needed, never an empty list."""
+    lines = LogLines(container.label)
 
-    def __init__(self, lines: Sequence[Line] = ()) -> None:
-        self.lines = deque(lines)
+    def wanted(found: list[Line]) -> list[Line]:
+        return [line for line in found if query.since is None or line.time >= query.since]
 
-    async def fill(self) -> None:
-        """There are no more than these."""
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-class _Reader(_Kept):
-    """One container's lines, read as they are needed."""
-
-    def __init__(self, client: Client, container: Container, query: LogQuery, unreadable: set[str]) -> None:
-        super().__init__()
-        self._unreadable = unreadable
-        self._since = query.since
-        self._lines = LogLines(container.label)
-        self._chunks = _chunks(client, container.log_path, parameters(container.name, query))
-
-    async def fill(self) -> None:
-        """Reads until there is a line, or no more."""
-        while not self.lines:
-            try:
-                chunk = await anext(self._chunks, None)
-            except ApiError as error:
-                if isinstance(error, Forbidden | Unauthorized):
-                    raise
-                if error.code >= 500:
-                    self.lines.append(_trouble(self._lines, error))
-                self._unreadable.add(self._lines.label)
-                return
-            except KubeError as error:
-                self.lines.append(_trouble(self._lines, error))
-                return
-            found = self._lines.end() if chunk is None else self._lines.take(chunk)
-            self.lines.extend(line for line in found if self._since is None or line.time >= self._since)
-            if chunk is None:
-                return
-
-    async def close(self) -> None:
-        """Ends the reading."""
-        await self._chunks.aclose()
-
-
-async def _chunks(client: Client, path: str, params: dict[str, str]) -> AsyncGenerator[bytes, None]:
-    async for chunk in client.stream(path, params):
-        yield chunk
+    try:
+        async with aclosing(client.stream(container.log_path, parameters(container.name, query))) as chunks:
+            async for chunk in chunks:
+                if found := wanted(lines.take(chunk)):
+                    yield found
+        if found := wanted(lines.end()):
+            yield found
+    except (Forbidden, Unauthorized):
+        raise
+    except KubeError as error:
+        if isinstance(error, ApiError):
+            unreadable.add(container.label)
+        if not isinstance(error, ApiError) or error.code >= 500:
+            text = f"[tfjob: the log cannot be read: {error.message}]"
+            yield [Line(lines.time or datetime.now(UTC), container.label, text, notice=True)]
 
 
 def parameters(container: str, query: LogQuery) -> dict[str, str]:
-    """What to ask for; `sinceTime` has whole seconds only."""
     params = {"container": container, "timestamps": "true"}
     if query.tail is not None:
         params["tailLines"] = str(query.tail)
-    if query.since is not None:
-        params["sinceTime"] = since_time(query.since)
+    if query.since is not None:  # the API takes whole seconds: not later than the moment
+        params["sinceTime"] = query.since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     if query.previous:
         params["previous"] = "true"
     return params
-
-
-def since_time(moment: datetime) -> str:
-    """A moment as the API takes it; not later than it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _trouble(lines: LogLines, error: KubeError) -> Line:
-    text = f"[tfjob: the log cannot be read: {error.message}]"
-    return Line(lines.time or datetime.now(UTC), lines.label, text, notice=True)

@@ -65,7 +65,6 @@ async def execute(client: Client, namespace: str, pod: str, container: str, comm
 
 
 async def _receive(socket: aiohttp.ClientWebSocketResponse) -> int:
-    """Copies output until the command has ended."""
     async for message in socket:
         data: bytes = message.data if isinstance(message.data, bytes) else str(message.data).encode()
         if not data:
@@ -143,7 +142,6 @@ async def _follow_size(socket: aiohttp.ClientWebSocketResponse) -> None:
 
 @contextmanager
 def _raw_terminal(tty: bool) -> Iterator[None]:
-    """While it lasts, our terminal passes every key on."""
     if not tty:
         yield
         return

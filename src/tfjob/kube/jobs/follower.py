@@ -13,7 +13,6 @@ from functools import partial
 from typing import NamedTuple, Self
 
 import msgspec
-from msgspec.structs import replace as replace_in
 
 from tfjob.api.objects import Pod
 from tfjob.api.resources import PODS
@@ -22,18 +21,14 @@ from tfjob.controller.kind import Stored
 from tfjob.jobs.backend import Line, LogQuery
 from tfjob.kube.access.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
 from tfjob.kube.cache.decode import decode_owner
-from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.reflector import Backoff, Reflector
 from tfjob.kube.cache.store import ObjectStore
-from tfjob.kube.client.backoff import Backoff
 from tfjob.kube.client.client import Client
-from tfjob.kube.jobs.container_logs import Container, LogLines, belongs, containers_of, parameters, selector, since_time
+from tfjob.kube.jobs.container_logs import Container, LogLines, belongs, containers_of, parameters, selector
 from tfjob.kube.jobs.jobs import job_of, resource_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.records.pods import ContainerRun
 
-LAST_WORDS_SECONDS = 5.0
-"""How long, after the end of a job, the logs of containers that have ended too may take to be read to their end."""
-LOOK_SECONDS = 1.0
 QUEUED_LINES, BATCH = 10_000, 1_000
 
 _decode_pod = msgspec.json.Decoder(Pod).decode
@@ -63,6 +58,7 @@ class Follower:
         self.job: TFJob | None = job
         self._first = job
         self._client = client
+        self._look = client.durations.look.total_seconds()
         self._query = query or LogQuery()
         self._on_job = on_job
         self._jobs: ObjectStore[Stored] = ObjectStore(on_change=self._job_changed)
@@ -101,7 +97,6 @@ class Follower:
 
     @property
     def pods(self) -> list[Pod]:
-        """The job's, as they were last seen."""
         return [pod for pod in self._pods.all() if belongs(pod, self.job or self._first)]
 
     async def lines(self) -> AsyncGenerator[list[Followed], None]:
@@ -110,20 +105,20 @@ class Follower:
         await self._job_reflector.synced.wait()
         if not self._jobs.all():
             self._set(None)
-        last_words = LAST_WORDS_SECONDS
+        last_words = self._client.durations.last_words.total_seconds()
         over = False
         while True:
             if self.is_over and not over:
                 await self._see_pods()
             over = self.is_over
             self._follow_new_containers()
-            batch = await self._batch(min(LOOK_SECONDS, last_words))
+            batch = await self._batch(min(self._look, last_words))
             yield batch
             for task in (*self._reflecting, *self._readers.values()):
                 if task.done() and (error := task.exception()) is not None:
                     raise error
             if over and not batch:
-                last_words -= LOOK_SECONDS
+                last_words -= self._look
                 if last_words <= 0 or not self._unread():
                     return
 
@@ -197,16 +192,14 @@ class Follower:
                         raise
                     await asyncio.sleep(backoff.delay())
                 lines.reconnect()
-            await happens(self._changed, LOOK_SECONDS)
+            await happens(self._changed, self._look)
             container = self._containers().get(key)
 
     async def _stream(self, container: Container, lines: LogLines, *, begun: bool, read: bool) -> None:
         """The log from where we are; `read` says that it came to its end once already."""
-        if lines.since is not None:
-            params = {**parameters(container.name, LogQuery()), "sinceTime": since_time(lines.since)}
-        else:
-            params = parameters(container.name, self._query if begun else LogQuery(since=self._query.since))
-        async with self._client.opened(container.log_path, {**params, "follow": "true"}) as chunks:
+        query = self._query if begun and lines.since is None else LogQuery(since=lines.since or self._query.since)
+        params = {**parameters(container.name, query), "follow": "true"}
+        async with self._client.opened(container.log_path, params) as chunks:
             async for chunk in chunks:
                 await self._put(self._telling(lines.take(chunk), container, read=read), container.run)
         await self._put(self._telling(lines.end(), container, read=read), container.run)
@@ -219,16 +212,13 @@ class Follower:
 
     async def _rest_of_previous(self, container: Container, lines: LogLines) -> None:
         """What the run before this one wrote after we last heard of it, if that is still there."""
-        params = {**parameters(container.name, LogQuery(previous=True))}
-        if lines.since is not None:
-            params["sinceTime"] = since_time(lines.since)
+        params = parameters(container.name, LogQuery(previous=True, since=lines.since))
+        run = ContainerRun(container.pod, container.name, container.restarts - 1)
         lines.reconnect()
-        run = replace_in(container.status, restart_count=container.restarts - 1) if container.status else None
-        before = Container(container.pod, container.name, container.label, run)
         try:
             async for chunk in self._client.stream(container.log_path, params):
-                await self._put(lines.take(chunk), before.run)
-            await self._put(lines.end(), before.run)
+                await self._put(lines.take(chunk), run)
+            await self._put(lines.end(), run)
         except (Unreachable, ApiError):
             return  # gone with its container
 
@@ -263,7 +253,6 @@ class Follower:
 
 
 async def happens(event: asyncio.Event, seconds: float) -> None:
-    """Waits for an event, but not for ever."""
     # Before Python 3.12 `wait_for` forgets that it was cancelled if the event comes in the same moment.
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -22,6 +22,7 @@ from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.round_trip import converted
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import Stored
+from tfjob.durations import USUAL
 from tfjob.jobs.backend import Record
 from tfjob.kinds import cluster_kinds
 from tfjob.kube.access.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
@@ -35,11 +36,8 @@ from tfjob.plan.policy.suspension import RESUMING
 from tfjob.records.job_records import short_id
 
 EDIT_TRIES = 5
-RETRY_SECONDS = 1.0
 Edit = Callable[[TFJob], TFJob]
 UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"
-UNSEEN_PATIENCE = timedelta(seconds=10)
-"""How long a job may lie there before it is said that no operator looks at it."""
 PENDING = "Pending"
 _kinds = {kind.resource.kind: kind for kind in cluster_kinds(Settings())}
 BEGINNING = datetime.fromtimestamp(0, UTC)
@@ -61,7 +59,6 @@ def where(client: Client) -> str:
 
 
 def resource_of(job: TFJob) -> Resource:
-    """Where an API server keeps a job that was read from it."""
     return origin(job).resource
 
 
@@ -87,7 +84,6 @@ async def get(client: Client, namespace: str, name: str) -> TFJob | None:
 
 
 async def again(client: Client, job: TFJob) -> TFJob | None:
-    """The job of the same kind and name as it is now."""
     resource = resource_of(job)
     try:
         answer = await client.request("GET", resource.object_path(job.metadata.namespace, job.metadata.name))
@@ -121,15 +117,6 @@ def _raise_if_all(failures: Sequence[ApiError], asked: int, client: Client) -> N
     raise NoTFJobs(client)
 
 
-async def serves(client: Client, resource: Resource) -> bool:
-    """Return whether the cluster serves the API version of a resource."""
-    try:
-        await client.request("GET", resource.root)
-    except NotFound:
-        return False
-    return True
-
-
 async def namespaces_with(client: Client, name: str) -> set[str]:
     """Where jobs of that name are, as far as we may look; without a name, any jobs."""
     with suppress(Forbidden):
@@ -158,7 +145,6 @@ async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
 
 
 def _edited(stored: dict[str, Any], change: Edit) -> dict[str, Any]:
-    """A stored job of any version as it is to be."""
     hub = converted(stored, API_VERSION)
     old = msgspec.convert(hub, TFJob)
     changes = difference(msgspec.to_builtins(old), msgspec.to_builtins(change(old)))
@@ -183,11 +169,10 @@ async def changed(client: Client, job: TFJob, seconds: float) -> None:
         return
     except (KubeError, OSError):
         # Whatever it is, the next look will tell, or go well again.
-        await asyncio.sleep(min(seconds, RETRY_SECONDS))
+        await asyncio.sleep(min(seconds, client.durations.look.total_seconds()))
 
 
 def read_job(kind: str, encoded: bytes | msgspec.Raw) -> TFJob:
-    """Return a job as the API server sent it."""
     return job_of(decode_owner(kind, encoded))
 
 
@@ -197,19 +182,26 @@ def job_of(stored: Stored) -> TFJob:
     return job
 
 
-def record(job: TFJob, now: datetime, *, current: bool = True, folder: Path | None = None, options: str = "") -> Record:
-    """A job as a command shows it."""
-    state = state_of(job)
+def record(
+    job: TFJob,
+    now: datetime,
+    *,
+    patience: timedelta = USUAL.unseen,
+    current: bool = True,
+    folder: Path | None = None,
+    options: str = "",
+) -> Record:
+    state, unseen = state_of(job), is_unseen(job, now, patience)
     return Record(
-        job=job,
+        object=job,
         id=job.metadata.name if current else short_id(job),
         state=state,
-        reason=_reason(job, state, now) if current else job.status.reason,
+        reason=_reason(job, state, unseen=unseen) if current else job.status.reason,
         created=job.metadata.creation_timestamp or BEGINNING,
         current=current,
         folder=str(folder) if folder else "",
         options=options,
-        note=_note(job, now, options) if current else "",
+        note=_note(job, options, unseen=unseen) if current else "",
     )
 
 
@@ -223,30 +215,29 @@ def state_of(job: TFJob) -> str:
     return PENDING if state == SUSPENDED and not job.spec.run_policy.suspend else state
 
 
-def is_unseen(job: TFJob, now: datetime) -> bool:
-    """Whether no operator has looked at a job for longer than it should take one."""
+def is_unseen(job: TFJob, now: datetime, patience: timedelta) -> bool:
+    """Return whether no operator has looked at a job for longer than it should take one."""
     status, made = job.status, job.metadata.creation_timestamp
     looked_at = status.state or status.conditions or is_elsewhere(job)
-    return not looked_at and made is not None and now - made > UNSEEN_PATIENCE
+    return not looked_at and made is not None and now - made > patience
 
 
 def is_elsewhere(job: TFJob) -> bool:
-    """Whether the job belongs to another controller."""
     return job.spec.run_policy.managed_by not in (None, "", "kubeflow.org/training-operator")
 
 
-def _note(job: TFJob, now: datetime, options: str) -> str:
+def _note(job: TFJob, options: str, *, unseen: bool) -> str:
     if is_elsewhere(job):
         return f"it is managed by {job.spec.run_policy.managed_by}"
-    if is_unseen(job, now):
+    if unseen:
         return f"no operator has looked at it; is one running? tfjob doctor{options}"
     return ""
 
 
-def _reason(job: TFJob, state: str, now: datetime) -> str:
+def _reason(job: TFJob, state: str, *, unseen: bool) -> str:
     if job.metadata.deletion_timestamp is not None:
         return TERMINATING
-    if is_unseen(job, now):
+    if unseen:
         return UNSEEN
     if job.spec.run_policy.suspend and state != SUSPENDED and not is_finished(job.status):
         return SUSPENDING
@@ -286,12 +277,10 @@ class KubeEvent(Model, frozen=True):
 
     @property
     def first(self) -> datetime | None:
-        """When it happened first."""
         return self.first_timestamp or self.event_time or self.metadata.creation_timestamp
 
     @property
     def last(self) -> datetime | None:
-        """When it happened last."""
         return (self.series and self.series.last_observed_time) or self.last_timestamp or self.first
 
 
@@ -302,7 +291,6 @@ async def events_of(client: Client, job: TFJob) -> list[RecordedEvent]:
 
 
 def story(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
-    """The events that concern a job, in order."""
     tasks = {child_name(job, task.type, task.index): task.name for task in desired(job)}
     told = []
     for event in events:

@@ -29,7 +29,8 @@ class JobLogs:
         """How the lines that there are, of those that `replica` means, are called."""
         started = [container.label for container in await self._containers(replica, gone=gone) if container.has_log]
         kept = self._record.runs(replica) if self._record else ()
-        return list(dict.fromkeys([*started, *kept, *self._labels_in_status(replica)]))
+        ended = [end.replica for previous in (True, False) for end in self._ends(replica, previous=previous)]
+        return list(dict.fromkeys([*started, *kept, *ended]))
 
     def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
         """Lines in batches; `gone` says that the job is."""
@@ -76,18 +77,13 @@ class JobLogs:
                 lines += _last_words(verdict)
         return sorted(lines, key=lambda line: line.time)
 
-    def _labels_in_status(self, replica: str | None) -> list[str]:
-        return [end.replica for previous in (True, False) for end in self._ends(replica, previous=previous)]
-
     def _ends(self, replica: str | None, *, previous: bool) -> list[Verdict]:
         """The end whose last lines the status keeps: of an attempt that was followed by another, or the job's."""
         status = self._job.status
         end = (status.last_restart and status.last_restart.cause) if previous else status.failure
-        return [end] if end and end.last_lines and end.replica and _means(replica, end.replica) else []
-
-
-def _means(replica: str | None, label: str) -> bool:
-    return replica is None or label == replica or label.partition("/")[0] == replica
+        if not (end and end.last_lines and end.replica):
+            return []
+        return [end] if replica in (None, end.replica, end.replica.partition("/")[0]) else []
 
 
 def _last_words(verdict: Verdict) -> list[Line]:

@@ -29,7 +29,6 @@ class PodMetrics(Struct):
     containers: list[ContainerMetrics] = []
 
     def total(self) -> Usage:
-        """Of all its containers."""
         cpu, memory = (
             [quantity.parse(one.usage[name]) for one in self.containers if name in one.usage]
             for name in ("cpu", "memory")

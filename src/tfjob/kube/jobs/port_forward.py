@@ -1,4 +1,4 @@
-"""A port of this machine that leads to a port of a pod, over web sockets of the API server: one for each connection.
+"""The pods of a cluster as the ends of forwarded ports, over web sockets of the API server: one for each connection.
 
 Every message begins with the number of its channel: data, or what went wrong. The first message of each channel only
 repeats the number of the port.
@@ -7,61 +7,63 @@ repeats the number of the port.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from tfjob.api.resources import PODS
+import aiohttp
+
+from tfjob.api.deployments import matches
+from tfjob.api.objects import Deployment, Pod, Service
+from tfjob.api.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfjob.jobs.backend import Record
+from tfjob.jobs.port_forward import Kept
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
-
-if TYPE_CHECKING:
-    import aiohttp
-
-logger = logging.getLogger(__name__)
 
 DATA, ERROR = 0, 1
 PROTOCOL = "v4.channel.k8s.io"
 CHUNK = 32 * 1024
-HOST = "127.0.0.1"
+RESOURCES: dict[type, Resource] = {Pod: PODS, Service: SERVICES, Deployment: DEPLOYMENTS}
 
 
-class PortForward:
-    """Connections to a port of whichever pod `find_pod` names when they begin."""
+class KubePlace:
+    """One namespace of a cluster."""
 
-    def __init__(self, client: Client, namespace: str, find_pod: Callable[[], Awaitable[str]], port: int) -> None:
+    def __init__(self, client: Client, namespace: str, find: Callable[[str], Awaitable[Record]]) -> None:
         self._client = client
         self._namespace = namespace
-        self._find_pod = find_pod
-        self._port = port
-        self._failed = ""
+        self.find = find
 
-    async def listen(self, port: int) -> asyncio.Server:
-        """Begins to accept connections at a port of this machine, 0 for any. Raises OSError."""
-        return await asyncio.start_server(self._connected, HOST, port)
+    async def objects(self, kind: type[Kept], labels: Mapping[str, str]) -> list[Kept]:
+        selector = ",".join(f"{name}={value}" for name, value in labels.items())
+        found = await self._client.list(RESOURCES[kind], self._namespace, label_selector=selector, type=kind)
+        return found.items
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            pod = await self._find_pod()
-            path = PODS.object_path(self._namespace, pod, "portforward")
-            async with self._client.websocket(path, [("ports", str(self._port))], (PROTOCOL,)) as socket:
-                sending = asyncio.create_task(_send(reader, socket))
-                try:
-                    await _receive(socket, writer)
-                finally:
-                    sending.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await sending
-            self._failed = ""
-        except KubeError as error:
-            if error.message != self._failed:  # a browser asks again and again
-                self._failed = error.message
-                logger.warning("%s", error.message)
-        except ConnectionError:
-            pass  # the browser has gone away
-        finally:
-            writer.close()
+    async def pods_of(self, owner: Deployment | Service) -> list[Pod]:
+        selector = owner.spec["selector"] if isinstance(owner, Deployment) else {"matchLabels": owner.spec["selector"]}
+        pods = await self.objects(Pod, selector.get("matchLabels") or {})
+        return [pod for pod in pods if matches(selector, pod.metadata.labels)]
+
+    async def connect(self, pod: Pod, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await connect(self._client, pod, port, reader, writer)
+
+
+async def connect(
+    client: Client, pod: Pod, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Copies both ways between a connection and a port of a pod until either ends. Raises KubeError."""
+    path = PODS.object_path(pod.metadata.namespace, pod.metadata.name, "portforward")
+    try:
+        async with client.websocket(path, [("ports", str(port))], (PROTOCOL,)) as socket:
+            sending = asyncio.create_task(_send(reader, socket))
+            try:
+                await _receive(socket, writer)
+            finally:
+                sending.cancel()
+                with suppress(asyncio.CancelledError):
+                    await sending
+    except ConnectionError:
+        pass  # the client of the connection has gone away
 
 
 async def _send(reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketResponse) -> None:

@@ -6,9 +6,11 @@ Each runs where the volumes of its job are, so none of them could show the curve
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 import msgspec
 
@@ -17,10 +19,13 @@ from tfjob.api.objects import Pod
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Board
+from tfjob.jobs.port_forward import LOCALHOST, Forward, PortPair, Target, is_ready
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
-from tfjob.kube.jobs.port_forward import HOST, PortForward
+from tfjob.kube.jobs.port_forward import connect
 from tfjob.plan.build.tensorboard import PORT, labels
+
+logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 120.0
 """How long its pod may take to be ready: an image has to be pulled."""
@@ -60,26 +65,20 @@ async def _forward(client: Client, name: str, job: TFJob, port: int | None, forw
             why, f"Look at it: kubectl -n {job.metadata.namespace} describe deployment {tensorboard_name(job)}"
         )
 
-    async def find_pod() -> str:
-        for pod in await _pods(client, job):
-            if _is_ready(pod):
-                return pod.metadata.name
-        raise NotReady(f"TensorBoard {tensorboard_name(job)} has no pod that is ready")
-
-    forward = PortForward(client, job.metadata.namespace, find_pod, PORT)
-    server = await _listen(forward, port)
+    target = Target(f"TensorBoard {tensorboard_name(job)}", lambda: _pods(client, job), is_ready)
+    server = await _listen(Forward(partial(connect, client), target, logger.warning), port)
     forwards.callback(server.close)  # without waiting: a page that is open asks again and again
-    url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"
+    url = f"http://{LOCALHOST}:{server.sockets[0].getsockname()[1]}/"
     return Board(name, url, job.spec.tensor_board.log_dir, await _is_empty(url))
 
 
-async def _listen(forward: PortForward, port: int | None) -> asyncio.Server:
+async def _listen(forward: Forward, port: int | None) -> asyncio.Server:
     """At the port that is wanted; without a wish at the usual one or, if that is taken, at any."""
     try:
-        return await forward.listen(PORT if port is None else port)
+        return await forward.listen(LOCALHOST, PortPair(PORT if port is None else port, str(PORT)))
     except OSError as error:
         if port is None:
-            return await forward.listen(0)
+            return await forward.listen(LOCALHOST, PortPair(0, str(PORT)))
         why = error.strerror or str(error)
         raise KubeError(f"port {port} cannot be used: {why}", "Choose another one, or leave --port out.") from None
 
@@ -91,7 +90,7 @@ async def _pods(client: Client, job: TFJob) -> list[Pod]:
 
 def _why_not_ready(job: TFJob, pods: list[Pod]) -> str:
     """What a TensorBoard waits for; empty if it is ready."""
-    if any(map(_is_ready, pods)):
+    if any(map(is_ready, pods)):
         return ""
     name = tensorboard_name(job)
     for pod in pods:
@@ -102,11 +101,6 @@ def _why_not_ready(job: TFJob, pods: list[Pod]) -> str:
             if condition.type == "PodScheduled" and condition.status == "False":
                 return f"TensorBoard {name} is not ready: {condition.message or condition.reason}"
     return f"TensorBoard {name} {'is not ready' if pods else 'has no pod'}"
-
-
-def _is_ready(pod: Pod) -> bool:
-    ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
-    return ready and pod.metadata.deletion_timestamp is None
 
 
 async def _is_empty(url: str) -> bool:

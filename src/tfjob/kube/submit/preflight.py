@@ -1,4 +1,4 @@
-"""What a cluster would say to a job, asked without making anything: the server's own checks, references, quotas."""
+"""What a cluster would say to a job, asked without making anything: the server's own checks, and references."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from msgspec.structs import replace
 from tfjob.api.defaults import with_defaults
 from tfjob.api.pod_validation import CLAIM, CONFIG_MAP, SECRET, Reference, references
 from tfjob.api.problems import Path, Problem, path_parts, path_text
-from tfjob.api.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
+from tfjob.api.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
 from tfjob.api.types import API_VERSION, TFJob
 from tfjob.api.versions.registry import to_version
 from tfjob.kube.access.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.kube.submit.quota import shortages
 from tfjob.kube.submit.submission import apply, as_kept, create
 from tfjob.plan.build.parameter_server import config_map, has_default_server
 from tfjob.plan.build.pods import pod, template_of
@@ -38,11 +37,10 @@ class Preflight:
     brought: Iterable[Mapping[str, Any]] = ()
 
     async def problems(self) -> list[Problem]:
-        """Everything that is wrong, with paths of the hub."""
         server = await self._server()
         if any(not problem.warning for problem in server):
             return server
-        parts = await asyncio.gather(self._missing(), self._quotas(), self._pods())
+        parts = await asyncio.gather(self._missing(), self._pods())
         return [*server, *(problem for part in parts for problem in part)]
 
     @property
@@ -61,7 +59,6 @@ class Preflight:
         return []
 
     async def _missing(self) -> list[Problem]:
-        """References to what does not exist."""
         wanted: list[Reference] = []
         for kind in self.job.spec.tf_replica_specs:
             spec = template_of(self.job, kind).get("spec") or {}
@@ -90,17 +87,6 @@ class Preflight:
         except Forbidden:
             return _HIDDEN
 
-    async def _quotas(self) -> list[Problem]:
-        try:
-            quotas = await self.client.list(RESOURCE_QUOTAS, self._namespace)
-        except Forbidden:
-            return []
-        found = shortages(with_defaults(self.job), quotas.items)
-        return [
-            Problem("spec.tfReplicaSpecs", str(one), "" if one.never else "the job will wait", warning=not one.never)
-            for one in found
-        ]
-
     async def _pods(self) -> list[Problem]:
         """What admission says to a pod of each type: security standards, policies, classes and accounts."""
         job = with_defaults(self.job)
@@ -116,9 +102,11 @@ class Preflight:
         except AlreadyExists:
             return []
         except ApiError as error:
-            if isinstance(error, Forbidden) and (CANNOT in error.message or "exceeded quota" in error.message):
-                return []  # our own rights are not the operator's; quotas are summed up elsewhere
             at = f"spec.tfReplicaSpecs.{kind}.template"
+            if isinstance(error, Forbidden) and CANNOT in error.message:
+                return []  # our own rights are not the operator's
+            if isinstance(error, Forbidden) and "exceeded quota" in error.message:
+                return [Problem(at, error.message, "the job will wait", warning=True)]
             return [replace(one, path=f"{at}.{one.path}" if one.path else at) for one in refusals(error)]
         return []
 
@@ -128,7 +116,6 @@ _HIDDEN: Mapping[str, Any] = {}
 
 
 async def object_problems(client: Client, document: dict[str, Any], namespace: str) -> list[Problem]:
-    """What the API server would say to an object beside a job."""
     try:
         await apply(client, document, namespace, dry_run=True)
     except ApiError as error:
@@ -137,7 +124,6 @@ async def object_problems(client: Client, document: dict[str, Any], namespace: s
 
 
 def refusals(error: ApiError) -> list[Problem]:
-    """An answer that says no as problems, each at its field."""
     causes = [cause for cause in error.details.causes or () if cause.field]
     if not causes:
         return [Problem("", error.message)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfjob.api.dialect import DIALECTS, JOB_KINDS
-from tfjob.api.resources import CLAIMS, CONFIG_MAPS, SECRETS, SERVICES
+from tfjob.api.resources import CLAIMS, CONFIG_MAPS, DEPLOYMENTS, SECRETS, SERVICES
 from tfjob.api.types import API_VERSION, ORIGIN, TFJOBS, TFJob
 from tfjob.api.versions.round_trip import converted
 from tfjob.jobs.find import NameInUse
@@ -18,22 +18,20 @@ from tfjob.kube.client.client import FIELD_MANAGER, Client
 from tfjob.kube.jobs import jobs
 from tfjob.kube.jobs.jobs import state_of
 
-BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS, SERVICES)}
-"""The kinds that may stand beside a job."""
+BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS, SERVICES, DEPLOYMENTS)}
+"""The kinds that may stand beside a job, or alone."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """Jobs as the cluster keeps them, each with its namespace, and the objects of their manifest."""
+    """Jobs as the cluster keeps them, each with its namespace, and the objects of their manifest.
+
+    `namespace` is that of objects that name none.
+    """
 
     manifests: Sequence[dict[str, Any]]
     objects: Sequence[dict[str, Any]]
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of objects that name none: that of the first job."""
-        namespace: str = self.manifests[0]["metadata"]["namespace"]
-        return namespace
+    namespace: str
 
 
 class Interrupted(Exception):
@@ -62,6 +60,9 @@ async def submit(client: Client, submission: Submission) -> list[TFJob]:
 
 
 async def _check(client: Client, submission: Submission) -> None:
+    for document in submission.objects:
+        if document["kind"] == DEPLOYMENTS.kind:
+            await apply(client, document, submission.namespace, dry_run=True)
     for manifest in submission.manifests:
         await refuse_if_in_use(client, manifest["metadata"]["namespace"], manifest["metadata"]["name"])
     for manifest in submission.manifests:
@@ -93,7 +94,7 @@ async def as_kept(client: Client, manifest: dict[str, Any]) -> dict[str, Any]:
     """Return a v1 manifest as the cluster keeps such a job: in its own kind, if the cluster serves that."""
     kept = as_kept_in_own_kind(manifest)
     own = JOB_KINDS[kept["kind"]]
-    return kept if kept is manifest or await jobs.serves(client, own) else manifest
+    return kept if kept is manifest or await client.serves(own) else manifest
 
 
 def as_kept_in_own_kind(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +105,6 @@ def as_kept_in_own_kind(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> TFJob:
-    """Creates a job; with `dry_run` the API server only says what it would say."""
     namespace = manifest["metadata"]["namespace"]
     params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
     kind = manifest["kind"]
@@ -119,7 +119,7 @@ async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = Fa
 
 
 async def apply(client: Client, document: dict[str, Any], namespace: str, *, dry_run: bool = False) -> None:
-    """Makes a ConfigMap, Secret, claim or Service what the manifest says, whether it exists or not."""
+    """Make an object beside jobs what the manifest says, whether it exists or not."""
     metadata = document["metadata"]
     resource, name = BESIDE[document["kind"]], metadata["name"]
     where = metadata.get("namespace") or namespace

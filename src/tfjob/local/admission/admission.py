@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfjob.api import quantity
 from tfjob.api.defaults import server_container, serves_by_default
 from tfjob.api.objects import ObjectMeta, Pod
 from tfjob.api.problems import Problem, path_text
-from tfjob.api.types import TFJob
-from tfjob.local.admission import resources, shadows
-from tfjob.local.inputs import images
+from tfjob.api.types import MOST_REPLICAS, PARALLELISM, TFJob
+from tfjob.local.inputs import gpus, images
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod import probes
+from tfjob.local.pod.network import told_ports
 from tfjob.local.run import tensorboard
 from tfjob.local.state import addresses
 from tfjob.local.state.config import Config
@@ -66,7 +67,12 @@ MEANINGLESS_IN_POD = (
     "readinessGates",
 )
 
+OTHER_GPUS = ("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
+ON_CPU = "give --cpu to train on the CPU"
+ALL_SEE_ALL = "write gpu = true under [local] in tfjob.toml to let every replica see all"
 REMOVE = "remove it to run here"
+_NAME_PORT = "name the port in the command or in a variable, so that each pod gets its own"
+_NOT_RUN = "images are not run here, see docs/guides/images.md"
 NOT_ENFORCED = (
     "capabilities.drop",
     "seccompProfile",
@@ -111,23 +117,31 @@ def problems(job: TFJob, host: Host) -> list[Problem]:
             # A container that stands for the default server gets its command when the pod is made.
             is_written = server_container(replica.template) is not None
             template = template_of(job, name) if is_written else replica.template
-            found += _pod_problems(template.get("spec") or {}, at, host)
-    return [*found, *resources.of_job(job, host)]
+            pod = template.get("spec") or {}
+            found += [*_pod_problems(pod, at, host), *_fixed_port_problems(pod, at, host, replica.replicas or 1)]
+    return [*found, *_fit_problems(job, host)]
 
 
-def object_problems(document: Mapping[str, Any]) -> list[Problem]:
+def object_problems(document: Mapping[str, Any], host: Host) -> list[Problem]:
     """The same for a document beside the job; paths are relative to that document."""
+    if document.get("kind") == "Deployment":
+        spec, inner = document["spec"], ("spec", "template", "spec")
+        pod, replicas = spec["template"]["spec"], spec.get("replicas", 1)
+        return [*_pod_problems(pod, inner, host), *_fixed_port_problems(pod, inner, host, replicas)]
     if document.get("kind") == "Service":
-        kind = (document.get("spec") or {}).get("type") or "ClusterIP"
-        return [*_outside_service(kind, ("spec", "type"))]
+        return [*_service_problems(document.get("spec") or {})]
     if document.get("kind") == "PersistentVolumeClaim":
         return [*_refusals(lambda: claims.check(document), ("spec",))]
     return []
 
 
-def unknown_volumes(jobs: Sequence[TFJob], mapping: Mapping[str, Path]) -> list[Problem]:
-    """The `--volume` names that no job has: a misspelt one would otherwise leave its volume as it is."""
+def unknown_volumes(
+    jobs: Sequence[TFJob], deployments: Sequence[Mapping[str, Any]], mapping: Mapping[str, Path]
+) -> list[Problem]:
+    """The `--volume` names that no job or Deployment has: a misspelt one would otherwise leave its volume as it is."""
     known = {VOLUME, *(volume.get("name", "") for job in jobs for volume in _all_volumes(job))}
+    pods = (document["spec"]["template"]["spec"] for document in deployments)
+    known |= {volume.get("name", "") for pod in pods for volume in pod.get("volumes") or ()}
     return [
         Problem("", f"--volume {name}: no volume of the manifest has that name", f"there are {_words(known)}")
         for name in mapping
@@ -146,7 +160,7 @@ def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
     board = job.spec.tensor_board
     if board is not None:
         try:
-            tensorboard.interpreter(host.python, host.project)
+            images.interpreter_with(tensorboard.MODULE, images.chosen_interpreter(host.python, host.project))
         except Refusal as refusal:
             yield _warning(("spec", "tensorBoard"), f"none is started: {refusal.message}", _as_hint(refusal.hint))
         if board.service_type in OUTSIDE_SERVICES:
@@ -186,14 +200,17 @@ def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Proble
     for group in ("initContainers", "containers"):
         for index, container in enumerate(pod.get(group) or []):
             yield from _container_problems(container, (*at, group, index), host)
-            yield from _mount_problems(container, pod.get("volumes") or [], (*at, group, index), host)
+            yield from _mount_problems(container, (*at, group, index))
 
 
 def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
-    yield from _refusals(
-        lambda: images.resolve(container, host.config, python=host.python, project=host.project), (*at, "image")
-    )
-    yield from resources.of_container(container.get("resources") or {}, (*at, "resources"), host)
+    try:
+        runtime = images.resolve(container, host.config, python=host.python, project=host.project)
+    except Refusal as refusal:
+        yield _refused((*at, "image"), refusal.message, _as_hint(refusal.hint))
+    else:
+        yield from _absent_program(container, runtime, at)
+    yield from _resource_problems(container.get("resources") or {}, (*at, "resources"), host)
     yield from _security_problems(container.get("securityContext") or {}, (*at, "securityContext"), host)
     yield from _port_problems(container.get("ports") or [], (*at, "ports"), host)
     yield from _probe_problems(container, at)
@@ -208,11 +225,23 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
             yield _warning((*at, name), "a replica here has no terminal and an empty standard input")
 
 
-def _mount_problems(
-    container: Mapping[str, Any], known: Sequence[Mapping[str, Any]], at: At, host: Host
-) -> Iterator[Problem]:
-    mounts = container.get("volumeMounts") or []
-    for index, mount in enumerate(mounts):
+def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: At) -> Iterator[Problem]:
+    """Warn about a program or Python script that is an absolute path of the image, which is not run here.
+
+    A volume, or a folder that stands in for one of the image, may hold it.
+    """
+    command = container.get("command") or []
+    held = [*runtime.folders, *(mount.get("mountPath") or "/" for mount in container.get("volumeMounts") or [])]
+    is_python = bool(command) and Path(command[0]).name.startswith("python")
+    script = next((number for number, word in enumerate(command) if number and not word.startswith("-")), 0)
+    for number in {0, script} if is_python else range(len(command[:1])):
+        file = Path(command[number])
+        if file.is_absolute() and not file.exists() and not any(file.is_relative_to(folder) for folder in held):
+            yield _warning((*at, "command", number), f"{file} is not on this machine", _NOT_RUN)
+
+
+def _mount_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    for index, mount in enumerate(container.get("volumeMounts") or []):
         if (mount.get("mountPropagation") or "None") != "None":
             yield _refused((*at, "volumeMounts", index, "mountPropagation"), "mounts do not propagate here")
         if os.path.normpath(mount.get("mountPath") or "") in ("/", "//"):
@@ -220,29 +249,6 @@ def _mount_problems(
                 (*at, "volumeMounts", index, "mountPath"), "a volume cannot replace the root", "name a folder"
             )
             return
-    if host.level == "full":  # elsewhere nothing is mounted: paths are rewritten
-        yield from _hidden_interpreter(container, known, at, host)
-
-
-def _hidden_interpreter(
-    container: Mapping[str, Any], known: Sequence[Mapping[str, Any]], at: At, host: Host
-) -> Iterator[Problem]:
-    try:
-        runtime = images.resolve(container, host.config, python=host.python, project=host.project)
-    except Refusal:
-        return  # said already
-    covers = shadows.covers(container, known, {**host.config.volumes, **host.volumes}, runtime.folders)
-    shadow = shadows.find(covers, runtime.python)
-    if shadow is None:
-        return
-    is_volume = shadow.cover < len(container.get("volumeMounts") or [])
-    where: At = (*at, "volumeMounts", shadow.cover, "mountPath") if is_volume else (*at, "image")
-    target = covers[shadow.cover].target
-    if shadows.needs_python(images.argv(container, runtime, {}), runtime.python):
-        hint = f"mount it at another path, or choose a Python outside of {target} with --python"
-        yield _refused(where, shadow.sentence(covers, runtime.python), hint)
-    else:
-        yield _warning(where, shadow.sentence(covers, runtime.python), "a program that starts Python will not find it")
 
 
 def _probe_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
@@ -285,6 +291,23 @@ def _port_problems(ports: Sequence[Mapping[str, Any]], at: At, host: Host) -> It
                 yield _warning((*at, index, "containerPort"), taken[0], _as_hint(taken[1]))
 
 
+def _fixed_port_problems(pod: Mapping[str, Any], at: At, host: Host, replicas: int) -> Iterator[Problem]:
+    """Warn at level ports about ports that a pod cannot be told to replace, where it would meet another program."""
+    if host.level != "ports":
+        return
+    replaced = told_ports(Pod(spec=dict(pod)))
+    for index, container in enumerate(pod.get("containers") or ()):
+        for number, port in enumerate(container.get("ports") or ()):
+            fixed = port["containerPort"]
+            if fixed in replaced or port.get("protocol", "TCP") != "TCP":
+                continue
+            where = (*at, "containers", index, "ports", number, "containerPort")
+            if not addresses.is_free(addresses.WILDCARD, fixed):
+                yield _warning(where, f"port {fixed} is taken: another program would answer for this pod", _NAME_PORT)
+            elif replicas > 1:
+                yield _warning(where, f"all {replicas} replicas would use port {fixed} of this machine", _NAME_PORT)
+
+
 def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) -> Iterator[Problem]:
     context = volumes.Context(
         pod=Pod(metadata=ObjectMeta(name="check", namespace="default")),
@@ -302,9 +325,16 @@ def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) ->
             yield _warning((*at, index, "emptyDir", "sizeLimit"), "limits of disk space are not enforced here")
 
 
-def _outside_service(kind: str, at: At) -> Iterator[Problem]:
-    if kind in OUTSIDE_SERVICES:
-        yield _refused(at, f"{kind} needs a cluster with a network of its own", "write ClusterIP, or leave it out")
+def _service_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    if spec.get("type") in OUTSIDE_SERVICES:
+        message = f"{spec['type']} needs a cluster with a network of its own"
+        yield _refused(("spec", "type"), message, "write ClusterIP, or leave it out")
+    if spec.get("clusterIP") == "None":
+        message = "here the name of a headless Service has one address, which forwards to its ready pods in turn"
+        yield _warning(("spec", "clusterIP"), message)
+    for index, port in enumerate(spec.get("ports") or ()):
+        if port.get("protocol", "TCP") != "TCP":
+            yield _warning(("spec", "ports", index, "protocol"), "only TCP ports are forwarded here")
 
 
 def _refusals(attempt: Callable[[], object], at: At) -> Iterator[Problem]:
@@ -312,6 +342,91 @@ def _refusals(attempt: Callable[[], object], at: At) -> Iterator[Problem]:
         attempt()
     except Refusal as refusal:
         yield _refused(at, refusal.message, _as_hint(refusal.hint))
+
+
+# CPUs, memory and devices
+
+
+def _resource_problems(resources: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
+    if resources.get("claims"):
+        yield _refused((*at, "claims"), "devices cannot be claimed here", REMOVE)
+    seen = set()
+    for group in ("limits", "requests"):
+        for name, amount in (resources.get(group) or {}).items():
+            if name not in seen:
+                seen.add(name)
+                yield from _one_resource(name, amount, (*at, group, name), host)
+
+
+def _one_resource(name: str, amount: str | float, at: At, host: Host) -> Iterator[Problem]:
+    if name in ("cpu", "memory") or not _amount(amount):
+        return
+    if name == "ephemeral-storage":
+        yield _warning(at, "limits of disk space are not enforced here")
+    elif name in (*gpus.RESOURCES, *OTHER_GPUS):
+        yield from _gpu(name, at, host)
+    else:
+        yield _refused(at, f"this machine has no resource {name}", REMOVE)
+
+
+def _gpu(name: str, at: At, host: Host) -> Iterator[Problem]:
+    if host.cpu:
+        yield _warning(at, "with --cpu no replica sees a GPU")
+    elif host.config.gpu:
+        yield _warning(at, "GPUs are not set apart here: every replica sees all of this machine's")
+    elif name in OTHER_GPUS:
+        yield _refused(at, "only NVIDIA GPUs are given out here", f"{ON_CPU}, or {ALL_SEE_ALL}")
+    elif not host.gpus:
+        yield _refused(at, "this machine has no GPU that could be given out", ON_CPU)
+
+
+def _fit_problems(job: TFJob, host: Host) -> Iterator[Problem]:
+    """Requests that do not fit this machine; a cluster would leave replicas pending, here they share what there is."""
+    for name, has in (("cpu", host.node.cpus), ("memory", host.node.memory)):
+        asked = sum(
+            _requested(replica.template or {}, name) * (replica.replicas or 0)
+            for replica in job.spec.tf_replica_specs.values()
+        )
+        if has and asked > has:
+            message = f"all replicas together request {_shown(name, asked)}, this machine has {_shown(name, has)}"
+            yield _warning(("spec", "tfReplicaSpecs"), message)
+    asked_for = gpus_asked_for(job)
+    if asked_for > len(host.gpus) > 0 and not host.cpu and not host.config.gpu:
+        message = f"all replicas together ask for {asked_for} GPUs, this machine has {len(host.gpus)}"
+        yield _refused(("spec", "tfReplicaSpecs"), message, f"ask for fewer, or {ON_CPU}")
+
+
+def gpus_asked_for(job: TFJob) -> int:
+    """Return how many GPUs all replicas that run at once need together."""
+    parallelism = job.metadata.annotations.get(PARALLELISM, "")
+    most = int(parallelism) if parallelism.isdecimal() else MOST_REPLICAS
+    return sum(
+        gpus.asked_by_pod((replica.template or {}).get("spec") or {}) * min(replica.replicas or 0, most)
+        for replica in job.spec.tf_replica_specs.values()
+    )
+
+
+def _requested(template: Mapping[str, Any], name: str) -> float:
+    total = 0.0
+    for container in (template.get("spec") or {}).get("containers") or []:
+        resources = container.get("resources") or {}
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        total += _amount(requests.get(name, limits.get(name, 0)))
+    return total
+
+
+def _shown(name: str, amount: float) -> str:
+    return f"{amount / 1024**3:.1f} GiB of memory" if name == "memory" else f"{amount:g} CPUs"
+
+
+def _amount(value: str | float) -> float:
+    try:
+        return float(quantity.parse(value))
+    except ValueError:
+        return 0.0  # judged elsewhere: the manifest itself is wrong
+
+
+# Problems
 
 
 def _refused(at: At, message: str, hint: str = "") -> Problem:
@@ -323,7 +438,6 @@ def _warning(at: At, message: str, hint: str = "") -> Problem:
 
 
 def _as_hint(sentence: str) -> str:
-    """A sentence as the second half of another one."""
     first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
     return first + sentence[1:].removesuffix(".")
 

@@ -1,4 +1,4 @@
-"""The ConfigMaps and Secrets that a job cannot do without and that nothing on this machine brings.
+"""The ConfigMaps and Secrets that a job or a Deployment cannot do without and that nothing on this machine brings.
 
 On a cluster somebody may create one later, so a pod waits for it. Here nobody can: they come from the manifest, or
 from one that was run before. So a job is refused before it starts rather than left to wait.
@@ -21,12 +21,15 @@ def problems(job: TFJob, known: References, mapped: Collection[str] = ()) -> lis
     for kind, replica in job.spec.tf_replica_specs.items():
         if replica.replicas == 0 or replica.template is None:
             continue
-        pod = replica.template.get("spec") or {}
         at: Path = ("spec", "tfReplicaSpecs", kind, "template", "spec")
-        for one in references(pod):
-            if one.kind != CLAIM and not _is_mapped(one, pod, mapped):
-                found += _faults(one, pod, known, at)
+        found += pod_problems(replica.template.get("spec") or {}, at, known, mapped)
     return found
+
+
+def pod_problems(pod: Mapping[str, Any], at: Path, known: References, mapped: Collection[str]) -> Iterator[Problem]:
+    for one in references(pod):
+        if one.kind != CLAIM and not _is_mapped(one, pod, mapped):
+            yield from _faults(one, pod, known, at)
 
 
 def _faults(one: Reference, pod: Mapping[str, Any], known: References, at: Path) -> Iterator[Problem]:

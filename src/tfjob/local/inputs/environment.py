@@ -49,7 +49,6 @@ class Environment:
     secret: frozenset[str] = frozenset()
 
     def variables(self) -> dict[str, str]:
-        """What the process gets."""
         return {**self.base, **self.declared}
 
     def shown(self) -> dict[str, str]:
@@ -83,7 +82,6 @@ def from_host(environ: Mapping[str, str], path_prefix: Sequence[Path] = ()) -> d
 
 
 def hostname(pod: Pod) -> str:
-    """The name that a pod's processes see as their machine's."""
     return (pod.spec.get("hostname") or pod.metadata.name)[:63].rstrip("-.")
 
 

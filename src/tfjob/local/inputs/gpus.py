@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from tfjob.api import quantity
 from tfjob.api.objects import Pod, PodCondition, PodStatus
+from tfjob.durations import durations_from
 
 if TYPE_CHECKING:
     from tfjob.local.state.store import Store
@@ -28,14 +29,14 @@ NONE = "-1"
 """CUDA's list ends at a device that does not exist."""
 HELD = "tfjob/gpus"
 """Annotation of a pod: the GPUs that it has, such as `0,1`; empty if it may see none."""
-SMI_SECONDS = 10.0
 
 _DEVICE = re.compile(r"nvidia\d+")
 
 
 def found(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]:
     """The GPUs that the caller may use, as CUDA_VISIBLE_DEVICES calls them; `root` is where /proc and /dev are."""
-    count = _known_to_driver(root) or _device_files(root) or _listed(environ)
+    known = len(_entries(root / "proc/driver/nvidia/gpus"))
+    count = known or sum(bool(_DEVICE.fullmatch(name)) for name in _entries(root / "dev")) or _listed(environ)
     if VISIBLE not in environ:
         return tuple(str(number) for number in range(count))
     usable = []
@@ -48,7 +49,6 @@ def found(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]
 
 
 def asked(container: Mapping[str, Any]) -> int:
-    """How many GPUs a container asks for, in limits or requests."""
     resources = container.get("resources") or {}
     groups = (resources.get("limits") or {}, resources.get("requests") or {})
     return max(_amount(group.get(name) or 0) for group in groups for name in RESOURCES)
@@ -148,18 +148,11 @@ def _amount(value: str | float) -> int:
         return 0  # judged elsewhere: the manifest itself is wrong
 
 
-def _known_to_driver(root: Path) -> int:
+def _entries(folder: Path) -> list[str]:
     try:
-        return len(list((root / "proc/driver/nvidia/gpus").iterdir()))
+        return [entry.name for entry in folder.iterdir()]
     except OSError:
-        return 0
-
-
-def _device_files(root: Path) -> int:
-    try:
-        return sum(bool(_DEVICE.fullmatch(entry.name)) for entry in (root / "dev").iterdir())
-    except OSError:
-        return 0
+        return []
 
 
 def _listed(environ: Mapping[str, str]) -> int:
@@ -173,7 +166,7 @@ def _listed(environ: Mapping[str, str]) -> int:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=SMI_SECONDS,
+            timeout=durations_from(environ).helper_program.total_seconds(),
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

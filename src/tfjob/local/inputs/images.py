@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from tfjob.local.state.config import PROJECT_FILE, Config, ConfigError, ImageEnt
 from tfjob.local.state.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _TAG_OR_DIGEST = re.compile(r"(?::[\w][\w.-]*)?(?:@[\w:+.-]+)?$", re.ASCII)
 _PYTHON_NAMES = ("python", "python3")
@@ -51,17 +52,14 @@ class Runtime:
     links: tuple[str, ...] = ()
     folders: Mapping[str, Path] = field(default_factory=dict)
 
-    def place(self, path: Path) -> Path:
-        """Where a path of the container lies on this machine, as far as the image's folders decide."""
-        above = [inside for inside in self.folders if path.is_relative_to(inside)]
-        if not above:
-            return path
-        deepest = max(above, key=len)
-        return self.folders[deepest] / path.relative_to(deepest)
 
+def resolve(
+    container: Mapping[str, Any], config: Config, *, python: Path | None, project: Path, module: str = ""
+) -> Runtime:
+    """The runtime of a container; `python` is the command line's choice, `project` the manifest's folder.
 
-def resolve(container: Mapping[str, Any], config: Config, *, python: Path | None, project: Path) -> Runtime:
-    """The runtime of a container; `python` is the command line's choice, `project` the manifest's folder."""
+    With `module`, our own interpreter is used instead if only that one has the module.
+    """
     image = container.get("image") or ""
     entry = find_entry(image, config)
     if not container.get("command") and (entry is None or not (entry.command or entry.args)):
@@ -72,6 +70,8 @@ def resolve(container: Mapping[str, Any], config: Config, *, python: Path | None
             'command = ["python", "main.py"]',
         )
     interpreter = interpreter_of(entry, python=python, project=project)
+    if module:
+        interpreter = interpreter_with(module, interpreter, _has_module_remembered)
     workdir = container.get("workingDir") or (entry and entry.workdir) or project
     return Runtime(
         python=interpreter,
@@ -150,11 +150,25 @@ def chosen_interpreter(python: Path | None, project: Path) -> Path:
     return Path(sys.executable)
 
 
+def interpreter_with(module: str, chosen: Path, has: Callable[[Path, str], bool] | None = None) -> Path:
+    """Return the chosen interpreter if it has a module, else our own. Raises ImageError."""
+    own = Path(sys.executable)
+    for one in dict.fromkeys((chosen, own)):
+        if (has or has_module)(one, module):
+            return one
+    package = f"'tfjob[{module}]'" if chosen == own else module
+    raise ImageError(f"{module} is not installed in {chosen}", f"Install it: {chosen} -m pip install {package}")
+
+
 def has_module(python: Path, name: str) -> bool:
     """Whether an interpreter has a module; it is looked for and not imported."""
     program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
     done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return done.returncode == 0
+
+
+_has_module_remembered = cache(has_module)
+"""For pods: one that cannot start is tried every other second."""
 
 
 def _existing(path: Path, entry: ImageEntry, setting: str) -> Path:

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -16,16 +16,32 @@ from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import INTERRUPTED
-from tfjob.jobs.backend import Board, Line, LogQuery, Record, Replica
+from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica, is_suspended, summary
+from tfjob.jobs.replicas import container_names, replica_name
 from tfjob.jobs.sync_backend import Inline, SyncBackend
-from tfjob.local.jobs.runs import edit_job, ensure_driven, find_run, is_at_rest, is_cut_off, job_of, list_runs
-from tfjob.local.run.driver_lock import is_driven, needs_driver, start_background
+from tfjob.local.jobs.runs import (
+    edit_owner,
+    ensure_driven,
+    find_run,
+    is_at_rest,
+    is_cut_off,
+    job_of,
+    list_runs,
+    owner_of,
+    resumed,
+    suspended,
+)
+from tfjob.local.run.driver_lock import DRIVER_LOG, is_driven, needs_driver, start_background
 from tfjob.local.state.database import is_disk_full
+from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store, marked_for_deletion, open_state
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.facts.tasks import desired, task_of
-from tfjob.plan.policy.suspension import RESUMING, SUSPEND_REASON, resumed
+from tfjob.plan.facts.tasks import desired
+from tfjob.plan.policy.suspension import RESUMING, SUSPEND_REASON
+
+if TYPE_CHECKING:
+    from tfjob.jobs.port_forward import Forwarded, ForwardRequest
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -33,8 +49,19 @@ DEFAULT_NAMESPACE = "default"
 BATCH = 1000
 """Lines of a log that are handed over at once."""
 STEP_SECONDS = 0.1
+MOST_DRIVERS = 5
+"""How many drivers a command starts for a run before it gives up."""
 LOOK_SECONDS = 0.5
 """How often a follower looks for new attempts."""
+
+
+class DriverFailed(Refusal):
+    """Every driver of a run ended before its work was done."""
+
+    def __init__(self, run: Run) -> None:
+        log = run.root_folder / DRIVER_LOG
+        last = log.read_text(errors="replace").strip().rpartition("\n")[2] if log.exists() else ""
+        super().__init__(f"the driver of {run.id} failed {MOST_DRIVERS} times: {last}", f"See {log}.")
 
 
 class LocalBackend:
@@ -55,16 +82,13 @@ class LocalBackend:
         self._anywhere = not namespace
 
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
-        """The runs whose name means them, or all."""
         namespace = None if all_namespaces else self.namespace
         return [record(run) for run in list_runs(self.store, namespace, everything=everything)]
 
     async def find(self, name: str) -> Record:
-        """The run that `name` means."""
         return record(find_run(self.store, name, self.namespace, latest_of_all=self._anywhere))
 
     async def refresh(self, record_: Record) -> Record | None:
-        """The same run as it is now."""
         run = self.store.run(record_.uid)
         return None if run is None else record(run)
 
@@ -84,17 +108,17 @@ class LocalBackend:
         await self._sleep(min(seconds, STEP_SECONDS))
 
     async def replicas(self, record_: Record) -> list[Replica]:
-        """Every replica, as its pod or what is left of it tells."""
         from tfjob.local.jobs.replica_states import replicas
 
         return replicas(self.store, self._run(record_))
 
     async def events(self, record_: Record) -> list[RecordedEvent]:
-        """What its drivers told."""
         return [event for _, event in self.store.events(record_.uid)]
 
     async def storage(self, record_: Record) -> str:
-        """A folder of this machine."""
+        """A folder of this machine; only a TFJob has storage of its own."""
+        if not isinstance(record_.object, TFJob):
+            return ""
         from tfjob.local.pod.machine import machine_of
         from tfjob.local.state.errors import Refusal
         from tfjob.local.volumes.job_storage import folder_of
@@ -106,34 +130,30 @@ class LocalBackend:
         return str(folder_of(record_.job, machine.claims, {**machine.config.volumes, **machine.volumes}) or "")
 
     async def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
-        """Of those containers that ever started."""
         from tfjob.records.log_reader import runs_of
 
         run = self._run(record_)
-        return list(runs_of(job_of(run), run.folder, replica))
+        return list(runs_of(owner_of(run), run.folder, replica))
 
     def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        """What lies on disk, now or while it grows."""
         return self._follow(record_, query) if query.follow else self._read(record_, query)
 
     async def _read(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.records.log_reader import choose, read, runs_of
 
         run = self._run(record_)
-        runs = choose(runs_of(job_of(run), run.folder, query.replica), previous=query.previous)
+        runs = choose(runs_of(owner_of(run), run.folder, query.replica), previous=query.previous)
         kept = read(runs, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
             yield batch
             await self._sleep(0)
 
     async def documents(self, record_: Record) -> dict[str, Any]:
-        """The stored job and pods."""
         pods = self.store.children(Pod, record_.uid)
-        return {"job.yaml": msgspec.to_builtins(record_.job), "pods.yaml": msgspec.to_builtins(pods)}
+        return {"job.yaml": msgspec.to_builtins(record_.object), "pods.yaml": msgspec.to_builtins(pods)}
 
-    async def change(self, record_: Record, change: Callable[[TFJob], TFJob]) -> Record:
-        """Edits the stored job and sees to it that somebody carries it out."""
-        edit_job(self.store, record_.uid, change)
+    async def change(self, record_: Record, change: Callable[[Any], Any]) -> Record:
+        edit_owner(self.store, self._run(record_), change)
         (changed,) = await self.ensure_driven([await self.refresh(record_) or record_])
         return changed
 
@@ -141,13 +161,15 @@ class LocalBackend:
         """Waits for the pods to end, driving the run if nobody does."""
         await self._drive_until_settled(record_.uid)
 
+    async def suspend(self, record_: Record, reason: str) -> Record:
+        return await self.change(record_, lambda job: suspended(job, reason))
+
     async def resume(self, record_: Record) -> Record:
-        """Starts the run in the background."""
         run = self._run(record_)
         while run.root == run.uid and is_driven(run):  # what it was doing before must have ended
             await self._sleep(STEP_SECONDS)
         self.store.set_attached(run.root, attached=False, boot=boot_id())
-        edit_job(self.store, record_.uid, resumed)
+        edit_owner(self.store, run, resumed)
         start_background(self.home, run)
         return await self.refresh(record_) or record_
 
@@ -158,7 +180,8 @@ class LocalBackend:
         run = self._run(record_)
         if run.current and needs_driver(run):
             self.store.update(run.uid, marked_for_deletion)
-            await self._drive_until_settled(record_.uid)
+            with suppress(DriverFailed):  # what it leaves is removed without it
+                await self._drive_until_settled(record_.uid)
         while run.root == run.uid and is_driven(run):
             await self._sleep(STEP_SECONDS)
         remove_run(self.store, run)
@@ -166,26 +189,29 @@ class LocalBackend:
     async def running(self, record_: Record) -> dict[str, list[str]]:
         """By replica, the names of its containers."""
         return {
-            task.name: [container["name"] for container in pod.spec["containers"]]
+            replica_name(pod): container_names(pod.spec)
             for pod in self.store.children(Pod, record_.uid)
-            if (task := task_of(pod)) and pod.status.phase == "Running"
+            if pod.status.phase == "Running"
         }
 
     async def execute(self, record_: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         """Enters the container."""
         from tfjob.local.run.pod_folder import pod_folder
-        from tfjob.local.sandbox.exec import exec_in
+        from tfjob.local.sandbox.exec import NotRunningError, exec_in
 
         run = self._run(record_)
-        pods = {task.name: pod for pod in self.store.children(Pod, record_.uid) if (task := task_of(pod))}
-        return exec_in(pod_folder(run.folder, pods[replica]), container, list(command), tty=tty)
+        pods = {replica_name(pod): pod for pod in self.store.children(Pod, record_.uid)}
+        try:
+            return exec_in(pod_folder(run.folder, pods[replica]), container, list(command), tty=tty)
+        except NotRunningError as error:
+            raise NotFound(str(error)) from None
 
     async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
     ) -> None:
         """Starts one of its own for all, also beside the one that a run's driver has: a driver's ends with the run."""
+        from tfjob.local.jobs import tensorboard
         from tfjob.local.pod.machine import machine_of
-        from tfjob.local.run import tensorboard
         from tfjob.plan.build.settings import Settings
         from tfjob.plan.build.tensorboard import deployment
 
@@ -199,21 +225,32 @@ class LocalBackend:
             views[name] = tensorboard.view(deployment(job_of(run), Settings()), machine, run.folder / "tensorboard")
         tensorboard.show(views, port, ready)
 
+    async def port_forward(
+        self, request: ForwardRequest, ready: Callable[[Sequence[Forwarded]], None], warn: Callable[[str], None]
+    ) -> None:
+        from tfjob.jobs.port_forward import forward
+        from tfjob.local.jobs.port_forward import LocalPlace
+
+        await forward(LocalPlace(self.store, self.namespace, self.find), request, ready, warn)
+
     def _run(self, record_: Record) -> Run:
         run = self.store.run(record_.uid)
         # Somebody may remove it while we look; then this name is as good as any other that is gone.
-        return run or find_run(self.store, record_.id, record_.job.metadata.namespace)
+        return run or find_run(self.store, record_.id, record_.namespace)
 
     async def _drive_until_settled(self, uid: str) -> None:
+        started = 0
         while (run := self.store.run(uid)) is not None and not is_at_rest(self.store, run):
-            ensure_driven(self.home, self.store, run)
+            if started == MOST_DRIVERS and not is_driven(run):
+                raise DriverFailed(run)
+            started += ensure_driven(self.home, self.store, run)
             await self._sleep(STEP_SECONDS)
 
     async def _follow(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.records.log_reader import POLL, Follower, sources_of
 
         uid, run = record_.uid, self._run(record_)
-        sources = sources_of(job_of(run), run.folder, query.replica)
+        sources = sources_of(owner_of(run), run.folder, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
@@ -221,7 +258,7 @@ class LocalBackend:
                 over = present is None or is_at_rest(self.store, present)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in sources_of(job_of(run), run.folder, query.replica):
+                    for source in sources_of(owner_of(run), run.folder, query.replica):
                         follower.add(source)
                     yield []
                 if lines := follower.poll():
@@ -255,19 +292,23 @@ async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[L
 
 def record(run: Run) -> Record:
     """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
-    job = job_of(run)
-    state, reason = job.status.state or "Pending", job.status.reason
+    owner = owner_of(run)
+    status = summary(owner)
+    state, reason = status.state or "Pending", status.reason
     if is_cut_off(run):
         state, reason = SUSPENDED, INTERRUPTED
-    elif job.spec.run_policy.suspend and not is_finished(job.status):
-        state, reason = SUSPENDED, job.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
-    elif state == SUSPENDED and not job.spec.run_policy.suspend:
+    elif is_suspended(owner) and not is_finished(status):
+        state, reason = SUSPENDED, owner.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
+    elif state == SUSPENDED and not is_suspended(owner):
         state, reason = "Pending", RESUMING  # whoever waits for its end must not take the rest before for it
     if (state, reason) == (SUSPENDED, INTERRUPTED):
         # Its replicas ended with it, and nobody was left to write that down.
-        job = replace(job, status=replace(job.status, ready=f"0/{len(desired(job))}"))
+        if isinstance(owner, TFJob):
+            owner = replace(owner, status=replace(owner.status, ready=f"0/{len(desired(owner))}"))
+        else:
+            owner = replace(owner, status=replace(owner.status, ready_replicas=0))
     return Record(
-        job=job,
+        object=owner,
         id=run.id,
         state=state,
         reason=reason,

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfjob.api.names import child_name
-from tfjob.api.objects import Pod, PodStatus
+from tfjob.api.objects import Deployment, Pod, PodStatus
 from tfjob.jobs.backend import Replica
 from tfjob.jobs.replicas import Trace
+from tfjob.jobs.replicas import replica as replica_of
 from tfjob.jobs.replicas import replicas as replicas_of
-from tfjob.local.jobs.runs import job_of
+from tfjob.local.jobs.runs import owner_of
 from tfjob.local.run.pod_folder import pod_folder
 from tfjob.local.sandbox.exec import main_process
 from tfjob.local.state.store import Run, Store
+from tfjob.local.warm.policy import NOT_SEEN
 from tfjob.local.warm.start import how
 from tfjob.plan.facts.tasks import desired, main_container, restarts_in_place, task_of
 from tfjob.records.pods import PodRecord, history
 
 
 def replicas(store: Store, run: Run) -> list[Replica]:
-    """Every replica that the job asks for, with its pod's state if it has one."""
-    job = job_of(run)
+    """Every replica that the job asks for, with its pod's state if it has one; of a Deployment, its pods."""
+    job = owner_of(run)
+    if isinstance(job, Deployment):
+        return _servers(store, run)
     pods = {task: pod for pod in store.children(Pod, run.uid) if (task := task_of(pod))}
     past = history(run.folder)
     traces = {
@@ -30,14 +34,29 @@ def replicas(store: Store, run: Run) -> list[Replica]:
     return replicas_of(job, pods.values(), traces)
 
 
+def _servers(store: Store, run: Run) -> list[Replica]:
+    past = history(run.folder)
+    return [
+        replica_of(
+            pod.metadata.name,
+            pod,
+            _trace(run, pod, past.get(pod.metadata.name, [])),
+            restarts=restarts_in_place(pod),
+        )
+        for pod in store.children(Pod, run.uid)
+    ]
+
+
 def _trace(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> Trace:
     last = _newest(run, pod, left)
     container = main_container(Pod(status=last)) if last else None
+    start = how(pod) if pod else ""
     return Trace(
         status=last,
         attempts=sum(1 + restarts_in_place(Pod(status=one.status or PodStatus())) for one in left),
         stopped=bool(left) and left[-1].stopped,
-        start=how(pod) if pod else "",
+        start=start,
+        could_be_warm=not start.endswith(NOT_SEEN),
         pid=main_process(left[-1].folder, container.name) if left and container else None,
     )
 

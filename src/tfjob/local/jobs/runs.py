@@ -1,52 +1,78 @@
-"""The TFJobs among the runs of this machine: as their type, and by name."""
+"""The TFJobs and Deployments among the runs of this machine: as their types, and by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Any
 
-from tfjob.api.objects import Pod
+from tfjob.api.objects import Deployment, Pod
+from tfjob.api.resources import DEPLOYMENTS
 from tfjob.api.types import KIND, TFJob
 from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs import find as finding
+from tfjob.jobs.backend import is_suspended, summary
 from tfjob.local.run.driver_lock import is_driven, is_interrupted, needs_driver, start_background, suspend
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, edit
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
+from tfjob.plan.policy import suspension
 from tfjob.plan.policy.limits import expiry
+
+TYPES: dict[str, type[TFJob] | type[Deployment]] = {KIND: TFJob, DEPLOYMENTS.kind: Deployment}
 
 
 def job_of(run: Run) -> TFJob:
     return run.decode(TFJob)
 
 
-def edit_job(store: Store, uid: str, change: Callable[[TFJob], TFJob]) -> None:
-    """Apply `change` to the job of a run."""
-    store.update(uid, edit(TFJob, change))
+def owner_of(run: Run) -> TFJob | Deployment:
+    return run.decode(TYPES[run.key.kind])
+
+
+def edit_owner(store: Store, run: Run, change: Callable[[Any], Any]) -> None:
+    """Apply `change` to the job or the Deployment of a run."""
+    store.update(run.uid, edit(TYPES[run.key.kind], change))
+
+
+def suspended(owner: Any, reason: str) -> Any:
+    if isinstance(owner, TFJob):
+        return suspension.suspended(owner, reason)
+    from tfjob.local.run.deployments import DeploymentKind
+
+    return DeploymentKind().suspended(owner, reason)
+
+
+def resumed(owner: Any) -> Any:
+    if isinstance(owner, TFJob):
+        return suspension.resumed(owner)
+    from tfjob.local.run import deployments
+
+    return deployments.resumed(owner)
 
 
 def is_expired(run: Run) -> bool:
     """Return whether the time to live of a finished job is over; its record stays."""
-    job = job_of(run)
-    until = expiry(job, job.status)
+    job = owner_of(run)
+    until = expiry(job, job.status) if isinstance(job, TFJob) else None
     return until is not None and until <= datetime.now(UTC)
 
 
 def is_cut_off(run: Run) -> bool:
-    """Return whether a job that should run lost the process, or the boot, that kept it alive."""
-    job = job_of(run)
-    return not is_finished(job.status) and not job.spec.run_policy.suspend and is_interrupted(run)
+    """Return whether a run that should continue lost the process, or the boot, that kept it alive."""
+    owner = owner_of(run)
+    return not is_finished(summary(owner)) and not is_suspended(owner) and is_interrupted(run)
 
 
 def is_at_rest(store: Store, run: Run) -> bool:
     """Return whether nothing is left to do for a job; other runs of its tree may still have work."""
     if not run.current or not needs_driver(run):
         return True
-    job = job_of(run)
+    job = owner_of(run)
     if run.root == run.uid or job.metadata.deletion_timestamp is not None:
         return False
-    suspended = job.spec.run_policy.suspend and job.status.state == SUSPENDED and not store.children(Pod, run.uid)
-    return suspended or is_finished(job.status)
+    is_down = is_suspended(job) and job.status.state == SUSPENDED and not store.children(Pod, run.uid)
+    return is_down or is_finished(summary(job))
 
 
 def ensure_driven(home: Home, store: Store, run: Run) -> bool:
@@ -73,8 +99,13 @@ def _suspend_root(store: Store, run: Run) -> None:
 
 def list_runs(store: Store, namespace: str | None = None, *, everything: bool = False) -> list[Run]:
     """Return the runs that `ps` shows: those whose name means them, or all."""
-    runs = store.runs(namespace, kind=KIND, current=None if everything else True)
+    runs = _shown(store.runs(namespace, current=None if everything else True))
     return runs if everything else [run for run in runs if not is_expired(run)]
+
+
+def _shown(runs: Iterable[Run]) -> list[Run]:
+    """Return the jobs, and the Deployments that belong to no job."""
+    return [run for run in runs if run.key.kind == KIND or (run.key.kind in TYPES and run.root == run.uid)]
 
 
 def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> Run:
@@ -82,10 +113,10 @@ def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = F
 
     `latest_of_all` makes `@latest` the newest of every namespace: who has just started a job means that one.
     """
-    known = store.runs(None if latest_of_all and name == finding.LATEST else namespace, kind=KIND)
+    known = _shown(store.runs(None if latest_of_all and name == finding.LATEST else namespace))
     found = finding.find(known, name)
     if found is None:
-        everywhere = store.runs(kind=KIND)
+        everywhere = _shown(store.runs())
         elsewhere = {run.key.namespace for run in everywhere if name in (finding.LATEST, run.name, run.id)}
         raise finding.not_found(known, name, namespace, elsewhere)
     return found

@@ -1,4 +1,4 @@
-"""A submission to this machine: a job with the objects of its manifest, and how it becomes a run."""
+"""A submission to this machine: a job or a Deployment with the objects of its manifest, and how it becomes a run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tfjob.api.types import KIND, TFJob
+from msgspec.structs import asdict, replace
+
+from tfjob.api.objects import Deployment, ObjectMeta, OwnerReference, Service
+from tfjob.api.types import TFJob
+from tfjob.controller.cluster import AlreadyExists
 from tfjob.controller.kind import INTERRUPTED, STOPPED, Key
+from tfjob.jobs.backend import is_suspended, summary
 from tfjob.jobs.find import NameInUse
-from tfjob.local.jobs.runs import is_cut_off, is_expired, job_of
+from tfjob.local.jobs.runs import TYPES, edit_owner, is_cut_off, is_expired, job_of, owner_of
 from tfjob.local.pod.network import Network
 from tfjob.local.run.driver_lock import is_driven
 from tfjob.local.run.lifetime import Started, keep_objects, remove_run, start_run
 from tfjob.local.state.config import Config
-from tfjob.local.state.home import Home
+from tfjob.local.state.errors import Refusal
+from tfjob.local.state.home import Home, write_whole
 from tfjob.local.state.options import Options
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
@@ -30,9 +36,10 @@ from tfjob.plan.policy.suspension import SUSPEND_REASON
 
 @dataclass(frozen=True)
 class Submission:
-    """A job, the objects of its manifest, and how it uses this machine."""
+    """A job or a Deployment, its Services, the other objects of its manifest, and how it uses this machine."""
 
-    job: TFJob
+    owner: TFJob | Deployment
+    services: Sequence[Service]
     objects: Sequence[dict[str, Any]]
     manifest: bytes
     options: Options
@@ -40,14 +47,17 @@ class Submission:
 
 
 def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
-    """Store a job and its objects; the name must be free, or its last run over."""
-    job, options = submission.job, submission.options
-    refuse_if_in_use(store, Key(job.metadata.namespace, job.metadata.name, KIND))
-    keep_objects(home, store, submission.objects, job.metadata.namespace)
-    started = start_run(home, store, job, submission.manifest, options, attached=attached)
+    """Store an owner and its objects; the name must be free, or its last run over, and its Services of no other run."""
+    owner, options = submission.owner, submission.options
+    refuse_if_taken(store, submission)
+    keep_objects(home, store, submission.objects, owner.metadata.namespace)
+    started = start_run(home, store, owner, submission.manifest, options, attached=attached)
     try:
-        _reserve_addresses(store, started.run, options)
-        _report_filled_storage(home, store, started.run, {*submission.config.volumes, *options.volumes})
+        for service in submission.services:
+            _keep_service(store, service, started.run)
+        if isinstance(owner, TFJob):
+            _reserve_addresses(store, started.run, options)
+            _report_filled_storage(home, store, started.run, {*submission.config.volumes, *options.volumes})
     except BaseException:
         os.close(started.lock)
         remove_run(store, started.run)
@@ -55,15 +65,114 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
     return started
 
 
-def refuse_if_in_use(store: Store, key: Key) -> None:
-    """Raise NameInUse unless the job of that name is over, or was stopped or interrupted."""
-    run = store.current(key)
-    if run is None or is_finished(job_of(run).status) or is_expired(run):
-        return
-    reason = job_of(run).metadata.annotations.get(SUSPEND_REASON)
-    if not is_driven(run) and (is_cut_off(run) or reason in (STOPPED, INTERRUPTED)):
-        return
-    raise NameInUse(key.name, key.namespace, job_of(run).status.state or "Pending", run.created)
+def _keep_service(store: Store, service: Service, run: Run) -> None:
+    """Store a Service as a child of a run. Raises Refusal if another run took its name just now."""
+    reference = OwnerReference(
+        api_version=run.stored.api_version, kind=run.key.kind, name=run.name, uid=run.uid, controller=True
+    )
+    try:
+        store.create_child(replace(service, metadata=replace(service.metadata, owner_references=[reference])))
+    except AlreadyExists:
+        _refuse_service(store, service.metadata, run)
+        raise
+
+
+def refuse_if_taken(store: Store, submission: Submission) -> None:
+    """Raise NameInUse or Refusal unless an owner can have its name, and its Services theirs."""
+    namespace, name, kind = submission.owner.metadata.namespace, submission.owner.metadata.name, submission.owner.kind
+    for other in TYPES.keys() - {kind}:
+        found = store.current(Key(namespace, name, other))
+        if found is not None and found.root == found.uid:
+            text = f"{name} is the name of a {other} ({found.id})"
+            raise Refusal(text, f"Rename the {kind}, or delete the {other}: {_deletion(found)}")
+    run = store.current(Key(namespace, name, kind))
+    if run is not None and _is_in_use(run):
+        state = owner_of(run).status.state or "Pending"
+        raise NameInUse(name, namespace, state, run.created, can_change=_can_change(run))
+    for one in submission.services:
+        _refuse_service(store, one.metadata, run)
+
+
+def _is_in_use(run: Run) -> bool:
+    """Return whether a run is neither over nor stopped or interrupted."""
+    owner = owner_of(run)
+    if is_finished(summary(owner)) or is_expired(run):
+        return False
+    reason = owner.metadata.annotations.get(SUSPEND_REASON)
+    return is_driven(run) or not (is_cut_off(run) or reason in (STOPPED, INTERRUPTED))
+
+
+def _can_change(run: Run) -> bool:
+    """Return whether a run is a Deployment that another submission updates."""
+    owner = owner_of(run)
+    is_going = owner.metadata.deletion_timestamp is not None or is_suspended(owner)
+    return isinstance(owner, Deployment) and run.root == run.uid and _is_in_use(run) and not is_going
+
+
+def running_server(store: Store, submission: Submission) -> Run | None:
+    """Return the run that a submission updates, if there is one. Raises Refusal for what cannot be updated."""
+    owner = submission.owner
+    run = store.current(Key(owner.metadata.namespace, owner.metadata.name, owner.kind))
+    if run is None or not isinstance(owner, Deployment) or not _can_change(run):
+        return None
+    before, after = asdict(Options.load(run.folder)), asdict(submission.options)
+    changed = [name for name in after if name != "environ" and after[name] != before[name]]
+    if run.decode(Deployment).spec["selector"] != owner.spec["selector"]:
+        changed.append("spec.selector")
+    if changed:
+        text = f"{run.id} runs with another {', '.join(changed)}, which an update cannot change"
+        raise Refusal(text, f"Delete it first: {_deletion(run)}")
+    for one in submission.services:
+        _refuse_service(store, one.metadata, run)
+    return run
+
+
+def update(home: Home, store: Store, submission: Submission, run: Run) -> bool:
+    """Give a Deployment that runs the labels, annotations, spec and Services of its manifest; False if it has them.
+
+    As with `kubectl apply`, a number of replicas and Services that the manifest does not mention stay.
+    """
+    new, present = submission.owner, run.decode(Deployment)
+    assert isinstance(new, Deployment)
+    keep_objects(home, store, submission.objects, new.metadata.namespace)
+
+    def changed(old: Deployment) -> Deployment:
+        kept = {"replicas": old.spec["replicas"]} if "replicas" in old.spec else {}
+        metadata = replace(old.metadata, labels=new.metadata.labels, annotations=new.metadata.annotations)
+        return replace(old, metadata=metadata, spec={**kept, **new.spec})
+
+    known = {one.metadata.name: one for one in store.children(Service, run.uid)}
+    others = [one for one in submission.services if not _is_alike(one, known.get(one.metadata.name))]
+    if not others and changed(present) == present:
+        return False
+    for one in others:
+        # As a new object: the driver opens its ports, and closes those that it no longer has.
+        if old := known.get(one.metadata.name):
+            store.remove_child(old.metadata.uid)
+        _keep_service(store, one, run)
+    edit_owner(store, run, changed)
+    write_whole(run.folder / "manifest.yaml", submission.manifest)
+    return True
+
+
+def _is_alike(service: Service, other: Service | None) -> bool:
+    shown = [(one.spec, one.metadata.labels, one.metadata.annotations) for one in (service, other) if one]
+    return len(shown) > 1 and shown[0] == shown[1]
+
+
+def _refuse_service(store: Store, service: ObjectMeta, run: Run | None) -> None:
+    """Raise Refusal if a run other than that one has a Service of that name."""
+    for found in store.objects(Service, service.namespace):
+        if found.metadata.name == service.name:
+            holder = store.run(found.metadata.owner_references[0].uid)
+            if holder is not None and (run is None or holder.uid != run.uid):
+                text = f"Service {service.name} exists and belongs to {holder.id}"
+                raise Refusal(text, f"Rename it, or delete that run: {_deletion(holder)}")
+
+
+def _deletion(run: Run) -> str:
+    """Return the command that deletes a run."""
+    return f"tfjob delete {run.name}" + ("" if run.key.namespace == "default" else f" -n {run.key.namespace}")
 
 
 def _reserve_addresses(store: Store, run: Run, options: Options) -> None:

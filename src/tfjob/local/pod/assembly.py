@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfjob.api import quantity
-from tfjob.api.objects import Pod
+from tfjob.api.objects import NEEDED_MODULE, Pod
 from tfjob.local.inputs import environment, gpus, images
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod import probes
-from tfjob.local.pod.network import LOOPBACK, Peer, rewrite_peers
+from tfjob.local.pod.network import LOOPBACK, Peer, rewrite_own_ports, rewrite_peers
 from tfjob.local.sandbox import pod_spec
 from tfjob.local.state.config import Config
 from tfjob.local.volumes import job_storage, volumes
@@ -73,7 +73,13 @@ def assemble(
     """Resolves a pod completely; raises Refusal for what is missing. With `dry_run` nothing is made on disk."""
     containers = [*(pod.spec.get("initContainers") or []), *(pod.spec.get("containers") or [])]
     runtimes = {
-        container["name"]: images.resolve(container, machine.config, python=machine.python, project=machine.project)
+        container["name"]: images.resolve(
+            container,
+            machine.config,
+            python=machine.python,
+            project=machine.project,
+            module=pod.metadata.annotations.get(NEEDED_MODULE, ""),
+        )
         for container in containers
     }
     variables = {
@@ -91,13 +97,13 @@ def assemble(
         job_storage.make_folders(variables[name].declared, resolved.mounts[name])
     asked = [claim for claim in fresh if claim.name not in _own_claims(pod)]
     notes = [f"claim {claim.name} was not declared: made at {claim.folder}" for claim in asked]
-    texts = _Texts(machine.level, network, resolved, notes)
+    texts = _Texts(pod, machine.level, network, resolved, notes)
     specs = {
         container["name"]: _container(container, machine, runtimes[container["name"]], variables, resolved, texts)
         for container in containers
     }
     for container in containers:
-        if found := _probes(container, pod, network, texts):
+        if found := _probes(container, pod, texts):
             specs[container["name"]]["probes"] = found
     spec: pod_spec.PodSpec = {
         "schema": pod_spec.SCHEMA,
@@ -162,7 +168,6 @@ def _shown(variables: environment.Environment) -> dict[str, str]:
 
 
 def grace_of(pod: Pod) -> float:
-    """How long a pod may take to stop."""
     seconds = pod.spec.get("terminationGracePeriodSeconds")
     return DEFAULT_GRACE if seconds is None else float(seconds)
 
@@ -171,14 +176,20 @@ class _Texts:
     """Texts of a container as they must read at this level: peers and mount paths replaced where need be."""
 
     def __init__(
-        self, level: pod_spec.Level, network: Sequence[Peer], resolved: volumes.Volumes, notes: list[str]
+        self, pod: Pod, level: pod_spec.Level, network: Sequence[Peer], resolved: volumes.Volumes, notes: list[str]
     ) -> None:
+        self.ports = next((peer.ports for peer in network if peer.name == pod.metadata.name), {})
+        """The ports that the pod has in place of others."""
+        self._pod = pod
         self._level = level
         self._network = network
         self._resolved = resolved
         self.notes = notes
 
     def of(self, container: str, text: str) -> str:
+        return rewrite_own_ports(self._with_peers(container, text), self._pod, self.ports)
+
+    def _with_peers(self, container: str, text: str) -> str:
         if self._level == "full":
             return rewrite_peers(text, self._network, names=True)
         mapping = self._resolved.rewrites(container)
@@ -226,7 +237,6 @@ def _environment(
 
 
 def _devices(container: Mapping[str, Any], pod: Pod, machine: Machine) -> dict[str, str]:
-    """Which GPUs a container sees."""
     return {gpus.VISIBLE: gpus.NONE} if machine.cpu else gpus.variables(pod, container)
 
 
@@ -269,15 +279,12 @@ def _container(
     return spec
 
 
-def _probes(
-    container: Mapping[str, Any], pod: Pod, network: Sequence[Peer], texts: _Texts
-) -> dict[pod_spec.ProbeKind, pod_spec.Probe]:
+def _probes(container: Mapping[str, Any], pod: Pod, texts: _Texts) -> dict[pod_spec.ProbeKind, pod_spec.Probe]:
     """The probes of a container, at the address and the ports that its pod has on this machine."""
-    own = next((peer.ports for peer in network if peer.name == pod.metadata.name), {})
     return probes.resolve(
         container,
         address=pod.status.pod_ip or LOOPBACK,
-        ports=own,
+        ports=texts.ports,
         text=lambda word: texts.of(container["name"], word),
     )
 

@@ -105,6 +105,5 @@ def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def node() -> Node:
-    """This machine as a node."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Node(name=socket.gethostname(), cpus=os.cpu_count() or 1, memory=memory)

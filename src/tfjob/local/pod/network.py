@@ -1,8 +1,12 @@
 """The addresses of a run and of everything that it owns: one for every name, the same for its whole life.
 
+A pod has the address of its headless Service, which has the same name. Any other Service with a selector has its own
+address, at which the driver forwards connections, and for browsers ports of 127.0.0.1.
+
 At full level every pod has a hosts file, and strings stay as they are. Without mount namespaces,
 `name.namespace.svc:port` in TF_CONFIG, command and environment is replaced with an address, and at the lowest level
-with a port of 127.0.0.1.
+with a port of 127.0.0.1. A pod that cannot have a port itself gets another one in place of it, if its command or its
+environment names the port.
 """
 
 from __future__ import annotations
@@ -13,8 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from tfjob.api.objects import OwnerReference, Pod, Service
+from tfjob.api.resources import DEPLOYMENTS
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import addresses
 from tfjob.local.state.addresses import AddressError, HostEntry
@@ -23,7 +31,9 @@ from tfjob.local.state.store import Store
 HOSTS = Path("/etc/hosts")
 LOOPBACK = "127.0.0.1"
 TOLD_PORTS = ("tfjob-port", "tf-port")
-"""Names of ports that programs are told in TF_CONFIG, so that they can be others here; other ports stay."""
+"""Names of ports that programs are told in TF_CONFIG, so that they can be others here."""
+FOR_BROWSERS = f"@{LOOPBACK}"
+"""What follows the name of a Service in the leases of its ports of 127.0.0.1."""
 
 
 class Network:
@@ -36,35 +46,65 @@ class Network:
         self._known: dict[str, dict[str, Peer]] = {}
         """Every lease by the uid of its owner and its name; only this process makes new ones."""
         self.notes: list[str] = []
+        self.version = 0
+        """Changes with every lease."""
 
     def lease(self, child: Pod | Service) -> str:
         """Lease what a pod and its Service need, which have one name, and return the address. Raises AddressError."""
-        owner, name, wanted = child.metadata.owner_references[0], child.metadata.name, told_port(child)
+        owner, name, wanted = child.metadata.owner_references[0], child.metadata.name, told_ports(child)
         known = self._leases(owner.uid, child.metadata.namespace)
-        if name not in known or (self._level == "ports" and wanted not in (None, *known[name].ports)):
+        if name not in known or (self._level == "ports" and not known[name].ports.keys() >= set(wanted)):
             with self._store.transaction() as cursor:
                 made = self._new_lease(cursor, owner, name, wanted)
             known[name] = Peer(name, child.metadata.namespace, *made)
+            self.version += 1
         return known[name].ip
 
     def _new_lease(
-        self, cursor: sqlite3.Cursor, owner: OwnerReference, name: str, wanted: int | None
+        self, cursor: sqlite3.Cursor, owner: OwnerReference, name: str, wanted: Sequence[int]
     ) -> tuple[str, dict[int, int]]:
-        if wanted is None:
-            return (LOOPBACK if self._level == "ports" else addresses.lease_address(cursor, owner.uid, name)), {}
         if self._level == "ports":
-            return LOOPBACK, {wanted: addresses.lease_port(cursor, owner.uid, name, wanted)}
+            return LOOPBACK, {port: addresses.lease_port(cursor, owner.uid, name, port) for port in wanted}
         try:
-            return addresses.lease_address(cursor, owner.uid, name, [wanted]), {}
+            return addresses.lease_address(cursor, owner.uid, name, wanted), {}
         except AddressError as error:
+            if not wanted:
+                raise
             # A program of this machine listens on that port at every address: the pod gets another port.
             ip = addresses.lease_address(cursor, owner.uid, name)
-            other = addresses.lease_port(cursor, owner.uid, name, wanted)
-            self.notes.append(f"{error.message}: {name.removeprefix(f'{owner.name}-')} uses port {other} instead")
-            return ip, {wanted: other}
+            others = {port: addresses.lease_port(cursor, owner.uid, name, port) for port in wanted}
+            shown = ", ".join(map(str, others.values()))
+            # What people call it: the replica of a job, or the pod of a Deployment.
+            called = name if owner.kind == DEPLOYMENTS.kind else name.removeprefix(f"{owner.name}-")
+            self.notes.append(f"{error.message}: {called} uses port {shown} instead")
+            return ip, others
+
+    def publish(self, service: Service) -> dict[int, int]:
+        """Return by port of a forwarded Service the port of 127.0.0.1 where this machine reaches it, and lease it."""
+        found = published(self._store, service)
+        wanted = told_ports(service)
+        missing = [port for port in wanted if port not in found]
+        if missing:
+            owner, name = service.metadata.owner_references[0], f"{service.metadata.name}{FOR_BROWSERS}"
+            with self._store.transaction() as cursor:
+                found |= {port: addresses.lease_port(cursor, owner.uid, name, port) for port in missing}
+        return {port: found[port] for port in wanted}
+
+    def release(self, pod: Pod) -> None:
+        """Give up what a pod has whose name is not used again."""
+        owner, name = pod.metadata.owner_references[0], pod.metadata.name
+        if self._leases(owner.uid, pod.metadata.namespace).pop(name, None) is not None:
+            with self._store.transaction() as cursor:
+                addresses.release(cursor, owner.uid, name)
+            self.version += 1
+
+    def at(self, child: Pod | Service, port: int) -> tuple[str, int]:
+        """Return where a port of a pod or a forwarded Service really is."""
+        known = self._leases(child.metadata.owner_references[0].uid, child.metadata.namespace)
+        peer = known.get(child.metadata.name)
+        return (peer.ip, peer.ports.get(port, port)) if peer else (LOOPBACK, port)
 
     def peers(self) -> list[Peer]:
-        """Return everything that has a lease."""
         tree = self._store.tree(self._root)
         return [peer for run in tree for peer in self._leases(run.uid, run.key.namespace).values()]
 
@@ -72,7 +112,9 @@ class Network:
         if owner not in self._known:
             leases = addresses.leases(self._store.connection, owner)
             self._known[owner] = {
-                name: Peer(name, namespace, ip or LOOPBACK, ports) for name, (ip, ports) in leases.items()
+                name: Peer(name, namespace, ip or LOOPBACK, ports)
+                for name, (ip, ports) in leases.items()
+                if not name.endswith(FOR_BROWSERS)
             }
         return self._known[owner]
 
@@ -81,30 +123,84 @@ class Network:
         entries = [HostEntry(peer.ip, peer.name, peer.namespace) for peer in self.peers()]
         namespace = entries[0].namespace if entries else ""
         text = addresses.hosts_file(entries, _host_table(), namespace)
-        if not file.exists() or file.read_text() != text:
+        if not file.exists():
             file.write_text(text)
+        elif file.read_text() != text:
+            with file.open("r+") as hosts:  # never empty, because a pod may read it now
+                hosts.write(text)
+                hosts.truncate()
 
 
-def told_port(child: Pod | Service) -> int | None:
-    """Return the port of a pod or a Service that its peers are told, if there is one."""
+def is_forwarded(service: Service) -> bool:
+    """Return whether the driver forwards the ports of a Service, which then is not the name of one replica."""
+    spec = service.spec
+    headless = spec.get("clusterIP") == "None" or any(one.get("name") in TOLD_PORTS for one in spec.get("ports") or ())
+    return bool(spec.get("selector")) and not headless and spec.get("type") != "ExternalName"
+
+
+def with_address(service: Service, pods: Iterable[Pod]) -> Service:
+    """Return a headless Service of a manifest as one that is forwarded: here a name has only one address.
+
+    A name that means the pods themselves leads to the ports of their containers.
+    """
+    if service.spec.get("clusterIP") != "None":
+        return service
+    numbers: dict[int, None] = {}
+    for pod in pods:
+        named = (pod.port(one.get("targetPort") or one["port"]) for one in tcp_ports(service))
+        declared = (one for container in pod.spec.get("containers") or () for one in container.get("ports") or ())
+        open_ports = (one["containerPort"] for one in declared if one.get("protocol", "TCP") == "TCP")
+        numbers |= dict.fromkeys(number for number in (*named, *open_ports) if number is not None)
+    spec = {name: value for name, value in service.spec.items() if name not in ("clusterIP", "clusterIPs")}
+    return replace(service, spec={**spec, "ports": [{"port": number} for number in numbers]})
+
+
+def told_ports(child: Pod | Service) -> list[int]:
+    """Return the ports of a pod or a Service that programs learn from strings, so that they can be others here."""
     if isinstance(child, Service):
-        ports = {one.get("name"): one.get("port") for one in child.spec.get("ports") or ()}
-    else:
-        containers = child.spec.get("containers") or ()
-        ports = {one.get("name"): one.get("containerPort") for each in containers for one in each.get("ports") or ()}
-    return next((ports[name] for name in TOLD_PORTS if name in ports), None)
+        if is_forwarded(child):
+            return [one["port"] for one in tcp_ports(child)]
+        return [one["port"] for one in child.spec.get("ports") or () if one.get("name") in TOLD_PORTS][:1]
+    declared = [one for container in child.spec.get("containers") or () for one in container.get("ports") or ()]
+    replica = [one["containerPort"] for one in declared if one.get("name") in TOLD_PORTS][:1]
+    return list(dict.fromkeys([*replica, *own_ports(child)]))
+
+
+def tcp_ports(service: Service) -> list[dict[str, Any]]:
+    """Return the ports of a Service that can be forwarded here."""
+    return [one for one in service.spec.get("ports") or () if one.get("protocol", "TCP") == "TCP"]
+
+
+def own_ports(pod: Pod) -> list[int]:
+    """Return the ports that a container declares and that its command or its environment names."""
+    found = []
+    for container in pod.spec.get("containers") or ():
+        texts = [*(container.get("command") or ()), *(container.get("args") or ())]
+        texts += [str(one.get("value") or "") for one in container.get("env") or ()]
+        declared = [one for one in container.get("ports") or () if one.get("name") not in TOLD_PORTS]
+        for port in (one["containerPort"] for one in declared):
+            if port not in found and any(_own_port(port).search(text) for text in texts):
+                found.append(port)
+    return found
+
+
+def published(store: Store, service: Service) -> dict[int, int]:
+    """Return by port of a forwarded Service the port of 127.0.0.1 that the driver forwards, as far as it has one."""
+    owner, name = service.metadata.owner_references[0].uid, service.metadata.name
+    leases = addresses.leases(store.connection, owner)
+    address, ports = leases.get(name, ("", {}))
+    return dict(leases.get(f"{name}{FOR_BROWSERS}", ("", {}))[1] if address else ports)
 
 
 def planned(services: Sequence[Service], level: Level) -> list[Peer]:
     """Return what a network may look like, for a dry run: nothing is leased."""
     found = []
     for number, service in enumerate(services):
-        name, namespace, wanted = service.metadata.name, service.metadata.namespace, told_port(service)
+        name, namespace, wanted = service.metadata.name, service.metadata.namespace, told_ports(service)
         if level != "ports":
             found.append(Peer(name, namespace, f"127.77.{number // 254}.{number % 254 + 1}"))
         else:
-            ports = {} if wanted is None else {wanted: addresses.FIRST_PORT + number}
-            found.append(Peer(name, namespace, LOOPBACK, ports))
+            found.append(Peer(name, namespace, LOOPBACK, dict.fromkeys(wanted, addresses.FIRST_PORT + number)))
     return found
 
 
@@ -131,6 +227,20 @@ def rewrite_peers(text: str, peers: Iterable[Peer], *, names: bool) -> str:
         if peer.name in text and (peer.ports or not names):
             text = _pattern(peer).sub(partial(_address, peer, names), text)
     return text
+
+
+def rewrite_own_ports(text: str, pod: Pod, ports: Mapping[int, int]) -> str:
+    """Return `text` with the ports that a pod has in place of its own."""
+    for port in own_ports(pod) if ports else ():
+        if port in ports:
+            text = _own_port(port).sub(rf"\g<1>{ports[port]}", text)
+    return text
+
+
+def _own_port(port: int) -> re.Pattern[str]:
+    """Match a port as servers get it: `8080`, `--port=8080`, `0.0.0.0:8080`; not where it belongs to others."""
+    host = r"(?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[::\]|\*)?:"
+    return re.compile(rf"(?<![^\s=])((?:{host})?){port}(?!\S)")
 
 
 def _pattern(peer: Peer) -> re.Pattern[str]:

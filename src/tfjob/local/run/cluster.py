@@ -73,7 +73,6 @@ class LocalCluster:
         return False
 
     async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
-        """Return the children of one type; there is no gang scheduler, and so no pod group."""
         kind = self._by_type.get(child)
         if kind is None:
             return self.store.children(child, owner.metadata.uid)
@@ -105,7 +104,7 @@ class LocalCluster:
 
     async def delete(self, key: Key, uid: str) -> None:
         """Mark a pod or an owner for deletion, so that processes can end first; anything else goes at once."""
-        if key.kind in self.kinds:
+        if self.store.run(uid) is not None:
             self.store.update(uid, marked_for_deletion)
         elif key.kind == "Pod":
             self.store.update(uid, _terminating)
@@ -132,6 +131,11 @@ class LocalCluster:
         self.store.add_event(uid, event.reason, event.message, warning=event.warning, now=datetime.now(UTC))
         if self._on_news and uid == self.root.uid:
             self._on_news(event)
+
+    def publish_notes(self, uid: str) -> None:
+        """Publish what users should know about new leases."""
+        while self.network.notes:
+            self.publish_about(uid, Event("PortTaken", self.network.notes.pop(), warning=True))
 
     def collect(self) -> None:
         """End everything that an owner owns whose deletion nothing holds up, then free its name."""
@@ -180,9 +184,7 @@ class LocalCluster:
             address = self.network.lease(child)
         except AddressError as error:
             raise Rejected("NoAddress", error.message) from None
-        while self.network.notes:
-            note = Event("PortTaken", self.network.notes.pop(), warning=True)
-            self.publish_about(child.metadata.owner_references[0].uid, note)
+        self.publish_notes(child.metadata.owner_references[0].uid)
         return address
 
     def _update(self, read: ObjectMeta, change: Callable[[Stored], Stored]) -> None:

@@ -15,25 +15,25 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tfjob.api.objects import Deployment, Pod
+from tfjob.api.objects import Pod, Service
 from tfjob.controller.actions import Event
 from tfjob.controller.controller import Controller
 from tfjob.controller.kind import STOPPED, Kind
 from tfjob.durations import durations_from
 from tfjob.local.pod.assembly import Machine
 from tfjob.local.pod.machine import machine_of
-from tfjob.local.pod.network import Network
+from tfjob.local.pod.network import LOOPBACK, Network, is_forwarded
 from tfjob.local.run.cluster import LocalCluster
 from tfjob.local.run.driver_lock import acquire_driver_lock, suspend
 from tfjob.local.run.kubelet import Kubelet
 from tfjob.local.run.pod_folder import pod_folder
-from tfjob.local.run.tensorboard import TensorBoardProcess
+from tfjob.local.run.tensorboard import announcement, is_tensorboard
 from tfjob.local.run.wakeups import Wakeups
 from tfjob.local.sandbox import supervisor
+from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.provenance import list_packages
 from tfjob.local.state.store import Run, Store
@@ -41,8 +41,12 @@ from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import discard_unused
 from tfjob.local.warm.start import WarmStart
 
+if TYPE_CHECKING:
+    from tfjob.local.run.services import Services
+
 logger = logging.getLogger(__name__)
 
+RUNNING = "Running"
 TICK_SECONDS = 0.05
 """Between two looks at pods that are ending."""
 
@@ -78,9 +82,9 @@ class Driver:
         """The version of the store at which this driver last found that something is left to do."""
         self._wakeups: Wakeups | None = None
         self._machines: dict[str, Machine] = {}
-        self._boards: dict[str, TensorBoardProcess] = {}
+        self._services: Services | None = None
         machine = self._machine(run)
-        network = Network(store, run.uid, machine.level)
+        network = self._network = Network(store, run.uid, machine.level)
         kinds = list(kinds)
         cluster = LocalCluster(home, store, run, kinds, network, on_news)
         self.cluster = cluster
@@ -94,7 +98,7 @@ class Driver:
             lifeline=run.folder / "lifeline" if attached else None,
             publish=lambda owner, news: cluster.publish_about(owner.uid, news),
             is_finished=self._is_finished,
-            warm=WarmStart(home, machine) if machine.warm is not False else None,
+            warm=WarmStart(home, machine, durations) if machine.warm is not False else None,
             durations=durations,
         )
 
@@ -118,8 +122,8 @@ class Driver:
                     await self._stop_what_is_left(tick)
             finally:
                 wakeups.close()
-                for board in self._boards.values():
-                    board.close()
+                if self._services is not None:
+                    await self._services.close()
                 if self.kubelet.warm is not None:
                     self.kubelet.warm.close()
                 controller.cancel()
@@ -169,6 +173,8 @@ class Driver:
             owner, plan = await self.controller.decide(run.key)
             if owner is None or plan.actions or plan.status != owner.status:
                 return None
+            if self.attached and run.uid == self.uid and plan.status.state == RUNNING:
+                return None  # a server that was scaled to 0: until Ctrl-C it may be scaled up again
             if plan.again_at is not None:
                 # Of a finished owner, this is the end of its TTL; the first command after it starts a driver.
                 if not self._is_finished(run):
@@ -188,11 +194,12 @@ class Driver:
         return kind.is_finished(run.decode(kind.owner_type))
 
     def _look(self, tick: Callable[[], None]) -> None:
-        for part in (self.kubelet.sync, self._keep_boards, self.cluster.collect):
+        # Services first: a pod that is to end gets no further connection, and a new pod finds every name.
+        for part in (self._forward, self.kubelet.sync, self.cluster.collect):
             try:
                 part()
-            except (OSError, sqlite3.Error) as error:
-                # A full disk, mostly: what runs goes on, and the next look tries again.
+            except (OSError, sqlite3.Error, Refusal) as error:
+                # A full disk, mostly, or no port is left: what runs goes on, and the next look tries again.
                 self._complain(part.__name__, error)
         self.cluster.look()
         tick()
@@ -217,24 +224,37 @@ class Driver:
             self._machines[run.uid] = machine_of(self.home, self.store, run)
         return self._machines[run.uid]
 
-    def _keep_boards(self) -> None:
-        wanted = {run.uid: (run, found[0]) for run in self._tree() if (found := self._deployments(run))}
-        for uid, (run, _) in wanted.items():
-            if uid not in self._boards:
-                self._boards[uid] = TensorBoardProcess(
-                    self._machine(run), run.folder, partial(self.cluster.publish_about, uid)
-                )
-        for uid, board in self._boards.items():
-            board.sync(wanted[uid][1] if uid in wanted else None)
+    def _forward(self) -> None:
+        services = [one for run in self._tree() for one in self.store.children(Service, run.uid) if is_forwarded(one)]
+        if self._services is None:
+            if not services:
+                return
+            from tfjob.local.run.services import Services  # few runs need it
 
-    def _deployments(self, run: Run) -> list[Deployment]:
-        return self.store.children(Deployment, run.uid)
+            self._services = Services(self._network, self._announce, self._warn)
+        self._services.sync(services, [pod for pod, _ in self._pods()])
+        self.cluster.publish_notes(self.uid)
+
+    def _announce(self, service: Service, pod: Pod) -> None:
+        """Publish where a Service answers that has its first ready pod."""
+        ports = self._network.publish(service)
+        run = self.store.run(pod.metadata.owner_references[0].uid)
+        if run is not None and is_tensorboard(pod):
+            url = f"http://{LOOPBACK}:{next(iter(ports.values()))}/"
+            event = announcement(pod, self._machine(run), pod_folder(run.folder, pod), url)
+        else:
+            places = ", ".join(f"port {port} at {LOOPBACK}:{outside}" for port, outside in ports.items())
+            event = Event("ServiceReady", f"Service {service.metadata.name} answers: {places}")
+        self.cluster.publish_about(service.metadata.owner_references[0].uid, event)
+
+    def _warn(self, service: Service, reason: str) -> None:
+        event = Event("ServiceFailed", f"Service {service.metadata.name} does not answer: {reason}", warning=True)
+        self.cluster.publish_about(service.metadata.owner_references[0].uid, event)
 
     def _tree(self) -> list[Run]:
         return self.store.tree(self.uid)
 
     def _pods(self) -> list[tuple[Pod, Path]]:
-        """Return the pods of the whole tree with their folders."""
         return [(pod, pod_folder(run.folder, pod)) for run in self._tree() for pod in self.store.children(Pod, run.uid)]
 
     def _tidy(self) -> None:

@@ -22,6 +22,7 @@ from tfjob.local.state.store import Run, Store, edit, marked_for_deletion
 PROGRAM = "tfjob.launch.background"
 """The module of the background driver: it knows every kind, which this one must not."""
 LOCK = "controller.lock"
+DRIVER_LOG = "controller.log"
 PATIENCE_SECONDS = 0.5
 STEP_SECONDS = 0.01
 
@@ -32,7 +33,6 @@ def needs_driver(run: Run) -> bool:
 
 
 def is_driven(run: Run) -> bool:
-    """Return whether a process drives the run now."""
     try:
         return pod_files.is_locked(str(run.root_folder / LOCK))
     except OSError:
@@ -66,7 +66,7 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
     if lock is None:
         return False
     try:
-        with (run.root_folder / "controller.log").open("ab") as log:
+        with (run.root_folder / DRIVER_LOG).open("ab") as log:
             _reap()
             process = subprocess.Popen(
                 [sys.executable, "-m", PROGRAM, str(home.path), run.root, str(lock)],

@@ -22,14 +22,17 @@ from tfjob.api.objects import (
     ContainerTerminated,
     ContainerWaiting,
     Pod,
+    PodCondition,
     PodStatus,
 )
 from tfjob.controller.actions import Event
 from tfjob.durations import USUAL, Durations
 from tfjob.local.inputs import gpus
+from tfjob.local.inputs.images import ImageError
 from tfjob.local.inputs.references import MissingReference
 from tfjob.local.pod.assembly import Machine, assemble
 from tfjob.local.pod.network import Network
+from tfjob.local.run.deployments import TEMPLATE_HASH
 from tfjob.local.run.driver_lock import is_driven
 from tfjob.local.run.pod_folder import clean, pod_folder, sweep, was_launched
 from tfjob.local.sandbox import supervisor
@@ -45,6 +48,7 @@ STARTS_AT_ONCE = 8
 STARTING_SECONDS = 0.5
 """How long one look may start pods: meanwhile nobody sees to Ctrl-C, and to what the others say."""
 UNKNOWN = "ContainerStatusUnknown"
+READINESS = ("ContainersReady", "Ready")
 
 
 class Report(msgspec.Struct, rename="camel"):
@@ -108,6 +112,7 @@ class Kubelet:
         self._told_cold: set[str] = set()
         self.hurry = False
         self._watched: dict[str, _Watched] = {}
+        self._network_version = network.version
         self._asks_for_gpus: set[str] = set()
         """The runs of which a pod asks for GPUs, by uid; the other pods of such a run may see none."""
 
@@ -116,6 +121,7 @@ class Kubelet:
         until = 0.0
         begun: list[_Begun] = []
         tree = self.store.tree(self.root)
+        self._write_hosts(tree)
         pods = [(pod, owner) for owner in tree for pod in self.store.children(Pod, owner.uid)]
         self._asks_for_gpus = {run.uid for pod, run in pods if gpus.asked_by_pod(pod.spec)}
         for pod, run in pods:
@@ -135,6 +141,16 @@ class Kubelet:
                         self._finish(begun.pop(0))
         for one in begun:
             self._finish(one)
+
+    def _write_hosts(self, tree: list[Run]) -> None:
+        """Tell the pods that run the names of those that came since, and of Services."""
+        if self.network.version == self._network_version:
+            return
+        self._network_version = self.network.version
+        for run in tree:
+            hosts = run.folder / "hosts"
+            if hosts.exists():
+                self.network.write_hosts(hosts)
 
     def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> _Begun | None:
         """Start a pod's supervisor, if the pod can start now."""
@@ -157,6 +173,7 @@ class Kubelet:
             ready = assemble(pod, folder, machine, self.network.peers(), hosts=hosts, lifeline=self.lifeline, now=now)
         except Refusal as refusal:
             self._wait(pod, _reason(refusal), str(refusal))
+            self._tell_refusal(pod, watched, refusal)
             return None
         for note in ready.notes:
             self._tell(watched, Event("Note", note))
@@ -204,7 +221,6 @@ class Kubelet:
         return pod
 
     def _shares_gpus(self, run: Run) -> bool:
-        """Return whether GPUs are set apart for the pods of a run."""
         machine = self.machine_of(run)
         return run.uid in self._asks_for_gpus and not machine.cpu and not machine.config.gpu
 
@@ -249,6 +265,8 @@ class Kubelet:
         sweep(pod)
         clean(folder)
         self.store.remove_child(pod.metadata.uid)
+        if TEMPLATE_HASH in pod.metadata.labels:
+            self.network.release(pod)
         self._watched.pop(pod.metadata.uid, None)
 
     def _grace(self, pod: Pod, run: Run) -> float | None:
@@ -260,7 +278,7 @@ class Kubelet:
         return self.durations.end_grace.total_seconds() if unset and self.is_finished(run) else None
 
     def _store_status(self, pod: Pod, status: PodStatus, report: Report) -> None:
-        status = replace(status, pod_ip=pod.status.pod_ip)
+        status = replace(status, pod_ip=pod.status.pod_ip, conditions=conditions(pod, status, datetime.now(UTC)))
         annotations = dict(pod.metadata.annotations)
         if report.peak_memory:
             annotations[PEAK_MEMORY] = str(max(report.peak_memory.values()))
@@ -275,10 +293,39 @@ class Kubelet:
         ]
         self._store_status(pod, PodStatus(phase="Pending", container_statuses=containers), Report())
 
-    def _tell(self, watched: _Watched, news: Event) -> None:
+    def _tell_refusal(self, pod: Pod, watched: _Watched, refusal: Refusal) -> None:
+        """Report a pod of a Deployment that cannot start, to the job that owns the Deployment if there is one.
+
+        The status of a job says it of its replicas; what is not installed is said when the job is submitted.
+        """
+        if TEMPLATE_HASH in pod.metadata.labels and not isinstance(refusal, ImageError):
+            why = ". ".join(filter(None, (refusal.message, refusal.hint)))
+            event = Event(_reason(refusal), f"{pod.metadata.name} cannot start: {why}", warning=True)
+            self._tell(watched, event, self.store.run(watched.run.owner))
+
+    def _tell(self, watched: _Watched, news: Event, owner: Run | None = None) -> None:
         if news.message not in watched.told:
             watched.told.add(news.message)
-            self.publish(watched.run, news)
+            self.publish(owner or watched.run, news)
+
+
+def conditions(pod: Pod, status: PodStatus, now: datetime) -> list[PodCondition]:
+    """Return the conditions of a status with whether the pod is ready, as a kubelet says it; sidecars count too."""
+    sidecars = {one["name"] for one in pod.spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
+    needed = [one for one in status.init_container_statuses if one.name in sidecars] + status.container_statuses
+    unready = [one.name for one in needed if not one.ready]
+    reason = message = ""
+    if status.phase in ("Succeeded", "Failed"):
+        reason = "PodCompleted" if status.phase == "Succeeded" else "PodFailed"
+    elif unready or not needed:
+        reason, message = "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
+    found = [one for one in status.conditions if one.type not in READINESS]
+    for kind in READINESS:
+        condition = PodCondition(type=kind, status="False" if reason else "True", reason=reason, message=message)
+        before = next((one for one in pod.status.conditions if one.type == kind), condition)
+        since = before.last_transition_time if before.status == condition.status else None
+        found.append(replace(condition, last_transition_time=since or now))
+    return found
 
 
 def unknown_end(pod: Pod) -> PodStatus:

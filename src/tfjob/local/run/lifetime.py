@@ -42,7 +42,8 @@ def start_run(home: Home, store: Store, owner: Object, manifest: bytes, options:
     namespace, name = owner.metadata.namespace, owner.metadata.name
     if last := store.current(Key(namespace, name, owner.kind)):
         end_leftovers(store, last)
-        store.retire(last.uid)
+        for one in reversed(_family(store, last)):
+            store.retire(one.uid)
     origin = _origin(options)
     made: list[Path] = []
     locks: list[int] = []

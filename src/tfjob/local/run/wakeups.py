@@ -49,7 +49,6 @@ class Wakeups:
         self.wake()  # something may have been written there before
 
     def wake(self) -> None:
-        """Looks again now."""
         self._event.set()
 
     async def pause(self) -> None:

@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .pod_spec import Binds
 
+DOOR = "binds.socket"
+"""The socket in a pod's folder by which its supervisor gets the listeners of further commands."""
 _RECV, _SEND = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_*
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _RESPONSE = struct.Struct("=QqiI")
@@ -30,11 +32,11 @@ _OUR_IPV4 = (_ANY4, _LOCAL4)
 _OUR_IPV6 = (bytes(16), bytes(15) + b"\x01", _MAPPED + _ANY4, _MAPPED + _LOCAL4)
 
 
-def install_filter() -> int:
-    """In the workload, before exec: send bind and connect to whoever holds the returned listener fd."""
+def install_filter(channel: socket.socket, message: bytes) -> None:
+    """In the workload, before exec: send bind and connect to the supervisor, which gets the listener by `channel`."""
     load, equal, give = 0x20, 0x15, 0x06
     notify, allow = 0x7FC00000, 0x7FFF0000
-    return syscalls.seccomp_listener(
+    listener = syscalls.seccomp_listener(
         [
             (load, 0, 0, 4),  # seccomp_data.arch
             (equal, 0, 4, syscalls.AUDIT_ARCH),
@@ -45,6 +47,8 @@ def install_filter() -> int:
             (give, 0, 0, allow),
         ]
     )
+    socket.send_fds(channel, [message], [listener])
+    os.close(listener)
 
 
 def rewrite(address: bytes, pod_ip: str) -> tuple[int, bytes] | None:
@@ -71,7 +75,6 @@ class BindRewriter:
         self._failures: list[dict[str, object]] = []
 
     def summary(self) -> Binds:
-        """What was bound and what was refused, for the status file."""
         return {"ports": sorted(self._ports), "failed": self._failures[-10:]}
 
     def answer(self, listener: int) -> bool:

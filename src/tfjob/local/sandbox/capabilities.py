@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import errno
 import json
 import os
@@ -99,7 +98,6 @@ def probe() -> Capabilities:
 
 
 def level(found: Capabilities) -> Level:
-    """The best level that these capabilities allow."""
     if not (found.seccomp_notify.ok and found.loopback.ok):
         return "ports"
     return "full" if found.mount_namespace.ok and found.pid_namespace.ok else "addresses"
@@ -208,17 +206,16 @@ def _try_seccomp_notify() -> None:
     child = os.fork()
     if child == 0:
         try:
-            listener = bind_rewrite.install_filter()
-            theirs.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
+            bind_rewrite.install_filter(theirs, b"x")
             server = socket.socket()
             server.bind(("0.0.0.0", port))  # noqa: S104 -- the very thing that is rewritten
             os._exit(0 if server.getsockname()[0] == _PROBE_IP else errno.EADDRNOTAVAIL)
         except OSError as error:
             os._exit(error.errno or 255)
     theirs.close()
-    _, ancillary, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(4))
-    if ancillary:
-        bind_rewrite.BindRewriter(_PROBE_IP).answer(array.array("i", ancillary[0][2])[0])
+    _, listeners, _, _ = socket.recv_fds(ours, 1, 1)
+    for listener in listeners:
+        bind_rewrite.BindRewriter(_PROBE_IP).answer(listener)
     number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if number:
         raise OSError(abs(number), f"bind(0.0.0.0) was not rewritten: {os.strerror(abs(number))}")
@@ -227,14 +224,6 @@ def _try_seccomp_notify() -> None:
 def _try_loopback() -> None:
     with socket.socket() as one:
         one.bind((_PROBE_IP, 0))
-
-
-def _try_memory_cgroup() -> None:
-    _try_cgroup(64 << 20, 0)
-
-
-def _try_cpu_cgroup() -> None:
-    _try_cgroup(0, 1.0)
 
 
 def _try_cgroup(memory: int, cpu: float) -> None:
@@ -254,8 +243,8 @@ _PROBES: dict[str, tuple[str, Callable[[], None]]] = {
     "pid_namespace": ("pid namespace with its own /proc", _try_pid_namespace),
     "seccomp_notify": ("bind rewriting by seccomp", _try_seccomp_notify),
     "loopback": ("address of its own in 127.0.0.0/8", _try_loopback),
-    "memory_cgroup": ("memory limit by control group", _try_memory_cgroup),
-    "cpu_cgroup": ("cpu limit by control group", _try_cpu_cgroup),
+    "memory_cgroup": ("memory limit by control group", lambda: _try_cgroup(64 << 20, 0)),
+    "cpu_cgroup": ("cpu limit by control group", lambda: _try_cgroup(0, 1.0)),
 }
 
 

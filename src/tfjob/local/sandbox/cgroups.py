@@ -60,8 +60,8 @@ class Cgroup:
 def create(name: str, memory: int, cpu: float) -> Cgroup:
     """Make groups with these limits (0 is none); a limit that cannot be set is named in `problems`."""
     problems: list[str] = []
-    memory_path = _first("memory", name, {"memory": str(memory)}, problems) if memory else None
-    cpu_path = _first("cpu", name, {"cpu": f"{cpu}"}, problems) if cpu else None
+    memory_path = _first("memory", name, str(memory), problems) if memory else None
+    cpu_path = _first("cpu", name, str(cpu), problems) if cpu else None
     return Cgroup(memory_path, cpu_path, problems)
 
 
@@ -84,11 +84,10 @@ def join_files_of(pid: int | str) -> list[str]:
 
 
 def group_name(uid: str, container: str, attempt: int) -> str:
-    """The name of a container run's group."""
     return f"{_PREFIX}{uid}-{container}-{attempt}"
 
 
-def _first(controller: str, name: str, limit: dict[str, str], problems: list[str]) -> str | None:
+def _first(controller: str, name: str, limit: str, problems: list[str]) -> str | None:
     """Make the group at the first place that lets us."""
     problem = "this system has no such control group"
     for version, base in _bases(controller):
@@ -97,7 +96,7 @@ def _first(controller: str, name: str, limit: dict[str, str], problems: list[str
             if version == 2:
                 _enable(base, controller)
             os.makedirs(path, exist_ok=True)
-            for file, value, needed in _settings(version, controller, limit[controller]):
+            for file, value, needed in _settings(version, controller, limit):
                 _set(f"{path}/{file}", value, needed)
             _try_to_join(path)
         except OSError as error:

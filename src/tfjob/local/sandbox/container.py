@@ -8,7 +8,6 @@ report how it ended and to kill everything that it left behind.
 
 from __future__ import annotations
 
-import array
 import errno
 import json
 import os
@@ -76,7 +75,6 @@ class Container:
         self._received = b""
 
     def terminate(self) -> None:
-        """Send SIGTERM to the workload."""
         processes.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
@@ -95,17 +93,15 @@ class Container:
     def receive(self) -> tuple[list[dict[str, Any]], list[int], bool]:
         """The events and descriptors that have arrived, and whether the channel is still open."""
         try:
-            data, ancillary, _, _ = self.channel.recvmsg(65536, socket.CMSG_SPACE(4))
+            data, fds, _, _ = socket.recv_fds(self.channel, 65536, 1)
         except BlockingIOError:
             return [], [], True
         except ConnectionResetError:
-            data, ancillary = b"", []
+            data, fds = b"", []
         *lines, self._received = (self._received + data).split(b"\n")
-        fds = [fd for _, _, payload in ancillary for fd in array.array("i", payload)]
         return [json.loads(line) for line in lines], fds, bool(data)
 
     def close(self) -> None:
-        """Let go of the descriptors."""
         self.channel.close()
         os.close(self.output)
 
@@ -175,8 +171,8 @@ class Become(BaseException):
             _exec(self.plan)
         except _StartError as error:
             if self._errors >= 0:
-                os.write(self._errors, f"{error.code} {error}".encode(errors="replace")[:4096])
-            else:  # nobody listens there once the program has begun
+                os.write(self._errors, _failure(error))
+            else:  # the pipe is closed once the program has started
                 os.write(2, f"{error}\n".encode(errors="replace"))
             os._exit(error.code)
 
@@ -226,7 +222,9 @@ def _start_workload(plan: ContainerPlan, channel: socket.socket, output: int) ->
     try:
         cgroups = _open_cgroups(plan)
         if plan.namespaces:
-            _enter_root(plan)
+            syscalls.unshare(syscalls.NEWNS | syscalls.NEWUTS | syscalls.NEWIPC)
+            syscalls.set_hostname(plan.hostname[:63])
+            syscalls.pivot_root(rootfs.build(plan.root_dir, plan.mounts, fresh_proc=True, keep=[plan.cwd]))
     except OSError as error:
         raise _StartError(128, error.strerror or str(error)) from error
     reader, writer = os.pipe()  # closed by a successful exec
@@ -249,13 +247,6 @@ def _start_workload(plan: ContainerPlan, channel: socket.socket, output: int) ->
 
 def _open_cgroups(plan: ContainerPlan) -> list[int]:
     return [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in plan.cgroup_files]
-
-
-def _enter_root(plan: ContainerPlan) -> None:
-    syscalls.unshare(syscalls.NEWNS | syscalls.NEWUTS | syscalls.NEWIPC)
-    syscalls.set_hostname(plan.hostname[:63])
-    root = rootfs.build(plan.root_dir, plan.mounts, fresh_proc=True, keep=[plan.cwd])
-    syscalls.pivot_root(root)
 
 
 def _wait_for(workload: int, namespaces: bool) -> int:
@@ -370,49 +361,36 @@ def _workload(
         _exec(plan)
     except Become:
         raise
-    except _StartError as error:
-        os.write(errors, f"{error.code} {error}".encode(errors="replace")[:4096])
-    except OSError as error:
-        os.write(errors, f"128 {error.strerror or error}".encode(errors="replace")[:4096])
     except BaseException as error:
-        os.write(errors, f"128 {error!r}".encode(errors="replace")[:4096])
+        os.write(errors, _failure(error))
     os._exit(127)
+
+
+def _failure(error: BaseException) -> bytes:
+    """Why a workload could not start, for its init: a code and a text."""
+    if isinstance(error, _StartError):
+        return f"{error.code} {error}".encode(errors="replace")[:4096]
+    text = getattr(error, "strerror", None) or repr(error)
+    return f"128 {text}".encode(errors="replace")[:4096]
 
 
 def _announce(plan: ContainerPlan, channel: socket.socket) -> None:
     pid = int(os.readlink("self", dir_fd=plan.host_proc)) if plan.host_proc is not None else os.getpid()
     message = json.dumps({"pid": pid}).encode() + b"\n"
-    if not plan.rewrite_binds:
+    if plan.rewrite_binds:
+        bind_rewrite.install_filter(channel, message)
+    else:
         channel.sendall(message)
-        return
-    listener = bind_rewrite.install_filter()
-    channel.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
-    os.close(listener)
 
 
 def _prepare_exec(plan: ContainerPlan) -> None:
     """Set what exec leaves as it is."""
-    _chdir(plan.cwd)
-    os.umask(0o022)
-    _restore_signals()
-
-
-def _chdir(path: str) -> None:
     try:
-        os.chdir(path)
+        os.chdir(plan.cwd)
     except OSError as error:
-        raise _StartError(128, f'chdir to the working folder "{path}": {error.strerror}') from error
-
-
-def _restore_signals() -> None:
-    """Undo what Python and the init changed; ignored and blocked signals would survive exec."""
-    ours = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, _ORPHANED)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, *ours):
-        try:
-            signal.signal(number, signal.SIG_DFL)
-        except ValueError:  # Python allows that in the main thread alone; the kernel does not mind
-            syscalls.reset_signal(number)
-    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        raise _StartError(128, f'chdir to the working folder "{plan.cwd}": {error.strerror}') from error
+    os.umask(0o022)
+    syscalls.restore_signals()
 
 
 def _exec(plan: ContainerPlan) -> NoReturn:

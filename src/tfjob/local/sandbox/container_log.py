@@ -78,13 +78,11 @@ class ContainerLog:
         return max(0.0, self._partial_since + _PATIENCE - time.monotonic())
 
     def flush(self) -> None:
-        """Write the line that has not ended yet."""
         if self._partial:
             self._write([self._partial], b"P")
             self._partial = b""
 
     def close(self) -> None:
-        """Write what is left and close the file."""
         self.flush()
         self._report_loss()
         if self._fd >= 0:
@@ -191,11 +189,9 @@ class TerminationMessage:
 
     @property
     def mount(self) -> Mount:
-        """How the container sees the file."""
         return {"source": self._file, "target": self._path, "readOnly": False}
 
     def clear(self) -> None:
-        """An empty file, for a new run."""
         os.makedirs(os.path.dirname(self._file), mode=0o700, exist_ok=True)
         fd = os.open(self._file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         os.fchmod(fd, 0o666)  # whatever user the program becomes

@@ -8,7 +8,7 @@ import select
 import socket
 import time
 
-from . import lifecycle, probes
+from . import lifecycle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class ContainerProbes:
         self._name = name
         self._specs = specs
         self._enter = enter
-        self._tallies = dict.fromkeys(specs, probes.NEW)
-        self._due = {kind: now + probes.first_after(kind, spec) for kind, spec in specs.items()}
+        self._tallies = dict.fromkeys(specs, lifecycle.NEW)
+        self._due = {kind: now + lifecycle.first_after(kind, spec) for kind, spec in specs.items()}
         self._attempts: dict[ProbeKind, _Attempt] = {}
 
     @property
@@ -86,7 +86,7 @@ class ContainerProbes:
 
     def _waiting(self) -> list[ProbeKind]:
         startup = self.started or None
-        return [kind for kind in self._due if kind not in self._attempts and probes.may_run(kind, startup)]
+        return [kind for kind in self._due if kind not in self._attempts and lifecycle.may_run(kind, startup)]
 
     def _begin(self, kind: ProbeKind) -> None:
         spec = self._specs[kind]
@@ -108,15 +108,15 @@ class ContainerProbes:
 
     def _finish(self, kind: ProbeKind, problem: str) -> None:
         attempt, spec, before = self._attempts.pop(kind), self._specs[kind], self._tallies[kind]
-        tally = self._tallies[kind] = probes.count(before, not problem, spec)
-        self._due[kind] = probes.next_at(attempt.began, time.monotonic(), spec)
+        tally = self._tallies[kind] = lifecycle.count(before, not problem, spec)
+        self._due[kind] = lifecycle.next_at(attempt.began, time.monotonic(), spec)
         if tally[0] == before[0]:
             return
         self._pod.changed()
         if problem:
             text = f"{kind} probe failed: {problem}"
             self._pod.warn(f"{self._name}: {text}")
-            if probes.fails_container(kind, tally):
+            if lifecycle.fails_container(kind, tally):
                 self.failure, self.grace = text, spec["grace"]
 
 
@@ -133,7 +133,6 @@ class _Attempt:
         """Take the first step, which may be the last one."""
 
     def close(self) -> None:
-        """Let go of processes and descriptors."""
         raise NotImplementedError
 
     def reaped(self, pid: int, status: int) -> None:

@@ -6,13 +6,14 @@ import fcntl
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import termios
 import tty
 from contextlib import contextmanager
 
-from . import cgroups, lifecycle, pod_files, processes, supervisor, syscalls
+from . import bind_rewrite, cgroups, lifecycle, pod_files, processes, supervisor, syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def enter_command(pod_dir: PathLike, container: str, argv: list[str], tty: bool 
     if pid is None:
         raise NotRunningError(f"container {container} does not run")
     code = supervisor.program("sandbox.exec", "helper")
-    return [sys.executable, "-I", "-S", "-c", code, str(pid), "tty" if tty else "", *argv]
+    return [sys.executable, "-I", "-S", "-c", code, os.fspath(pod_dir), str(pid), "tty" if tty else "", *argv]
 
 
 def main_process(pod_dir: PathLike, container: str) -> int | None:
@@ -56,8 +57,9 @@ def main_process(pod_dir: PathLike, container: str) -> int | None:
 
 
 def helper() -> NoReturn:
-    """Enter the namespaces of the process in argv[1] and run argv[3:] there."""
-    pid, on_terminal, command = sys.argv[1], sys.argv[2] == "tty", sys.argv[3:]
+    """Enter the namespaces of a process of a pod and run a command there."""
+    pod_dir, pid, on_terminal, *command = sys.argv[1:]
+    syscalls.restore_signals()
     if on_terminal:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -66,6 +68,7 @@ def helper() -> NoReturn:
             pairs = [entry.partition(b"=") for entry in file.read().split(b"\0") if entry]
         folder = os.readlink(f"/proc/{pid}/cwd")
         groups = _open_groups(pid)
+        door = _open_door(pod_dir)
         syscalls.enter_namespaces(int(pid))
     except OSError as error:
         sys.exit(f"tfjob: cannot enter the container: {error.strerror or error}")
@@ -73,13 +76,22 @@ def helper() -> NoReturn:
         signal.signal(ignored, signal.SIG_IGN)  # a Ctrl-C is for the command; we wait for what it makes of it
     child = os.fork()  # a pid namespace is entered by a child only
     if child == 0:
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
+        syscalls.restore_signals()
         _enter_groups(groups)
-        _become(command, folder, {key: value for key, _, value in pairs})
+        _become(command, folder, {key: value for key, _, value in pairs}, door)
     signal.signal(signal.SIGTERM, lambda *_: processes.kill(child, signal.SIGTERM))
     _, status = os.waitpid(child, 0)
     os._exit(lifecycle.exit_code(status))
+
+
+def _open_door(pod_dir: str) -> socket.socket | None:
+    """The way to the supervisor for a bind filter; None at a level without addresses."""
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        pod_files.use_socket(door.connect, f"{pod_dir}/{bind_rewrite.DOOR}")
+    except FileNotFoundError:
+        return None
+    return door
 
 
 def _open_groups(pid: str) -> list[int]:
@@ -104,9 +116,11 @@ def _tell_no_limits(error: OSError) -> None:
     sys.stderr.flush()
 
 
-def _become(command: list[str], folder: str, env: dict[bytes, bytes]) -> NoReturn:
+def _become(command: list[str], folder: str, env: dict[bytes, bytes], door: socket.socket | None) -> NoReturn:
     try:
         os.chdir(folder)
+        if door:
+            bind_rewrite.install_filter(door, b"x")
         os.execvpe(command[0], command, env)  # noqa: S606 -- the product
     except OSError as error:
         sys.stderr.write(f'tfjob: exec "{command[0]}": {error.strerror}\n')

@@ -1,13 +1,18 @@
-"""What becomes of a container that ended and of its pod: the kubelet's rules, as pure functions."""
+"""The kubelet's rules for terminated containers, their pods, and probes, as pure functions."""
 
 from __future__ import annotations
+
+import math
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from .pod_spec import Backoff
+    from .pod_spec import Backoff, Probe, ProbeKind
+
+    Tally = tuple[bool | None, bool, int]
+    """A probe's verdict (None before the first one), its last result, and how often in a row that was its result."""
 
 
 def exit_code(wait_status: int) -> int:
@@ -34,7 +39,6 @@ def delay(restarts_in_a_row: int, backoff: Backoff) -> float:
 
 
 def termination_reason(code: int, *, started: bool, out_of_memory: bool) -> str:
-    """The `reason` of a terminated state."""
     if not started:
         return "StartError"
     if code == 0:
@@ -50,7 +54,8 @@ def phase(init: Iterable[dict[str, Any]], containers: Iterable[dict[str, Any]], 
         return "Succeeded" if all(_succeeded(status) for status in (*init, *containers)) else "Failed"
     if not all(_succeeded(status) for status in init):
         return "Pending"
-    return "Running" if all(_has_started(status) for status in containers) else "Pending"
+    started = ("waiting" not in status["state"] or "terminated" in status["lastState"] for status in containers)
+    return "Running" if all(started) else "Pending"
 
 
 def _succeeded(status: dict[str, Any]) -> bool:
@@ -58,5 +63,41 @@ def _succeeded(status: dict[str, Any]) -> bool:
     return terminated is not None and terminated["exitCode"] == 0
 
 
-def _has_started(status: dict[str, Any]) -> bool:
-    return "waiting" not in status["state"] or "terminated" in status["lastState"]
+# Probes
+
+NEW: Tally = (None, False, 0)
+"""The tally of a probe that has not run since the container started."""
+
+
+def count(tally: Tally, succeeded: bool, probe: Probe) -> Tally:
+    """Add a result: the verdict changes once the result has repeated as often as its threshold says."""
+    verdict, last, in_a_row = tally
+    in_a_row = in_a_row + 1 if last == succeeded else 1
+    threshold = probe["successThreshold"] if succeeded else probe["failureThreshold"]
+    return (succeeded if in_a_row >= threshold else verdict, succeeded, in_a_row)
+
+
+def first_after(kind: ProbeKind, probe: Probe) -> float:
+    """Seconds from the container's start to the first run of a probe.
+
+    A kubelet runs probes at multiples of their period and skips those within the initial delay. Only a readiness probe
+    runs at once, so that a liveness probe with a threshold of 1 does not kill a container that just starts.
+    """
+    if kind == "readiness":
+        return probe["initialDelay"]
+    return probe["period"] * max(1, math.ceil(probe["initialDelay"] / probe["period"]))
+
+
+def next_at(began: float, ended: float, probe: Probe) -> float:
+    """The time of the next run after one that `began` and `ended`: runs of a probe never overlap."""
+    return max(began + probe["period"], ended)
+
+
+def may_run(kind: ProbeKind, startup: bool | None) -> bool:
+    """Whether a probe runs, by the verdict of the startup probe (True if there is none)."""
+    return (kind == "startup") == (startup is not True)
+
+
+def fails_container(kind: ProbeKind, tally: Tally) -> bool:
+    """Whether the container must be killed; a failed readiness probe only makes it unready."""
+    return kind != "readiness" and tally[0] is False

@@ -9,6 +9,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -43,6 +44,15 @@ def _replace(path: str, temporary: str, value: object, *, durable: bool) -> None
     if durable:
         folder = os.open(os.path.dirname(path), os.O_RDONLY)
         os.fsync(folder)
+        os.close(folder)
+
+
+def use_socket(method: Callable[[str], None], path: str) -> None:
+    """Call `bind` or `connect` of a socket with a path of any length: the kernel allows 108 bytes."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        method(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+    finally:
         os.close(folder)
 
 

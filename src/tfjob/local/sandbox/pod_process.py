@@ -10,10 +10,11 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 import time
 
-from . import container, pod_files, processes, syscalls
+from . import bind_rewrite, container, pod_files, processes, syscalls
 from .bind_rewrite import BindRewriter
 from .container_log import timestamp
 from .lifecycle import phase
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from .pod_spec import ContainerSpec, PodSpec, PodStatusFile, Secrets
+    from .pod_spec import PodSpec, PodStatusFile, Secrets
 
 _SHM = "/dev/shm"  # noqa: S108 -- not ours to write: we cover it
 _TICK = 0.25  # seconds between looks at the memory, and at the lifeline where nobody tells of its end
@@ -36,7 +37,6 @@ _KILL_PATIENCE = 2.0  # an init that does not answer for so long is killed itsel
 
 
 def main() -> None:
-    """Become the supervisor of the pod directory in argv[1]."""
     become_supervisor(sys.argv[1])
 
 
@@ -129,7 +129,7 @@ class PodProcess:
         self.full = spec["level"] == "full"
         self.host_proc: int | None = None
         self._warnings: list[str] = []
-        self._secrets = secrets
+        self.secrets = secrets
         self._started = time.time()
         self._volumes = MemoryVolumes(spec["tmpfs"], secrets["files"], mounted=self.full)
         self._init = [Member(self, c, "init") for c in spec["initContainers"]]
@@ -137,6 +137,7 @@ class PodProcess:
         self._binds = BindRewriter(spec["ip"]) if spec["ip"] and spec["level"] != "ports" else None
         reserve = 32768 + 16384 * (len(self._init) + len(self._apps))
         self._status = pod_files.StatusFile(pod_dir, reserve)
+        self.rewrites_binds = self._binds is not None  # by a filter in each container
         self._dirty = True
         self._poll = select.poll()
         self._handlers: dict[int, Callable[[int], None]] = {}
@@ -168,6 +169,9 @@ class PodProcess:
         if sys.platform == "linux":
             syscalls.set_process_name("tfjob-pod")
         self._volumes.make()
+        if self._binds:
+            self._accept_listeners()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         os.set_blocking(writer, False)
@@ -179,6 +183,17 @@ class PodProcess:
             signal.signal(ignored, signal.SIG_IGN)
         self._watch_lifeline()
         self._write_status()
+
+    def _accept_listeners(self) -> None:
+        """Take over the bind filters of commands that `exec` runs in the pod."""
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        pod_files.use_socket(door.bind, f"{self.pod_dir}/{bind_rewrite.DOOR}")
+
+        def on_message(_: int) -> None:
+            for listener in socket.recv_fds(door, 1, 1)[1]:
+                self.listen_to(listener)
+
+        self.watch(door.fileno(), on_message)
 
     def _watch_lifeline(self) -> None:
         if not self.spec["lifeline"] or sys.platform != "linux":
@@ -195,34 +210,22 @@ class PodProcess:
         os.read(changes, 65536)
         self._next_tick = min(self._next_tick, time.monotonic() + _MOMENT)
 
-    def environment(self, container: str) -> dict[str, str]:
-        """The complete environment of a container."""
-        return self._secrets["env"].get(container, {})
-
-    def words(self, container: ContainerSpec) -> list[str]:
-        """The command of a container with what it names of a Secret."""
-        return self._secrets.get("argv", {}).get(container["name"], container["argv"])
-
     # The loop
 
     def watch(self, fd: int, handler: Callable[[int], None], events: int = select.POLLIN) -> None:
-        """Call `handler` with the poll events of `fd`."""
         self._handlers[fd] = handler
         self._poll.register(fd, events)
 
     def unwatch(self, fd: int) -> None:
-        """Stop watching `fd`."""
         if self._handlers.pop(fd, None):
             self._poll.unregister(fd)
 
     def warn(self, text: str) -> None:
-        """Say in the status that something is less than asked for."""
         if text not in self._warnings:
             self._warnings.append(text)
             del self._warnings[:-_WARNINGS]
 
     def changed(self) -> None:
-        """The status differs from what the file says."""
         self._dirty = True
 
     def run(self) -> None:
@@ -351,6 +354,10 @@ class PodProcess:
             processes.sweep(self.spec["uid"])
             for problem in self._volumes.remove():
                 self.warn(problem)
+        try:
+            os.unlink(f"{self.pod_dir}/{bind_rewrite.DOOR}")  # a record that holds a socket cannot be copied
+        except FileNotFoundError:
+            pass  # not every level has one
         self._status.write_last(self.status(done=True))
 
     # The status
@@ -395,8 +402,3 @@ class PodProcess:
                 os.close(listener)
 
         self.watch(listener, on_event)
-
-    @property
-    def rewrites_binds(self) -> bool:
-        """Whether the containers get the bind filter."""
-        return self._binds is not None

@@ -95,7 +95,6 @@ def marked(uid: str) -> list[int]:
 
 
 def is_marked(pid: int, uid: str) -> bool:
-    """Whether a process carries the mark of pod `uid`."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as environ:
             return f"{MARK}={uid}".encode() in environ.read().split(b"\0")
@@ -149,7 +148,6 @@ def _ps(*arguments: str) -> list[str]:
 
 
 def show_words(argv: list[str]) -> None:
-    """Show these words; without /proc nothing changes."""
     start, length = _born_with(_ARG_START)
     if length:
         words = b"".join(os.fsencode(word) + b"\0" for word in argv)

@@ -11,12 +11,12 @@ import time
 
 from . import cgroups, container, lifecycle, processes, rootfs
 from .container_log import ContainerLog, TerminationMessage, timestamp
-from .container_probes import ContainerProbes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .container_probes import ContainerProbes
     from .pod_process import PodProcess
     from .pod_spec import ContainerSpec, Mount
 
@@ -62,7 +62,6 @@ class Member:
 
     @property
     def is_running(self) -> bool:
-        """Whether any process of it is left."""
         return self._run is not None
 
     @property
@@ -72,7 +71,6 @@ class Member:
 
     @property
     def succeeded(self) -> bool:
-        """Whether its last run ended with 0."""
         return bool(self.state.get("terminated", {}).get("exitCode", 1) == 0)
 
     @property
@@ -87,7 +85,6 @@ class Member:
 
     @property
     def log_lost(self) -> int:
-        """Bytes of output that could not be written."""
         return self._lost_before + (self._run.log.lost if self._run else 0)
 
     def due_in(self, now: float) -> float | None:
@@ -99,12 +96,13 @@ class Member:
 
     def status(self) -> dict[str, Any]:
         """Its entry in containerStatuses."""
-        probes = self._run.probes if self._run and "running" in self.state else None
+        runs = self._run is not None and "running" in self.state
+        probes = self._run.probes if self._run else None
         done_init = self._kind == "init" and not self.is_sidecar and self.succeeded
         return {
             "name": self.name,
-            "ready": done_init or (probes is not None and probes.ready),
-            "started": probes is not None and probes.started,
+            "ready": done_init or (runs and (probes is None or probes.ready)),
+            "started": runs and (probes is None or probes.started),
             "restartCount": self._restart_count,
             "state": self.state,
             "lastState": self.last_state,
@@ -134,7 +132,6 @@ class Member:
             self._pod.changed()
 
     def terminate(self) -> None:
-        """SIGTERM, once."""
         if self._run and not self._run.told_to_end:
             self._run.told_to_end = True
             self._run.stop_probes()
@@ -217,7 +214,7 @@ class Member:
         self.cold_because = self.fork_failed or self.cold_because
         try:
             self._message.clear()
-            plan = self._plan(pod.words(spec), spec["argv"], group)
+            plan = self._plan(pod.secrets.get("argv", {}).get(self.name, spec["argv"]), spec["argv"], group)
             plan.warm = spec.get("warm") if pod.forked and not self.cold_because else None
             plan.mounts = self._mounts() if pod.full else []
             if pod.full:
@@ -249,7 +246,7 @@ class Member:
             hostname=pod.spec["hostname"],
             argv=argv,
             shown_argv=shown,
-            env=pod.environment(self.name),
+            env=pod.secrets["env"].get(self.name, {}),
             cwd=self._spec["cwd"],
             namespaces=pod.full,
             rewrite_binds=pod.rewrites_binds,
@@ -259,10 +256,12 @@ class Member:
         )
 
     def _probes(self, run: ContainerRun) -> ContainerProbes:
+        from .container_probes import ContainerProbes  # most containers have none, and start sooner
+
         def enter(argv: list[str]) -> container.Container:
             return container.start_inside(self._plan(argv, argv, run.group), run.container.pid)
 
-        return ContainerProbes(self._pod, self.name, self._spec.get("probes", {}), enter)
+        return ContainerProbes(self._pod, self.name, self._spec["probes"], enter)
 
     def _make_cgroup(self) -> cgroups.Cgroup | None:
         spec = self._spec
@@ -314,7 +313,10 @@ class Member:
                 self.workload_pid = event["pid"]
             elif "started" in event:
                 run.started_at = event["started"]
-                run.probes = self._probes(run)
+                if self._spec.get("probes"):
+                    run.probes = self._probes(run)
+                else:
+                    self._ever_started = True
                 run.life_until = None
                 self.state = {"running": {"startedAt": timestamp(run.started_at)}}
             elif "cold" in event:
@@ -455,7 +457,7 @@ class ContainerRun:
         self.told_to_end = False
         self.told_to_die = False
         self.out_of_memory = False
-        self.probes: ContainerProbes | None = None  # once the program has started
+        self.probes: ContainerProbes | None = None  # of a program that has some and has started
         self.unhealthy = ""  # the probe that failed, and why
         self.kill_at: float | None = None  # when an unhealthy program has had its grace
         self.forked = False  # it was started warm and still is

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _ARM64 = os.uname().machine in ("aarch64", "arm64")
@@ -44,12 +45,10 @@ def _path(text: str | None) -> bytes | None:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces named by `flags` for new ones."""
     _checked(f"unshare({flags:#x})", _libc.unshare(flags))
 
 
 def setns(fd: int, kind: int) -> None:
-    """Enter the namespace behind `fd`."""
     _checked(f"setns({kind:#x})", _libc.setns(fd, kind))
 
 
@@ -94,7 +93,6 @@ def fork_in_new_pid_namespace() -> int:
 
 
 def set_hostname(name: str) -> None:
-    """Set the host name of this UTS namespace."""
     text = name.encode()
     _checked(f"sethostname({name})", _libc.sethostname(text, ctypes.c_size_t(len(text))))
 
@@ -103,7 +101,6 @@ def set_hostname(name: str) -> None:
 
 
 def mount(source: str | None, target: str, fstype: str | None = None, flags: int = 0, data: str = "") -> None:
-    """mount(2)."""
     result = _libc.mount(
         _path(source), _path(target), _path(fstype), ctypes.c_ulong(flags), _path(data) if data else None
     )
@@ -121,7 +118,6 @@ def make_private() -> None:
 
 
 def unmount(target: str) -> None:
-    """Detach what is mounted at `target`."""
     _checked(f"umount {target}", _libc.umount2(_path(target), _MNT_DETACH))
 
 
@@ -171,10 +167,20 @@ def become_subreaper() -> None:
     _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
 
 
-def reset_signal(number: int) -> None:
-    """Let a signal do what it does by default, whatever Python thinks of it; any thread may."""
+def restore_signals() -> None:
+    """Give every signal its default action and unblock all: ignored and blocked signals survive fork and exec.
+
+    Handlers that a library has set stay (faulthandler has some); exec removes them.
+    """
     _libc.signal.restype = ctypes.c_void_p
-    _libc.signal(ctypes.c_int(number), None)
+    for number in range(1, signal.NSIG):
+        if signal.getsignal(number) in (signal.SIG_DFL, None):
+            continue
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except ValueError:  # Python allows this in the main thread only, the kernel in any
+            _libc.signal(ctypes.c_int(number), None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def set_process_name(name: str) -> None:

@@ -1,8 +1,9 @@
 """Leases of addresses and ports, kept in the state database so that two runs never get the same one.
 
-Each replica holds one loopback address, 127.77.x.y; at the lowest level it holds ports of 20000-29999 instead, outside
-the ranges from which systems take ephemeral ports. A lease belongs to an owner (the job) and a holder (the replica)
-and stays with them until it is released. The functions take part in the caller's transaction.
+Each pod, with its headless Service, and each other Service holds one loopback address, 127.77.x.y; at the lowest level
+it holds ports of 20000-29999 instead, outside the ranges from which systems take ephemeral ports. A lease belongs to
+an owner (the run) and a holder (the pod or the Service) and stays with them until it is released. The functions take
+part in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import re
 import socket
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfjob.local.sandbox import processes
 from tfjob.local.state.errors import Refusal
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ WILDCARD = "0.0.0.0"  # noqa: S104 - tested, never served
 
 _HOSTS = 256 * 254
 _TRIES = 8
+_LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
 class AddressError(Refusal):
@@ -107,13 +112,11 @@ def leases(database: sqlite3.Connection | sqlite3.Cursor, owner: str) -> dict[st
 
 
 def release(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder: str) -> None:
-    """Give up what one holder has."""
     database.execute("delete from addresses where owner = ? and holder = ?", (owner, holder))
     database.execute("delete from ports where owner = ? and holder = ?", (owner, holder))
 
 
 def release_owner(database: sqlite3.Connection | sqlite3.Cursor, owner: str) -> None:
-    """Give up what all holders of an owner have."""
     database.execute("delete from addresses where owner = ?", (owner,))
     database.execute("delete from ports where owner = ?", (owner,))
 
@@ -127,7 +130,7 @@ def is_free(ip: str, port: int) -> bool:
         try:
             trial.bind((ip, port))
             trial.listen(1)
-        except OSError:
+        except (OSError, OverflowError):  # a number that is not a port is never free
             return False
     return True
 
@@ -186,15 +189,17 @@ def _spread(seed: str, span: int) -> int:
 
 
 def _holder_of(port: int) -> str:
-    """The program that listens on a port at every address, as far as this user may know."""
-    import psutil  # here alone, because every command comes by this module and hardly one asks for listeners
+    """The program that listens on a port, as far as this user may know; empty where there is no /proc."""
+    listening = set()
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        rows = [line.split() for line in table.read_text().splitlines()[1:]] if table.exists() else []
+        listening |= {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN and _port_of(row[1]) == port}
+    for pid in processes.table() if listening else ():
+        with suppress(OSError):  # another user's, or one that ends
+            if any(str(link.readlink()) in listening for link in Path(f"/proc/{pid}/fd").iterdir()):
+                return f"{Path(f'/proc/{pid}/comm').read_text().strip()} (process {pid})"
+    return "another user's program" if listening else ""
 
-    try:
-        for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
-                if connection.pid is None:
-                    return "another user's program"
-                return f"{psutil.Process(connection.pid).name()} (process {connection.pid})"
-    except psutil.Error:
-        pass  # macOS answers root alone
-    return ""
+
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)

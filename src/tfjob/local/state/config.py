@@ -70,7 +70,6 @@ class ImageEntry:
     folders: Mapping[str, Path] = field(default_factory=dict)
 
     def key(self, setting: str) -> str:
-        """The path of one setting in the file, for messages."""
         return f'images."{self.name}".{setting}'
 
 

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from tfjob.errors import UserError
 from tfjob.local.state import addresses
 
 SCHEMA = 2
@@ -85,7 +86,7 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {1: (SET_ASIDE_1, OBJECTS, MOVE_1)}
 """From a schema number to the statements that lead to the next one."""
 
 
-class StoreError(Exception):
+class StoreError(UserError):
     """The state folder cannot be used: what is wrong and what to do."""
 
 
@@ -102,6 +103,16 @@ def connect(path: Path, *, write: bool) -> tuple[sqlite3.Connection, bool]:
         return _open_writable(path), True
     except (OSError, sqlite3.Error, StoreError):
         return _open_readable(path), False
+
+
+def job_names(path: Path, namespace: str) -> list[str]:
+    """The names that mean a run now, for a TAB, without the cost of a store; the database need not exist."""
+    connection, _ = connect(path, write=False)
+    try:
+        query = "select name from objects join runs using (uid) where current and namespace = ?"
+        return [name for (name,) in connection.execute(query, (namespace,))]
+    finally:
+        connection.close()
 
 
 def _open_writable(path: Path) -> sqlite3.Connection:

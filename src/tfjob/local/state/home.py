@@ -31,17 +31,14 @@ class Home:
 
     @property
     def database(self) -> Path:
-        """Jobs, pods and events."""
         return self.path / "state.db"
 
     @property
     def claims(self) -> Path:
-        """Persistent volume claims; they belong to no job."""
         return self.path / "claims"
 
     @property
     def secrets(self) -> Path:
-        """Secrets, a private file each."""
         return self.path / "secrets"
 
     @property
@@ -54,7 +51,6 @@ class Home:
         return self.path / "runs" / namespace / f"{name}.{number}"
 
     def create(self) -> None:
-        """Makes the folder, private to this user."""
         for folder in (self.path, self.path / "runs", self.claims, self.secrets):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.path.stat().st_uid == os.getuid():
@@ -62,7 +58,6 @@ class Home:
 
 
 def find_home(environ: Mapping[str, str]) -> Home:
-    """The state folder of this user; raises Refusal for a user without one."""
     try:
         return Home.of(environ)
     except RuntimeError:

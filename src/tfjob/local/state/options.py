@@ -25,10 +25,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     environ: dict[str, str] = {}
 
     def save(self, folder: Path) -> None:
-        """Keeps the options with the run, so that a background process finds them."""
         (folder / "options.json").write_bytes(msgspec.json.encode(self))
 
     @classmethod
     def load(cls, folder: Path) -> Options:
-        """The options of a run."""
         return msgspec.json.decode((folder / "options.json").read_bytes(), type=cls)

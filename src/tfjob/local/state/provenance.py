@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 
 from tfjob import __version__
+from tfjob.durations import durations_from
 from tfjob.local.state.home import boot_id
 
-GIT_SECONDS = 5.0
 PROVENANCE_FILE, PACKAGES_FILE = "provenance.json", "packages.json"
 LIST_PACKAGES = r"""
 import json, os, re, sys
@@ -79,9 +79,10 @@ def list_packages(run_folder: Path) -> subprocess.Popen[bytes] | None:
 
 
 def _git(folder: Path, *words: str) -> str:
+    seconds = durations_from(os.environ).helper_program.total_seconds()
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=GIT_SECONDS, check=False
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=seconds, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tfjob.controller.kind import Key
+from tfjob.local.state.home import write_whole
 
 
 class Secrets:
@@ -21,12 +21,7 @@ class Secrets:
         """Stores a document; readers see the old one or the new one, never a part."""
         path = self._path(key)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = path.with_suffix(".new")
-        partial.unlink(missing_ok=True)
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(document))
-        partial.replace(path)
+        write_whole(path, msgspec.json.encode(document))
 
     def get(self, key: Key) -> dict[str, Any] | None:
         """The document of that name, or None; a name that no Secret can have is nobody's."""

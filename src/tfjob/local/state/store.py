@@ -83,7 +83,6 @@ class Run:
         return decode_stored(self.data)
 
     def decode(self, owner: type[OwnerType]) -> OwnerType:
-        """Return the object as that type."""
         if owner not in self._decoded:
             self._decoded[owner] = msgspec.json.decode(self.data, type=owner)
         return cast("OwnerType", self._decoded[owner])
@@ -156,7 +155,6 @@ class Store:
         return list(cache[key])
 
     def unsettled(self) -> list[Run]:
-        """Return the runs that need a driver."""
         query = f"{SELECT_RUN} where coalesce(roots.settled_until, 0) <= ? order by runs.created"
         return [_run(row) for row in self.connection.execute(query, (time.time(),))]
 
@@ -260,7 +258,6 @@ class Store:
         return [msgspec.json.decode(row[0], type=Pod) for row in rows]
 
     def create_child(self, child: Child) -> Child:
-        """Store a new child; AlreadyExists if its name is taken."""
         with self.transaction() as cursor:
             return self._insert(cursor, child, child.metadata.owner_references[0].uid)
 
@@ -279,7 +276,6 @@ class Store:
         return changed
 
     def remove_child(self, uid: str) -> None:
-        """Removes a child that has ended."""
         with self.transaction() as cursor:
             self._next_version(cursor)
             cursor.execute("delete from objects where uid = ?", (uid,))
@@ -304,6 +300,12 @@ class Store:
             (key.kind, key.namespace, key.name),
         ).fetchone()
         return msgspec.json.decode(row[0], type=dict[str, object]) if row else None
+
+    def objects(self, kind: type[Child], namespace: str) -> list[Child]:
+        """Return the objects of one kind in a namespace that their names mean now, oldest first."""
+        query = "select data from objects where current and kind = ? and namespace = ? order by rowid"
+        found = self.connection.execute(query, (kind.__name__, namespace))
+        return [msgspec.json.decode(row[0], type=kind) for row in found]
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -355,7 +357,6 @@ class Store:
         return {uid: (version, count) for uid, version, count in rows}
 
     def close(self) -> None:
-        """Ends the connection."""
         self.connection.close()
 
     def _version(self) -> tuple[int, int]:
@@ -479,12 +480,10 @@ def open_state(home: Home, *, write: bool) -> Iterator[tuple[Home, Store]]:
 
 
 def encode(value: Object) -> bytes:
-    """The stored form of an object."""
     return msgspec.json.encode(value)
 
 
 def decode_stored(data: bytes) -> Stored:
-    """Return an object with its spec and status still encoded."""
     found = msgspec.json.decode(data, type=_Envelope)
     return Stored(found.kind, found.metadata, bytes(found.spec), bytes(found.status), found.api_version)
 

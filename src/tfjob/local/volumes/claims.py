@@ -55,7 +55,6 @@ class Claim:
 
     @property
     def read_only(self) -> bool:
-        """Whether every pod may only read it."""
         return set(self.record.access_modes) == {READ_ONLY_MANY}
 
 
@@ -74,7 +73,6 @@ class Claims:
         return self._root / namespace / name
 
     def find(self, namespace: str, name: str) -> Claim | None:
-        """The claim of that name, or None."""
         folder = self.folder(namespace, name)
         if not folder.is_dir():
             return None
@@ -101,7 +99,6 @@ class Claims:
         return self._write(namespace, name, record)
 
     def all(self) -> list[Claim]:
-        """Every claim, by namespace and name."""
         found = []
         for namespace in _names(self._root, _NAMESPACE):
             for name in _names(self._root / namespace, _NAME):
@@ -145,7 +142,6 @@ class Claims:
 
 
 def size_on_disk(folder: Path) -> int:
-    """The bytes that a folder's files take on the disk."""
     total = 0
     for path, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -201,11 +197,10 @@ def _names(folder: Path, valid: re.Pattern[str]) -> list[str]:
 
 def _mounted_within(folder: Path) -> Path | None:
     """A mount point below `folder`: deleting through it would delete what is mounted."""
-    import psutil  # here alone, because most commands come by this module and none of them asks for mounts
+    from tfjob.local.sandbox.rootfs import mount_points  # loaded here, because only a deletion asks for mounts
 
     real = folder.resolve()
-    points = (Path(partition.mountpoint) for partition in psutil.disk_partitions(all=True))
-    return next((point for point in points if real in point.parents), None)
+    return next((point for point in map(Path, mount_points()) if real in point.parents), None)
 
 
 def claim_users(store: Store, name: str = "") -> dict[tuple[str, str], list[str]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import posixpath
 import re
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,6 @@ class Mount:
 
     @property
     def source(self) -> Path:
-        """What is bound at the target."""
         return self.base / self.sub_path if self.sub_path else self.base
 
 
@@ -147,7 +146,8 @@ def prepare(volumes: Volumes, context: Context, now: datetime) -> list[Claim]:
             fresh.append(claim)
     try:
         for folder, mode in volumes.folders.items():
-            _make_folder(folder, mode)
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(mode)
         for path in volumes.empty_files:
             path.touch(0o644, exist_ok=True)
         for path, file in volumes.files.items():
@@ -320,18 +320,11 @@ def _make_sub_path(mount: Mount) -> None:
         wanted.mkdir(parents=True)
 
 
-def _make_folder(folder: Path, mode: int) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(mode)
-
-
 def _add_memory_folders(made: Volumes) -> None:
     for index, tmpfs in enumerate(made.tmpfs):
         if not tmpfs.secret:
             used = {mount.sub_path for mounts in made.mounts.values() for mount in mounts if mount.base == tmpfs.path}
-            made.tmpfs[index] = Tmpfs(
-                tmpfs.name, tmpfs.path, tmpfs.size, secret=False, folders=tuple(sorted(used - {""}))
-            )
+            made.tmpfs[index] = replace(tmpfs, folders=tuple(sorted(used - {""})))
 
 
 def _bytes(name: str, size: str | float | None) -> int:

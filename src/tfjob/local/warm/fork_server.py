@@ -7,7 +7,6 @@ touch TensorFlow. It ends when nobody has used it for a while, when a tool that 
 
 from __future__ import annotations
 
-import array
 import gc
 import importlib
 import json
@@ -23,12 +22,9 @@ from tfjob.local.warm import program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, NoReturn
 
 _LOOK = 1.0  # seconds between looks at the clock, at its folder and at what it has imported
-_PART = 0.05  # seconds of one part of a look at what it has imported: who asks meanwhile is heard
-_CONTEXT = "tensorflow.python.eager.context"
 
 
 class Unfit(Exception):
@@ -112,25 +108,10 @@ def _open_files() -> set[str]:
     return set(os.listdir("/proc/self/fd"))  # with the one for this look, which is the same each time
 
 
-class _Wish:
-    """What a client waits for until it is known that all is as it was imported: a fork, or just to know that."""
-
-    def __init__(self, client: socket.socket, pod_dir: str = "", fds: list[int] | None = None) -> None:
-        self.client = client
-        self.pod_dir = pod_dir
-        self.fds = fds or []
-
-    def give_up(self) -> None:
-        """Let go of the descriptors for a fork that is made by now, or never will be."""
-        for fd in self.fds:
-            os.close(fd)
-        self.fds = []
-
-
 class _Server:
     """Answers on a socket in its folder; every message is one packet of JSON.
 
-    Who comes is greeted at once, and told later that it may ask: in between lies a look at thousands of files.
+    A client hears whether all is as it was imported when it connects, and again before each fork.
     """
 
     def __init__(self, folder: str, imported: program.Imported, idle: float, starter: int) -> None:
@@ -143,16 +124,10 @@ class _Server:
         self._forked = 0
         self._quiet_since = time.monotonic()
         self._looked_at = 0.0  # when its files were last seen to be as they were
-        self._look: Iterator[str] | None = None
-        self._look_began = 0.0
-        self._looking_for: list[_Wish] = []
-        self._waiting: list[_Wish] = []  # those that came after the look had begun, for the next one
         self._poll = select.poll()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pod_files.remove(self._socket)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._listener.bind(f"/proc/self/fd/{handle}/socket")  # a path of any depth fits
-        os.close(handle)
+        pod_files.use_socket(self._listener.bind, self._socket)
         self._identity = file_identity(self._socket)
         self._listener.listen(64)
         self._poll.register(self._listener, select.POLLIN)
@@ -162,13 +137,11 @@ class _Server:
     def serve(self) -> str:
         """Until it is time to end; returns only in a fork, with the pod directory that it is for."""
         while True:
-            for fd, _ in self._poll.poll(0 if self._waiting or self._look else _LOOK * 1000):
+            for fd, _ in self._poll.poll(_LOOK * 1000):
                 if fd == self._listener.fileno():
                     self._welcome()
                 elif pod_dir := self._hear(self._clients[fd]):
                     return pod_dir
-            if pod_dir := self._look_on():
-                return pod_dir
             _bury()
             unused = not self._clients and time.monotonic() - self._quiet_since >= self._idle
             if unused or file_identity(self._socket) != self._identity:
@@ -178,72 +151,48 @@ class _Server:
         client, _ = self._listener.accept()
         self._clients[client.fileno()] = client
         self._poll.register(client, select.POLLIN)
+        self._looked_at = 0.0  # a new run gets what is there now
+        self._check(client)
+        self._say(client, {"fit": True})
         self._tell()
-        self._say(client, {"pid": os.getpid()})
-        self._waiting.append(_Wish(client))
 
     def _hear(self, client: socket.socket) -> str:
         """Do what a client asks; a pod directory in the fork that is to supervise it, else nothing."""
         try:
-            data, ancillary, _, _ = client.recvmsg(65536, socket.CMSG_SPACE(12))
+            data, fds, _, _ = socket.recv_fds(client, 65536, 3)
         except ConnectionResetError:
-            data, ancillary = b"", []
-        fds = [fd for _, _, payload in ancillary for fd in array.array("i", payload)]
+            data, fds = b"", []
         request = json.loads(data or b"{}")
         if "launch" not in request:
             self._farewell(client, in_order="bye" in request)
             return ""
-        wish = _Wish(client, str(request["launch"]), fds)
-        if time.monotonic() - self._looked_at < _LOOK:
-            return self._fulfil(wish)
-        self._waiting.append(wish)  # a run may outlast what it began with
-        return ""
-
-    def _look_on(self) -> str:
-        """Look at the next files, for whoever waits; a pod directory in the fork that is to supervise it."""
-        if self._look is None and self._waiting:
-            self._look, self._look_began = self._imported.look(), time.monotonic()
-            self._looking_for, self._waiting = self._waiting, []
-        if self._look is None:
-            return ""
-        until = time.monotonic() + _PART
-        for stale in self._look:
-            if stale:
-                self._refuse(stale, *self._looking_for, *self._waiting)
-            if time.monotonic() > until:
-                return ""
-        self._look, self._looked_at = None, self._look_began
-        while self._looking_for:
-            if pod_dir := self._fulfil(self._looking_for.pop(0)):
-                return pod_dir
-        return ""
-
-    def _fulfil(self, wish: _Wish) -> str:
-        """Nothing has changed: say so, or fork; a pod directory in the fork."""
-        if not wish.pod_dir:
-            self._say(wish.client, {"fit": True})
-            self._tell()  # which wakes a driver that did not wait for it
-            return ""
-        if reason := _danger():
-            self._refuse(reason, wish)
+        self._check(client)
         pid = os.fork()
         if pid == 0:
             os.setsid()
-            for number, fd in enumerate(wish.fds):
+            for number, fd in enumerate(fds):
                 os.dup2(fd, number)
             self._forget()
             container.close_all_but()
-            return wish.pod_dir
-        wish.give_up()
+            return str(request["launch"])
+        for fd in fds:
+            os.close(fd)
         self._forked += 1
-        self._say(wish.client, {"pid": pid})
+        self._say(client, {"pid": pid})
         self._tell()
         return ""
 
-    def _refuse(self, reason: str, *wishes: _Wish) -> NoReturn:
-        for wish in wishes:
-            self._say(wish.client, {"unfit": reason})
-        self._end()
+    def _check(self, client: socket.socket) -> None:
+        """Tell the client why there is no fork, and end, if one would not be what a new import is.
+
+        A look at the thousands of files within the last second counts for the pods of a run.
+        """
+        changed, now = "", time.monotonic()
+        if now - self._looked_at >= _LOOK:
+            changed, self._looked_at = self._imported.changed(), now
+        if reason := changed or _danger():
+            self._say(client, {"unfit": reason})
+            self._end()
 
     def _forget(self) -> None:
         """Let go of what only the server needs, without closing what has a new meaning by now."""
@@ -254,10 +203,6 @@ class _Server:
         self._poll.unregister(client)
         del self._clients[client.fileno()]
         self._starter = -1 if client.fileno() == self._starter else self._starter
-        for wishes in (self._looking_for, self._waiting):
-            for wish in [wish for wish in wishes if wish.client is client]:
-                wish.give_up()
-                wishes.remove(wish)
         client.close()
         self._quiet_since = time.monotonic()
         if not in_order and not self._clients:

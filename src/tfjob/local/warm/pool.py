@@ -9,7 +9,6 @@ gets all of them from its fork server, so only a fork server with the same surro
 
 from __future__ import annotations
 
-import array
 import hashlib
 import json
 import os
@@ -25,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from tfjob.durations import USUAL, Durations
 from tfjob.local.sandbox import pod_files, processes, supervisor
 from tfjob.local.sandbox.pod_files import file_version
 from tfjob.local.state.home import Home, write_whole
@@ -32,11 +32,6 @@ from tfjob.local.warm import policy
 
 MOST = 4
 """How many of a user may be up: each holds some 200 MB."""
-START_SECONDS = 60.0
-ANSWER_SECONDS = 5.0
-GREETING_SECONDS = 1.0
-LOOK_SECONDS = 0.001
-READY_SECONDS = 10.0
 OLDEST_PYTHON = (3, 11)
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
 _STATUS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
@@ -68,15 +63,19 @@ class State(msgspec.Struct, rename="camel"):
 class ForkServer:
     """One fork server as a driver uses it; `ready` until it is, then `launch`, in the end `close`."""
 
-    def __init__(self, home: Home, program: str, env: Mapping[str, str], idle: float) -> None:
+    def __init__(
+        self, home: Home, program: str, env: Mapping[str, str], idle: float, durations: Durations = USUAL
+    ) -> None:
         self._program = program
         self._env = dict(env)
         self._idle = idle
+        self._start_seconds = durations.fork_server_start.total_seconds()
+        self._answer_seconds = durations.fork_server_answer.total_seconds()
+        self._ready_seconds = durations.fork_ready.total_seconds()
         self._folders = home.fork_servers
         self.folder = self._folders / _key(program, env)
         self._connection: socket.socket | None = None
         self._born_with: socket.socket | None = None  # by which one that we started knows that we live
-        self._is_fit = False  # it has seen that nothing has changed since its import
         self._started = False
         self._deadline = 0.0  # when it must be up, once it was started or seen to start
 
@@ -85,8 +84,7 @@ class ForkServer:
         try:
             if self._connection is None and not self._connect():
                 self._see_that_it_comes()
-                return False
-            return self._is_fit or self._hear_verdict()
+            return self._connection is not None
         except NotWarm:
             self.close()
             raise
@@ -99,12 +97,9 @@ class ForkServer:
                 self._start()
         except OSError as error:
             raise NotWarm(f"its fork server cannot be started: {error}") from None
-        self._be_patient()
-
-    def _be_patient(self) -> None:
-        self._deadline = self._deadline or time.monotonic() + START_SECONDS
+        self._deadline = self._deadline or time.monotonic() + self._start_seconds
         if time.monotonic() > self._deadline:
-            raise NotWarm(f"its fork server was not ready in {START_SECONDS:g} s")
+            raise NotWarm(f"its fork server was not ready in {self._start_seconds:g} s")
 
     def launch(self, pod_dir: Path, secrets: bytes) -> None:
         """As supervisor.launch, by a fork; raises NotWarm when nothing was started."""
@@ -115,9 +110,8 @@ class ForkServer:
         try:
             os.write(hidden, secrets)
             os.lseek(hidden, 0, os.SEEK_SET)
-            fds = array.array("i", [hidden, writer, errors])
             request = json.dumps({"launch": str(pod_dir)}).encode()
-            self._connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+            socket.send_fds(self._connection, [request], [hidden, writer, errors])
             heard = self._hear()
         except OSError as error:
             heard = {"unfit": f"its fork server does not answer: {error}"}
@@ -130,10 +124,10 @@ class ForkServer:
             raise NotWarm(heard.get("unfit") or "its fork server has ended")
         pid: int = heard["pid"]
         try:
-            answer = _read_all(reader, READY_SECONDS)
+            answer = _read_all(reader, self._ready_seconds)
         except TimeoutError:
             _kill_session(pid)
-            raise NotWarm(f"its fork was not ready in {READY_SECONDS:g} s") from None
+            raise NotWarm(f"its fork was not ready in {self._ready_seconds:g} s") from None
         finally:
             os.close(reader)
         if answer != b"ready":
@@ -146,53 +140,26 @@ class ForkServer:
         _part(self._connection)
         _part(self._born_with)
         self._connection = self._born_with = None
-        self._is_fit = False
 
     def _connect(self) -> bool:
-        try:
-            folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return False
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.settimeout(GREETING_SECONDS)
+        connection.settimeout(self._answer_seconds)  # it looks at many files first, on a disk that may be slow
         self._connection = connection
         try:
-            connection.connect(f"/proc/self/fd/{folder}/socket")  # a path of any depth fits
-            if "pid" in self._hear():
+            pod_files.use_socket(connection.connect, str(self.folder / "socket"))
+            if "fit" in self._hear():
+                self._started, self._deadline = False, 0.0  # should it end, another one may be started
+                _part(self._born_with)
+                self._born_with = None
                 return True
         except TimeoutError:
             if pid := _state(self.folder).pid:  # it was up once: no more time will help
                 raise NotWarm(f"its fork server does not answer; `kill -9 {pid}` ends it") from None
         except OSError:
             pass
-        finally:
-            os.close(folder)
-        _part(connection)  # none there, or one that ends
+        _part(connection)  # none there, or one that has seen its files change, and ends
         self._connection = None
         return False
-
-    def _hear_verdict(self) -> bool:
-        """Whether it has said that it may be asked; it looks at many files first, on a disk that may be slow."""
-        assert self._connection is not None
-        try:
-            heard = self._hear()
-        except TimeoutError:
-            self._connection.settimeout(LOOK_SECONDS)  # the next time nobody waits for what may take long
-            self._be_patient()
-            return False
-        except OSError:
-            heard = {}
-        if "fit" not in heard:
-            _part(self._connection)  # it has seen its files change, and ends
-            self._connection = None
-            if not self._started:
-                self._deadline = 0.0  # of its look: the next one has all the time for its import
-            return False
-        self._is_fit, self._started, self._deadline = True, False, 0.0  # should it end, another one may be started
-        _part(self._born_with)
-        self._born_with = None
-        self._connection.settimeout(ANSWER_SECONDS)
-        return True
 
     def _hear(self) -> dict[str, Any]:
         assert self._connection is not None
@@ -222,14 +189,14 @@ class ForkServer:
                 cwd="/",
                 start_new_session=True,
                 pass_fds=inherited,
-                timeout=START_SECONDS,
+                timeout=self._start_seconds,
                 check=False,
             )
             self._started = True
             if started.returncode:
                 raise NotWarm(os.read(spare, 4096).decode(errors="replace").strip().rpartition("\n")[2])
         except subprocess.TimeoutExpired:
-            raise NotWarm(f"{self._program} did not start in {START_SECONDS:g} s") from None
+            raise NotWarm(f"{self._program} did not start in {self._start_seconds:g} s") from None
         finally:
             theirs.close()
             for fd in (lock, spare, output):
@@ -322,7 +289,6 @@ def _read_all(reader: int, seconds: float) -> bytes:
 
 
 def _kill_session(pid: int) -> None:
-    """End a fork that got stuck before it took charge, with what it started."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except OSError:

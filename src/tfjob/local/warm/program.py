@@ -19,7 +19,7 @@ from tfjob.local.sandbox.pod_files import file_identity, file_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -35,10 +35,10 @@ class Imported:
         files = {str(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
         self._versions = {path: file_version(path) for path in (*files, *sys.path, *settings["files"])}
 
-    def look(self) -> Iterator[str]:
-        """File by file, for a disk may be slow: what an import would find different by now; empty if nothing."""
-        for path, was in self._versions.items():
-            yield f"{path} has changed" if file_version(path) != was else ""
+    def changed(self) -> str:
+        """What an import would find different by now; empty if nothing."""
+        different = (path for path, was in self._versions.items() if file_version(path) != was)
+        return next((f"{path} has changed" for path in different), "")
 
     def elsewhere(self) -> str:
         """What is another file in this container; empty if nothing."""

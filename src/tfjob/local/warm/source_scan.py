@@ -107,7 +107,6 @@ def _modules(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _folder(dots: str, file: Path, root: Path) -> Path:
-    """Where the names of an import begin."""
     return file.parents[min(len(dots), len(file.parents)) - 1] if dots else root
 
 

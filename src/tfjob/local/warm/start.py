@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from tfjob.api.objects import Pod
+from tfjob.durations import USUAL, Durations, durations_from
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.assembly import Assembled, Machine
@@ -37,7 +38,6 @@ TURNED_OFF = f"{COLD}{policy.TURNED_OFF}"
 EXPECTED = {TURNED_OFF, f"{COLD}{policy.NOT_SEEN}"}
 """Cold starts about which nobody needs to be told."""
 _TOO_OLD, _NO_TENSORFLOW = 3, 4
-START_SECONDS = 10.0
 _PROGRAM = f"""import importlib.util, sys
 sys.path = [place for place in sys.path if place]
 if sys.version_info < {OLDEST_PYTHON}: sys.exit({_TOO_OLD})
@@ -47,9 +47,10 @@ if importlib.util.find_spec("tensorflow") is None: sys.exit({_NO_TENSORFLOW})"""
 class WarmStart:
     """Starts the pods of a run, warm where that is sound."""
 
-    def __init__(self, home: Home, machine: Machine) -> None:
+    def __init__(self, home: Home, machine: Machine, durations: Durations = USUAL) -> None:
         self._home = home
         self._machine = machine
+        self._durations = durations
         self._servers: dict[tuple[str, tuple[tuple[str, str], ...]], ForkServer] = {}
         self._refused: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         self._distrust = ""
@@ -86,11 +87,9 @@ class WarmStart:
 
     @property
     def folders(self) -> list[Path]:
-        """Where its fork servers tell that they are up."""
         return [server.folder for server in self._servers.values()]
 
     def close(self) -> None:
-        """Lets go of the fork servers."""
         for server in self._servers.values():
             server.close()
 
@@ -106,7 +105,8 @@ class WarmStart:
         if key in self._refused:
             raise NotWarm(self._refused[key])
         if key not in self._servers:
-            self._servers[key] = ForkServer(self._home, start.program, dict(key[1]), self._machine.config.warm_idle)
+            idle = self._machine.config.warm_idle
+            self._servers[key] = ForkServer(self._home, start.program, dict(key[1]), idle, self._durations)
         server = self._servers[key]
         try:
             return server if server.ready() else None
@@ -183,17 +183,18 @@ def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
     """For the interpreter that jobs of this folder get; whether importing TensorFlow goes well is not tried."""
     if sys.platform != "linux":
         return Capability("warm starts", policy.ONLY_LINUX)
+    seconds = durations_from(environ).helper_program.total_seconds()
     try:
         if config.load(project, environ).warm is False:
             return Capability("warm starts", "warm = false in the configuration", "For one run: --warm.")
         python = chosen_interpreter(None, project)
         done = subprocess.run(
-            [python, "-c", _PROGRAM], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=START_SECONDS
+            [python, "-c", _PROGRAM], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds
         )
     except (Refusal, OSError) as error:
         return Capability("warm starts", str(error))
     except subprocess.TimeoutExpired:
-        return Capability("warm starts", f"{python} does not start within {START_SECONDS:.0f} s")
+        return Capability("warm starts", f"{python} does not start within {seconds:.0f} s")
     problem = {
         0: "",
         _TOO_OLD: f"{python} is older than {'.'.join(map(str, OLDEST_PYTHON))}",

@@ -14,12 +14,12 @@ from tfjob import __version__
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import RELEASE, crd_problem
 from tfjob.api.dialect import TF_JOBS
-from tfjob.api.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES
+from tfjob.api.resources import ACCESS_REVIEWS, CRDS, DEPLOYMENTS, LEASES, Resource
 from tfjob.api.types import GROUP
 from tfjob.kube.access.errors import Forbidden, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.version import OLDEST, ServerVersion, server_version, version_problem
-from tfjob.kube.jobs.jobs import serves, where
+from tfjob.kube.jobs.jobs import where
 from tfjob.operator.options import LEASE_NAME, NAME, NAMESPACE, labels
 
 FRESH = timedelta(seconds=60)
@@ -53,6 +53,8 @@ class Versions:
     server: ServerVersion
     crd: str
     operators: list[Operator]
+    oldest: str = ".".join(map(str, OLDEST))
+    """The oldest Kubernetes that is supported."""
 
     @property
     def skew(self) -> str:
@@ -82,10 +84,13 @@ RIGHTS: dict[str, tuple[tuple[str, str, str], ...]] = {
 async def examine(client: Client, namespace: str) -> list[Finding]:
     """Check everything that commands need in a namespace. Raises KubeError if the API server cannot be asked."""
     version = await server_version(client)
-    parts = await asyncio.gather(_crd(client), _operator(client), _rights(client, namespace))
+    rights = asyncio.gather(*(_right(client, namespace, title, needed) for title, needed in RIGHTS.items()))
+    parts = await asyncio.gather(_crd(client), _operator(client), rights)
+    supported = f"its version is supported ({'.'.join(map(str, OLDEST))} or later)"
+    problem = version_problem(version) or ""
     return [
         Finding(f"the API server {where(client)} answers: Kubernetes {version}", True),
-        _version(version),
+        Finding(supported, not problem, problem, "Upgrade the cluster."),
         *(finding for part in parts for finding in part),
     ]
 
@@ -96,18 +101,12 @@ async def versions(client: Client) -> Versions:
     return Versions(version, release, operators)
 
 
-def _version(version: ServerVersion) -> Finding:
-    oldest = ".".join(map(str, OLDEST))
-    problem = version_problem(version) or ""
-    return Finding(f"its version is supported ({oldest} or later)", not problem, problem, "Upgrade the cluster.")
-
-
 async def _crd(client: Client) -> list[Finding]:
     title = "it knows TFJobs as this tool does"
     try:
         found = await client.get(CRDS, "", CRD_NAME)
     except NotFound:
-        if await serves(client, TF_JOBS):
+        if await client.serves(TF_JOBS):
             return [Finding("it knows TfJobs of tensorflow.org", True)]
         return [Finding(title, False, f"there is no CRD {CRD_NAME}", "Install the operator: tfjob operator install")]
     except Forbidden:
@@ -137,12 +136,15 @@ async def _operator(client: Client) -> list[Finding]:
 async def deployments(client: Client) -> list[Operator]:
     """Return our operators that the user may see: everywhere, else in the usual namespace."""
     selector = ",".join(f"{key}={value}" for key, value in labels().items())
+    return [_operator_of(deployment) for deployment in await _visible(client, DEPLOYMENTS, label_selector=selector)]
+
+
+async def _visible(client: Client, resource: Resource, **selectors: str) -> list[dict[str, Any]]:
     for namespace in ("", NAMESPACE):
         try:
-            found = await client.list(DEPLOYMENTS, namespace, label_selector=selector)
+            return (await client.list(resource, namespace, **selectors)).items
         except Forbidden:
             continue
-        return [_operator_of(deployment) for deployment in found.items]
     return []
 
 
@@ -159,20 +161,12 @@ def _operator_of(deployment: Mapping[str, Any]) -> Operator:
 
 async def _lease_holder(client: Client) -> str:
     """Return the current leader, for an operator that runs outside the cluster."""
-    for namespace in ("", NAMESPACE):
-        try:
-            leases = await client.list(LEASES, namespace, field_selector=f"metadata.name={LEASE_NAME}")
-        except Forbidden:
-            continue
-        return next((holder for lease in leases.items if (holder := _holder(lease.get("spec") or {}))), "")
+    for lease in await _visible(client, LEASES, field_selector=f"metadata.name={LEASE_NAME}"):
+        spec = lease.get("spec") or {}
+        renewed, holder = spec.get("renewTime"), spec.get("holderIdentity")
+        if renewed and holder and datetime.now(UTC) - datetime.fromisoformat(renewed) <= FRESH:
+            return str(holder)
     return ""
-
-
-def _holder(spec: Mapping[str, Any]) -> str:
-    renewed = spec.get("renewTime")
-    if not renewed or datetime.now(UTC) - datetime.fromisoformat(renewed) > FRESH:
-        return ""
-    return str(spec.get("holderIdentity") or "")
 
 
 async def _found_crd(client: Client) -> dict[str, Any] | None:
@@ -180,11 +174,6 @@ async def _found_crd(client: Client) -> dict[str, Any] | None:
         return await client.get(CRDS, "", CRD_NAME)
     except (Forbidden, NotFound):
         return None
-
-
-async def _rights(client: Client, namespace: str) -> list[Finding]:
-    found = await asyncio.gather(*(_right(client, namespace, title, rights) for title, rights in RIGHTS.items()))
-    return list(found)
 
 
 async def _right(client: Client, namespace: str, title: str, rights: Iterable[tuple[str, str, str]]) -> Finding:

@@ -7,7 +7,11 @@ Objects are applied on the server side: what others added to them stays. Only ob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterable
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,37 +22,39 @@ from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.crd.tfjob import OWNER_LABEL
 from tfjob.api.dialect import JOB_KINDS, TF_JOBS
 from tfjob.api.resources import CRDS, DEPLOYMENTS, LEASES, NAMESPACES, VALIDATING_WEBHOOKS, Resource
+from tfjob.api.types import TFJOBS
+from tfjob.durations import durations_from
+from tfjob.kube.access import config
 from tfjob.kube.access.errors import Forbidden, KubeError, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.version import server_version, version_problem
-from tfjob.kube.jobs.jobs import serves
 from tfjob.operator.install import handover, rbac
 from tfjob.operator.install.handover import Step
-from tfjob.operator.install.manifests import Object, Settings, manifests, own_namespace
+from tfjob.operator.install.manifests import Object, manifests, own_namespace
 from tfjob.operator.install.rollout import established, gone, rolled_out, until
-from tfjob.operator.options import LEASE_NAME, MAKE_CRDS, NAME, NAMESPACE
+from tfjob.operator.options import LEASE_NAME, MAKE_CRDS, NAME, NAMESPACE, Settings
 
-KINDS = {
-    one.kind: one
-    for one in (
-        resources.CRDS,
-        resources.NAMESPACES,
-        resources.SERVICE_ACCOUNTS,
-        resources.CLUSTER_ROLES,
-        resources.CLUSTER_ROLE_BINDINGS,
-        resources.ROLES,
-        resources.ROLE_BINDINGS,
-        resources.SERVICES,
-        resources.DEPLOYMENTS,
-        resources.VALIDATING_WEBHOOKS,
-    )
-}
-"""What an installation consists of."""
-CRD_SECONDS, CHANGE_SECONDS = 30, 120
+KINDS = {one.kind: one for one in vars(resources).values() if isinstance(one, Resource)}
 
 
 class Refused(KubeError):
     """The cluster does not meet a requirement; nothing was changed."""
+
+
+def on_cluster(
+    context: str | None,
+    settings: Settings,
+    say: Callable[[str], None],
+    work: Callable[[Installation], Coroutine[Any, Any, None]],
+) -> None:
+    """Do some work on the cluster of a context. Raises KubeError."""
+    access = config.load(context)
+
+    async def connected() -> None:
+        async with Client(access, durations=durations_from(os.environ)) as client:
+            await work(Installation(client, settings, say))
+
+    asyncio.run(connected())
 
 
 class Installation:
@@ -63,23 +69,24 @@ class Installation:
         """Apply everything. Raises Refused if the cluster is too old or another operator handles TFJobs."""
         if problem := version_problem(await server_version(self.client)):
             raise Refused(problem)
-        if self.settings.one_namespace:
+        if self.settings.namespace_only:
             await self._need_crd()
         await self._hand_over(await self._others(), allowed=take_over)
         await self._ensure_namespace()
-        if not self.settings.api_versions.older and not self.settings.one_namespace:
+        if not self.settings.api_versions.older and not self.settings.namespace_only:
             await self._serve_v1_alone()
         for one in manifests(self.settings):
-            await self._apply(one)
+            await self.client.patch(*_place(one), one, "apply", params={"force": "true"})
+            self.say(f"applied {_said(one)}")
             if one["kind"] == "CustomResourceDefinition":
                 name = one["metadata"]["name"]
-                await until(established(self.client, name), f"the CRD {name} is not served", CRD_SECONDS)
+                patience = self.client.durations.crd_served
+                await until(partial(established, self.client, name), f"the CRD {name} is not served", patience)
 
-    async def wait_until_ready(self, seconds: float) -> None:
-        """Raise NotReady with the reason if the operator does not become ready in time."""
+    async def wait_until_ready(self, patience: timedelta) -> None:
         self.say(f"waiting for the Deployment {NAME} in namespace {self.settings.namespace}")
-        ready = rolled_out(self.client, self.settings.namespace, NAME)
-        await until(ready, f"the Deployment {NAME} is not ready", seconds)
+        ready = partial(rolled_out, self.client, self.settings.namespace, NAME)
+        await until(ready, f"the Deployment {NAME} is not ready", patience)
 
     async def uninstall(self) -> None:
         """Remove the operator; the CRD, the jobs, the rights of users and the namespace stay."""
@@ -87,7 +94,7 @@ class Installation:
         for one in reversed(manifests(self.settings)):
             if _said(one) not in kept:
                 await self._delete(one)
-        if not self.settings.one_namespace:
+        if not self.settings.namespace_only:
             await self._serve_v1_alone()
         await self._delete_lease()
 
@@ -108,7 +115,7 @@ class Installation:
 
     def _last_to_go(self) -> list[Object]:
         """Return what jobs and their users need even without an operator; it belongs to no namespace."""
-        if self.settings.one_namespace:
+        if self.settings.namespace_only:
             return []
         crds = [{"kind": CRDS.kind, "metadata": {"name": name}} for name in (CRD_NAME, TF_JOB_CRD_NAME)]
         users = rbac.for_users(self.settings.api_versions.groups)
@@ -140,14 +147,14 @@ class Installation:
 
     async def _need_crd(self) -> None:
         """Raise Refused without the CRD, which only an administrator of the cluster can create."""
-        if "TFJob" not in await self._served_kinds() and not await serves(self.client, TF_JOBS):
+        if not await self.client.serves(TFJOBS) and not await self.client.serves(TF_JOBS):
             raise Refused(
                 "the cluster does not know TFJob, and an operator of one namespace cannot make its CRD",
                 f"Ask an administrator to run: {MAKE_CRDS}",
             )
 
     async def _others(self) -> list[Step]:
-        place, restricted = self.settings.namespace, self.settings.one_namespace
+        place, restricted = self.settings.namespace, self.settings.namespace_only
         if not self.settings.api_versions.kubeflow:
             return []  # TFJobs may stay with another operator
         try:
@@ -171,7 +178,7 @@ class Installation:
         try:
             return (await self.client.list(DEPLOYMENTS)).items
         except Forbidden:
-            if not self.settings.one_namespace:
+            if not self.settings.namespace_only:
                 raise
             return (await self.client.list(DEPLOYMENTS, self.settings.namespace)).items
 
@@ -189,20 +196,21 @@ class Installation:
                 await self.client.delete(step.resource, step.namespace, step.name, propagation="Foreground")
             else:
                 await self.client.patch(step.resource, step.namespace, step.name, step.patch, "json")
+        patience = self.client.durations.handover
         for step in steps:
             # Our operator must not start before the last pod of the other one has ended.
             place = (step.namespace, step.name)
             if step.patch is None:
-                check = gone(self.client, step.resource, *place)
-                await until(check, f"the {step.resource.kind} {step.name} does not go", CHANGE_SECONDS)
+                check = partial(gone, self.client, step.resource, *place)
+                await until(check, f"the {step.resource.kind} {step.name} does not go", patience)
             elif step.resource == DEPLOYMENTS:
-                check = rolled_out(self.client, *place)
-                await until(check, f"the Deployment {step.name} does not change over", CHANGE_SECONDS)
+                check = partial(rolled_out, self.client, *place)
+                await until(check, f"the Deployment {step.name} does not change over", patience)
 
     async def _ensure_namespace(self) -> None:
         """Create a missing namespace; an existing one is not ours and stays unchanged."""
         name = self.settings.namespace
-        if name == NAMESPACE and not self.settings.one_namespace:
+        if name == NAMESPACE and not self.settings.namespace_only:
             return
         try:
             await self.client.get(NAMESPACES, "", name)
@@ -212,10 +220,6 @@ class Installation:
             self.say(f"created Namespace {name}")
         except Forbidden:
             pass  # a user who may not read it may still work in it
-
-    async def _apply(self, one: Object) -> None:
-        await self.client.patch(*_place(one), one, "apply", params={"force": "true"})
-        self.say(f"applied {_said(one)}")
 
     async def _delete(self, one: Object) -> None:
         found = await self._ours(one)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from tfjob import __version__
 from tfjob.api.crd.older import crd_with, tf_job_crd
 from tfjob.api.dialect import TENSORFLOW
+from tfjob.api.image_reference import image_fault
+from tfjob.api.text.writer import plain_yaml
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
 from tfjob.operator.options import (
@@ -19,6 +22,7 @@ from tfjob.operator.options import (
     WEBHOOK,
     WEBHOOK_PATH,
     WEBHOOK_PORT,
+    Settings,
     labels,
 )
 
@@ -30,26 +34,8 @@ WEBHOOK_SECONDS = 3
 """How long the API server waits for an answer before it proceeds without one."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What an installation may choose; with `one_namespace` the operator sees no other namespace and has no webhook.
-
-    Versions of kubeflow.org beside v1 need the webhook, so there they are none.
-    """
-
-    image: str
-    namespace: str = NAMESPACE
-    one_namespace: bool = False
-    replicas: int = 1
-    pull_policy: str = "IfNotPresent"
-    pull_secret: str = ""
-    gang_scheduler: str = ""
-    tensorboard_image: str = ""
-    api_versions: ApiVersions = field(default_factory=ApiVersions)
-
-
 def manifests(settings: Settings) -> list[Object]:
-    if settings.one_namespace:
+    if settings.namespace_only:
         return [
             service_account(settings),
             *rbac.for_namespace(settings.namespace, settings.api_versions),
@@ -65,6 +51,27 @@ def manifests(settings: Settings) -> list[Object]:
         deployment(settings),
         webhook(settings.namespace, settings.api_versions),
     ]
+
+
+def written(objects: list[Object], output: str) -> str:
+    """Return the objects as `yaml` or `json`."""
+    if output == "yaml":
+        return plain_yaml(objects)
+    whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
+    return msgspec.json.format(msgspec.json.encode(whole)).decode() + "\n"
+
+
+def image_problem(settings: Settings) -> tuple[str, str]:
+    """Return what is wrong with the images, and what to do about it; empty if nothing is."""
+    if not settings.image:
+        return (
+            "--image is missing: no release of tfjob publishes an image of the operator yet",
+            "Build and push one as docs/guides/operator.md shows, and name it: --image REGISTRY/tf-job-operator:TAG",
+        )
+    for option, name in (("--image", settings.image), ("--tensorboard-image", settings.tensorboard_image)):
+        if name and any(fault := image_fault(name)):
+            return f"{option} {name}: {fault[0]}", fault[1]
+    return "", ""
 
 
 def crds(namespace: str, versions: ApiVersions, *, url: str = "") -> list[Object]:
@@ -89,7 +96,7 @@ def service_account(settings: Settings) -> Object:
 
 def service(settings: Settings) -> Object:
     ports: list[Object] = [{"name": "metrics", "port": METRICS_PORT, "targetPort": METRICS_PORT}]
-    if not settings.one_namespace:
+    if not settings.namespace_only:
         ports.append({"name": "webhook", "port": 443, "targetPort": WEBHOOK_PORT})
     return {
         "apiVersion": "v1",
@@ -180,14 +187,14 @@ def _client_config(namespace: str, path: str, url: str) -> Object:
 
 def arguments(settings: Settings) -> list[str]:
     words = ["operator", "run", "--leader-elect"]
-    if settings.one_namespace:
+    if settings.namespace_only:
         words.append(f"--namespace={settings.namespace}")
     else:
         words.append(f"--webhook-bind-address=:{WEBHOOK_PORT}")
     # Its rights are for these, and CRDs of another setting may still be there.
     words.append(f"--api-groups={','.join(settings.api_versions.groups)}")
-    if settings.gang_scheduler:
-        words.append(f"--gang-scheduler-name={settings.gang_scheduler}")
+    if settings.gang_scheduler_name:
+        words.append(f"--gang-scheduler-name={settings.gang_scheduler_name}")
     words.append(f"--tensorboard-image={settings.tensorboard_image or tensorboard_image(settings.image)}")
     return words
 
@@ -200,7 +207,7 @@ def tensorboard_image(image: str) -> str:
 
 def _container(settings: Settings) -> Object:
     ports = {"metrics": METRICS_PORT, "health": HEALTH_PORT}
-    if not settings.one_namespace:
+    if not settings.namespace_only:
         ports["webhook"] = WEBHOOK_PORT
     return {
         "name": NAME,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.objects import PodGroup
-from tfjob.api.resources import PODGROUPS, VOLCANO_PODGROUPS, Resource
+from tfjob.api.resources import CRDS, LEASES, PODGROUPS, VALIDATING_WEBHOOKS, VOLCANO_PODGROUPS, Resource
 from tfjob.kube.cache.decode import CHILD_TYPES
 from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.operator.api_versions import ApiVersions
@@ -25,14 +25,18 @@ GANG_SCHEDULERS = [PODGROUPS, VOLCANO_PODGROUPS]
 """Pod groups exist in the group of whichever scheduler is installed, and their specs are updated."""
 
 
+def _rule(groups: list[str], resources: list[str], verbs: list[str], names: Iterable[str] = ()) -> Rule:
+    rule = {"apiGroups": groups, "resources": resources}
+    return {**rule, **({"resourceNames": list(names)} if names else {}), "verbs": verbs}
+
+
 def owner_rules(resource: Resource, *more_verbs: str) -> list[Rule]:
-    """Return what the operator needs to reconcile owners of a kind."""
     groups, plural = [resource.group], resource.plural
     return [
-        {"apiGroups": groups, "resources": [plural], "verbs": [*READ, *more_verbs, "delete"]},
-        {"apiGroups": groups, "resources": [f"{plural}/status"], "verbs": ["update"]},
+        _rule(groups, [plural], [*READ, *more_verbs, "delete"]),
+        _rule(groups, [f"{plural}/status"], ["update"]),
         # Owner references that block the deletion of their owner need it where that admission plugin is on (OpenShift).
-        {"apiGroups": groups, "resources": [f"{plural}/finalizers"], "verbs": ["update"]},
+        _rule(groups, [f"{plural}/finalizers"], ["update"]),
     ]
 
 
@@ -43,85 +47,56 @@ def child_rules(children: Iterable[type[Any]]) -> list[Rule]:
     for child in children:
         if child is PodGroup:
             groups = [one.group for one in GANG_SCHEDULERS]
-            verbs = [*READ, "create", "patch", "delete"]
-            rules.append({"apiGroups": groups, "resources": [PODGROUPS.plural], "verbs": verbs})
+            rules.append(_rule(groups, [PODGROUPS.plural], [*READ, "create", "patch", "delete"]))
         else:
             resource = CHILD_TYPES[child].resource
             plurals.setdefault(resource.group, []).append(resource.plural)
-    owned = [
-        {"apiGroups": [group], "resources": names, "verbs": [*READ, "create", "delete"]}
-        for group, names in plurals.items()
-    ]
-    return [*owned, *rules]
+    return [*(_rule([group], names, [*READ, "create", "delete"]) for group, names in plurals.items()), *rules]
 
 
 TFJOB_RULES = owner_rules(TFJobKind.resource)
 # The random id and the defaults of a TfJob are written into its spec, and its pods are in Jobs.
 TF_JOB_RULES = [*owner_rules(TfJobKind.resource, "patch"), *child_rules([TensorFlowOrgStorage.wrapper])]
-JOB_RULES: list[Rule] = [
+JOB_RULES = [
     *child_rules(TFJobKind(Settings(gang_scheduler="any")).children),
-    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+    _rule([""], ["events"], ["create", "patch"]),
 ]
 """What jobs of either group own. Needed in every namespace whose jobs the operator reconciles."""
 
-CLUSTER_RULES: list[Rule] = [
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": READ},
-    {
-        "apiGroups": ["apiextensions.k8s.io"],
-        "resources": ["customresourcedefinitions"],
-        "resourceNames": [CRD_NAME],
-        "verbs": ["get"],
-    },
-    {
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["validatingwebhookconfigurations"],
-        "resourceNames": [NAME],
-        "verbs": ["get", "patch"],
-    },
+CLUSTER_RULES = [
+    _rule([""], ["nodes"], READ),
+    _rule([CRDS.group], [CRDS.plural], ["get"], [CRD_NAME]),
+    _rule([VALIDATING_WEBHOOKS.group], [VALIDATING_WEBHOOKS.plural], ["get", "patch"], [NAME]),
 ]
 """Only an operator of the whole cluster has these: nodes that are lost, its CRD, its own webhook's certificate."""
 
-LEASE_RULES: list[Rule] = [
-    # A create cannot be restricted to a name.
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-    {
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "resourceNames": [LEASE_NAME],
-        "verbs": ["get", "update"],
-    },
+LEASE_RULES = [
+    _rule([LEASES.group], [LEASES.plural], ["create"]),  # a create cannot be restricted to a name
+    _rule([LEASES.group], [LEASES.plural], ["get", "update"], [LEASE_NAME]),
 ]
 """In the operator's own namespace."""
 
-TEST_RULES: list[Rule] = [
-    {
-        "apiGroups": ["kubeflow.org", "tensorflow.org"],
-        "resources": ["tfjobs"],
-        "verbs": ["get", "create", "delete"],
-    },
-    {"apiGroups": [""], "resources": ["pods", "services", "configmaps"], "verbs": ["list"]},
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]},
-    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
-    {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"]},
+TEST_RULES = [
+    _rule(["kubeflow.org", "tensorflow.org"], ["tfjobs"], ["get", "create", "delete"]),
+    _rule([""], ["pods", "services", "configmaps"], ["list"]),
+    _rule(["batch"], ["jobs"], ["list"]),
+    _rule(["apps"], ["deployments"], ["list"]),
+    _rule([""], ["services/proxy"], ["get"]),
 ]
 """What the test of an installation needs, in the namespace of its job."""
 
-
-CONVERSION_RULES: list[Rule] = [
-    {
-        "apiGroups": ["apiextensions.k8s.io"],
-        "resources": ["customresourcedefinitions"],
-        "resourceNames": [CRD_NAME],
-        "verbs": ["patch"],
-    }
-]
+CONVERSION_RULES = [_rule([CRDS.group], [CRDS.plural], ["patch"], [CRD_NAME])]
 """Of an operator that serves older versions: the CRD holds the certificate by which it is believed."""
 
 
 def for_cluster(namespace: str, versions: ApiVersions) -> list[Object]:
     """Return the rights of an operator in `namespace` that handles all namespaces."""
     return [
-        _role("ClusterRole", "", [*job_rules(versions), *CLUSTER_RULES, *conversion_rules(versions)]),
+        _role(
+            "ClusterRole",
+            "",
+            [*job_rules(versions), *CLUSTER_RULES, *(CONVERSION_RULES if versions.older else [])],
+        ),
         _binding("ClusterRole", "", namespace),
         _role("Role", namespace, LEASE_RULES),
         _binding("Role", namespace, namespace),
@@ -132,10 +107,6 @@ def for_cluster(namespace: str, versions: ApiVersions) -> list[Object]:
 def job_rules(versions: ApiVersions) -> list[Rule]:
     tfjobs = TFJOB_RULES if versions.kubeflow else []
     return [*tfjobs, *(TF_JOB_RULES if versions.tensorflow else []), *JOB_RULES]
-
-
-def conversion_rules(versions: ApiVersions) -> list[Rule]:
-    return CONVERSION_RULES if versions.older else []
 
 
 def for_namespace(namespace: str, versions: ApiVersions) -> list[Object]:
@@ -159,10 +130,7 @@ def _user_role(name: str, groups: list[str], verbs: list[str], targets: tuple[st
         "apiVersion": API,
         "kind": "ClusterRole",
         "metadata": {"name": f"{NAME}-{name}", "labels": {**labels(), **to}},
-        "rules": [
-            {"apiGroups": groups, "resources": ["tfjobs"], "verbs": verbs},
-            {"apiGroups": groups, "resources": ["tfjobs/status"], "verbs": ["get"]},
-        ],
+        "rules": [_rule(groups, ["tfjobs"], verbs), _rule(groups, ["tfjobs/status"], ["get"])],
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from tfjob.api.resources import CRDS, DEPLOYMENTS, PODS, Resource
@@ -22,8 +23,9 @@ class NotReady(KubeError):
     """The cluster did not carry out a change in time."""
 
 
-async def until(check: Check, failure: str, seconds: float) -> None:
-    """Check until nothing is missing. Raises NotReady with the failure and what is missing after `seconds`."""
+async def until(check: Check, failure: str, patience: timedelta) -> None:
+    """Check until nothing is missing. Raises NotReady with the failure and what is missing when time is up."""
+    seconds = patience.total_seconds()
     end = time.monotonic() + seconds
     while (reason := await check()) is not None:
         if time.monotonic() > end:
@@ -31,42 +33,28 @@ async def until(check: Check, failure: str, seconds: float) -> None:
         await asyncio.sleep(POLL_SECONDS)
 
 
-def established(client: Client, crd: str) -> Check:
-    """Check that a CRD is served."""
-
-    async def check() -> str | None:
-        conditions = _conditions(await client.get(CRDS, "", crd))
-        if conditions.get("Established", {}).get("status") == "True":
-            return None
-        return "; ".join(one.get("message", "") for one in conditions.values() if one.get("status") == "False")
-
-    return check
+async def established(client: Client, crd: str) -> str | None:
+    conditions = _conditions(await client.get(CRDS, "", crd))
+    if conditions.get("Established", {}).get("status") == "True":
+        return None
+    return "; ".join(one.get("message", "") for one in conditions.values() if one.get("status") == "False")
 
 
-def gone(client: Client, resource: Resource, namespace: str, name: str) -> Check:
-    """Check that an object no longer exists."""
-
-    async def check() -> str | None:
-        try:
-            await client.get(resource, namespace, name)
-        except NotFound:
-            return None
-        return "it is still there"
-
-    return check
+async def gone(client: Client, resource: Resource, namespace: str, name: str) -> str | None:
+    try:
+        await client.get(resource, namespace, name)
+    except NotFound:
+        return None
+    return "it is still there"
 
 
-def rolled_out(client: Client, namespace: str, name: str) -> Check:
+async def rolled_out(client: Client, namespace: str, name: str) -> str | None:
     """Check that every pod of a Deployment has its present template and is available, and that no other is left."""
-
-    async def check() -> str | None:
-        found = await client.get(DEPLOYMENTS, namespace, name)
-        status, wanted = found.get("status", {}), found["spec"].get("replicas", 1)
-        counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
-        seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
-        return None if seen and counts == [wanted] * 3 else await _why_not(client, namespace, found)
-
-    return check
+    found = await client.get(DEPLOYMENTS, namespace, name)
+    status, wanted = found.get("status", {}), found["spec"].get("replicas", 1)
+    counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
+    seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
+    return None if seen and counts == [wanted] * 3 else await _why_not(client, namespace, found)
 
 
 async def _why_not(client: Client, namespace: str, deployment: Object) -> str:

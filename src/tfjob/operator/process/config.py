@@ -12,8 +12,8 @@
 
 Field names count in any case. Unknown fields are a warning: the 2017 operator ignored them.
 
-`ConfigMapWatch` and `FileWatch` follow the configuration and keep the last valid one. A change applies to pods that are
-made from then on; existing pods stay as they are.
+`ConfigMapConfiguration` and `FileConfiguration` follow it and keep the last valid one. A change applies to pods that
+are made from then on; existing pods stay as they are.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -42,7 +41,7 @@ from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.client.client import Client
-from tfjob.operator.options import CONFIG_KEY
+from tfjob.operator.options import CONFIG_KEY, Options
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 KEYS = (CONFIG_KEY, "controller-config-file.yaml")
@@ -216,8 +215,13 @@ class Configuration:
         self._tell = tell
         self.good = True
 
+    async def first(self) -> None:
+        """Wait until the present configuration was read."""
+
+    async def run(self) -> None:
+        """Follow the configuration until cancelled."""
+
     def take(self, about: Object, attempt: Callable[[], Read]) -> None:
-        """Use what `attempt` reads, if it is valid."""
         try:
             found = attempt()
         except InvalidManifest as error:
@@ -242,55 +246,52 @@ class Configuration:
         logger.info("the configuration was deleted: no accelerators")
 
 
-class ConfigMapWatch:
-    """A watch of one ConfigMap, which need not exist; `key` is where its configuration is looked for first."""
+class ConfigMapConfiguration(Configuration):
+    """The configuration in a ConfigMap, which need not exist; an operator without the right to read it has none."""
 
-    def __init__(self, client: Client, namespace: str, name: str, key: str, configuration: Configuration) -> None:
+    def __init__(self, use: Use, tell: Tell, client: Client, namespace: str, options: Options) -> None:
+        super().__init__(use, tell)
         self._client = client
-        self._namespace = namespace
-        self._name = name
-        self._key = key
-        self._configuration = configuration
+        self._place = (namespace, options.config_map)
+        self._key = options.config_key
         self._reflector: Reflector[ConfigMap] = Reflector(
             client,
             CONFIG_MAPS,
             msgspec.json.Decoder(ConfigMap).decode,
             ObjectStore(on_change=self._changed),
             namespace,
-            field_selector=f"metadata.name={name}",
+            field_selector=f"metadata.name={options.config_map}",
         )
 
     async def first(self) -> None:
-        """Wait until the present configuration was read; an operator without the right to read it starts without."""
         try:
-            await self._client.get(CONFIG_MAPS, self._namespace, self._name)
+            await self._client.get(CONFIG_MAPS, *self._place)
         except Forbidden as error:
-            logger.warning("the configuration %s/%s may not be read: %s", self._namespace, self._name, error.message)
+            logger.warning("the configuration %s/%s may not be read: %s", *self._place, error.message)
             return
         except KubeError:
             pass  # there is none, or the reflector keeps trying
         await self._reflector.synced.wait()
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         await self._reflector.run()
 
     def _changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         if new is None:
-            self._configuration.drop()
+            self.drop()
         elif old is None or old.data != new.data:
-            source = f"ConfigMap {self._namespace}/{self._name}"
-            self._configuration.take(new, lambda: read_config_map(new.data, source, self._key))
+            self.take(new, lambda: read_config_map(new.data, f"ConfigMap {'/'.join(self._place)}", self._key))
 
 
-class FileWatch:
-    """A watch of a file, such as one of a mounted ConfigMap."""
+class FileConfiguration(Configuration):
+    """The configuration in a file, such as one of a mounted ConfigMap; while it is missing, nothing changes."""
 
-    def __init__(self, file: pathlib.Path, namespace: str, configuration: Configuration, pause: timedelta) -> None:
-        self._file = file
+    def __init__(self, use: Use, tell: Tell, namespace: str, options: Options) -> None:
+        super().__init__(use, tell)
+        self._file = pathlib.Path(options.controller_config_file)
         # A file has no Events: those about it are the operator's own.
         self._about = Pod(metadata=ObjectMeta(name=socket.gethostname(), namespace=namespace))
-        self._configuration = configuration
-        self._pause = pause.total_seconds()
+        self._pause = options.durations.config_check.total_seconds()
         self._seen: bytes | None = None
 
     async def first(self) -> None:
@@ -301,8 +302,7 @@ class FileWatch:
             hint = "Mount the ConfigMap that holds it, or leave --controller-config-file out."
             raise ConfigError(f"--controller-config-file {self._file}: {error.strerror}", hint) from None
 
-    async def run(self) -> NoReturn:
-        """Follow the file until cancelled; while it is missing, nothing changes."""
+    async def run(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
             try:
@@ -314,7 +314,7 @@ class FileWatch:
         text = self._file.read_bytes()
         if text != self._seen:
             self._seen = text
-            self._configuration.take(self._about, lambda: read(text, str(self._file)))
+            self.take(self._about, lambda: read(text, str(self._file)))
 
 
 def _program(path: str) -> tuple[str, list[Problem]]:

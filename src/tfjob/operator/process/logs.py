@@ -51,7 +51,6 @@ class PlainFormatter(logging.Formatter):
     """A line a record for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format as time, level, message, and the rest as name=value."""
         rest = "".join(f" {name}={value}" for name, value in fields(record).items())
         text = f"{_stamp(record)} {record.levelname:<7} {record.getMessage()}{rest}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text

@@ -18,11 +18,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
-import msgspec
 import uvloop
 
 from tfjob import __version__
@@ -34,6 +32,7 @@ from tfjob.api.resources import CRDS, PODGROUPS, VOLCANO_PODGROUPS, Resource
 from tfjob.api.types import KIND
 from tfjob.controller.controller import Controller
 from tfjob.kinds import cluster_kinds
+from tfjob.kube.access import config
 from tfjob.kube.access.config import Access
 from tfjob.kube.access.errors import ConfigError, Forbidden, KubeError, NotFound
 from tfjob.kube.client.client import Client
@@ -42,11 +41,10 @@ from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
 from tfjob.kube.cluster.lease import Lease, LeaseLost
 from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
-from tfjob.operator.listening import serving
 from tfjob.operator.options import LEASE_NAME, MAKE_CRDS, Options, host_names
-from tfjob.operator.process import probes
-from tfjob.operator.process.config import ConfigMapWatch, Configuration, ControllerConfig, FileWatch
-from tfjob.operator.process.metrics import Metrics, SampleCollector, samples
+from tfjob.operator.process.config import ConfigMapConfiguration, Configuration, ControllerConfig, FileConfiguration
+from tfjob.operator.process.metrics import Metrics, SampleCollector
+from tfjob.operator.servers import Check, health_app, metrics_app, serving
 from tfjob.plan.build.pod_groups import is_volcano
 from tfjob.plan.kind import TfJobKind
 
@@ -68,6 +66,7 @@ class Operator:
     def __init__(
         self, client: Client, lease_client: Client, access: Access, options: Options, kinds: Sequence[str] = (KIND,)
     ) -> None:
+        namespace = options.lease_namespace or access.namespace
         self.client = client
         self.options = options
         self.kinds = [kind for kind in cluster_kinds(options.settings) if kind.resource.kind in kinds]
@@ -90,32 +89,27 @@ class Operator:
         self.controller = Controller(
             self.cluster, self.kinds, clock=whole_seconds, hooks=self.metrics, durations=options.durations
         )
-        self.queue = self.controller.queue
         self.lease: Lease | None = None
         if options.leader_elect:
-            self.lease = Lease(
-                lease_client,
-                options.lease_namespace or access.namespace,
-                LEASE_NAME,
-                options.identity or _identity(),
-            )
-        self.configuration = Configuration(self._configured, self.event_log.add)
+            self.lease = Lease(lease_client, namespace, LEASE_NAME, f"{socket.gethostname()}_{uuid.uuid4()}")
         self._configured(ControllerConfig(), "")
-        self.config_watch = self._watch_of_config(client, options, options.lease_namespace or access.namespace)
+        self.configuration: Configuration
+        if options.controller_config_file:
+            self.configuration = FileConfiguration(self._configured, self.event_log.add, namespace, options)
+        else:
+            self.configuration = ConfigMapConfiguration(
+                self._configured, self.event_log.add, client, namespace, options
+            )
         self.webhook: Webhook | None = None
-        if options.webhook.port:
+        address = options.webhook_bind_address
+        if address.port:
             from tfjob.operator.webhook.server import Webhook  # an operator without it saves 8 MiB
 
-            names = host_names(options.lease_namespace or access.namespace)
-            self.webhook = Webhook(client, options.webhook, [*names, *options.webhook.host_names])
+            self.webhook = Webhook(client, address, [*host_names(namespace), *address.host_names])
         self._stop = asyncio.Event()
         client.observe = self.metrics.requested
-        self.metrics.registry.register(SampleCollector(lambda: samples(self)))
-
-    def _watch_of_config(self, client: Client, options: Options, namespace: str) -> ConfigMapWatch | FileWatch:
-        if options.config_file:
-            return FileWatch(Path(options.config_file), namespace, self.configuration, options.durations.config_check)
-        return ConfigMapWatch(client, namespace, options.config_map, options.config_key, self.configuration)
+        samples = SampleCollector(self.controller.queue, self.cluster, self.configuration, self.event_log)
+        self.metrics.registry.register(samples)
 
     def _configured(self, config: ControllerConfig, program: str) -> None:
         settings = replace(
@@ -140,8 +134,11 @@ class Operator:
 
     async def run(self) -> None:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(serving(probes.probes(self._healthy(), self._ready()), self.options.health))
-            await stack.enter_async_context(serving(probes.metrics(self.metrics.registry), self.options.metrics))
+            for app, address in (
+                (health_app(self._healthy(), self._ready()), self.options.health_probe_bind_address),
+                (metrics_app(self.metrics.registry), self.options.metrics_bind_address),
+            ):
+                await stack.enter_async_context(serving(app, address))
             work = asyncio.create_task(self._work())
             stopped = asyncio.create_task(self._stop.wait())
             try:
@@ -167,8 +164,8 @@ class Operator:
             self.metrics.leading.set(1)
             logger.info("controller starting")
             await self.cluster.synced()
-            tasks.create_task(self.config_watch.run())
-            await self.config_watch.first()
+            tasks.create_task(self.configuration.run())
+            await self.configuration.first()
             jobs, pods = sum(map(len, self.cluster.owners.values())), len(self.cluster.pods)
             logger.info("caches synced: %d jobs, %d pods", jobs, pods)
             # What was just read stays: the collector need not look at it again and again.
@@ -204,11 +201,11 @@ class Operator:
             await asyncio.sleep(LAG_SECONDS)
             self.metrics.loop_lag.set(max(0.0, time.monotonic() - before - LAG_SECONDS))
 
-    def _healthy(self) -> dict[str, probes.Check]:
+    def _healthy(self) -> dict[str, Check]:
         """Return the liveness checks: whether we can make progress. The API server's health is not ours."""
         return {"ping": lambda: "", "watches": self._stale_watch}
 
-    def _ready(self) -> dict[str, probes.Check]:
+    def _ready(self) -> dict[str, Check]:
         return {"caches": self._unsynced, **({"webhook": self.webhook.fault} if self.webhook else {})}
 
     def _stale_watch(self) -> str:
@@ -242,9 +239,9 @@ def whole_seconds() -> datetime:
 
 
 def pod_groups(options: Options) -> Resource | None:
-    if not options.gang_scheduler:
+    if not options.gang_scheduler_name:
         return None
-    return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler) else PODGROUPS
+    return VOLCANO_PODGROUPS if is_volcano(options.gang_scheduler_name) else PODGROUPS
 
 
 async def discover_job_kinds(client: Client, options: Options) -> list[str]:
@@ -256,14 +253,14 @@ async def discover_job_kinds(client: Client, options: Options) -> list[str]:
     if problem := version_problem(version):
         raise ConfigError(problem, "Use a newer cluster.")
     groups = pod_groups(options)
-    if groups is not None and not await _serves(client, groups):
+    if groups is not None and not await client.serves(groups):
         raise ConfigError(
             f"the cluster has no {groups.plural}.{groups.group}, which --gang-scheduler-name needs",
-            f"Install the scheduler {options.gang_scheduler} with its CRDs first.",
+            f"Install the scheduler {options.gang_scheduler_name} with its CRDs first.",
         )
-    wanted = {kind: one for kind, one in JOB_KINDS.items() if not options.groups or one.group in options.groups}
-    kinds = [kind for kind, resource in wanted.items() if await _serves(client, resource)]
-    for kind, resource in wanted.items() if options.groups else ():
+    wanted = {kind: one for kind, one in JOB_KINDS.items() if not options.api_groups or one.group in options.api_groups}
+    kinds = [kind for kind, resource in wanted.items() if await client.serves(resource)]
+    for kind, resource in wanted.items() if options.api_groups else ():
         if kind not in kinds:
             raise ConfigError(f"the cluster has no {resource.plural}.{resource.group}", f"Run: {MAKE_CRDS}")
     if not kinds:
@@ -275,21 +272,13 @@ async def discover_job_kinds(client: Client, options: Options) -> list[str]:
     return kinds
 
 
-async def _serves(client: Client, resource: Resource) -> bool:
-    try:
-        found = msgspec.json.decode(await client.request("GET", resource.root))
-    except NotFound:
-        return False
-    return any(one.get("name") == resource.plural for one in found.get("resources", ()))
-
-
-def main(access: Access, options: Options) -> int:
+def main(context: str, options: Options) -> int:
     """Return the exit code of an operator process: 0 after a shutdown on request, 1 if it must stop.
 
     Raises KubeError for what the user who started it can fix.
     """
     try:
-        uvloop.run(operate(access, options))
+        uvloop.run(operate(config.load(context or None), options))
     except LeaseLost as error:
         _leave(error)
     except KubeError:
@@ -309,22 +298,12 @@ def _leave(error: LeaseLost) -> NoReturn:
     os._exit(1)
 
 
-def _identity() -> str:
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
-
-
 def _reraise(work: asyncio.Task[None]) -> None:
-    """Raise the error that ended the work."""
     error = work.exception()
     if isinstance(error, BaseExceptionGroup):
-        for known in (LeaseLost, KubeError):
-            if found := error.subgroup(known):
-                raise _first(found)
+        found: BaseException | None = error.subgroup(LeaseLost) or error.subgroup(KubeError)
+        while isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+        error = found or error
     if error is not None:
         raise error
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

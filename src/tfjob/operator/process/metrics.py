@@ -1,13 +1,14 @@
 """The operator's metrics, under the names that the dashboards of controller-runtime and training-operator read.
 
-`samples` are measured only when Prometheus asks: ages, sums and sizes that would be costly to keep up to date.
+Those of `SampleCollector` are measured only when Prometheus asks: they would be costly to keep up to date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -28,6 +29,8 @@ CONTROLLER = "tfjob-controller"
 """The name of the one queue that all kinds share."""
 FRAMEWORK = "tensorflow"
 RESULTS = (SUCCESS, REQUEUE_AFTER, ERROR)
+Row = tuple[Mapping[str, str], float]
+"""Labels and a value."""
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -46,68 +49,43 @@ class Metrics(Hooks):
     def __init__(self, kinds: Iterable[str] = (KIND,), *, workers: int = 1, host: str = "") -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry, buckets=SECONDS)
         self._host = host
-        queue = {"name": CONTROLLER, "controller": CONTROLLER}
-        self._results = Counter(
-            "controller_runtime_reconcile", "Passes by result", ["controller", "result"], registry=registry
+        kind, queue = ["controller"], {"name": CONTROLLER, "controller": CONTROLLER}
+        self._results = counter("controller_runtime_reconcile", "Passes by result", [*kind, "result"])
+        self._errors = counter("controller_runtime_reconcile_errors", "Passes that failed", kind)
+        self._pass_seconds = histogram(
+            "controller_runtime_reconcile_time_seconds", "Duration of a pass in seconds", kind
         )
-        self._errors = Counter(
-            "controller_runtime_reconcile_errors", "Passes that failed", ["controller"], registry=registry
-        )
-        self._pass_seconds = Histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "Duration of a pass in seconds",
-            ["controller"],
-            registry=registry,
-            buckets=SECONDS,
-        )
-        concurrent = Gauge(
-            "controller_runtime_max_concurrent_reconciles",
-            "Owners reconciled at the same time, at most",
-            ["controller"],
-            registry=registry,
+        concurrent = gauge(
+            "controller_runtime_max_concurrent_reconciles", "Owners reconciled at the same time, at most", kind
         )
         self._passes: dict[str, _Passes] = {}
-        for kind in kinds:
-            concurrent.labels(_controller(kind)).set(workers)
-            self._of_kind(kind)
+        for name in kinds:
+            concurrent.labels(_controller(name)).set(workers)
+            self._of_kind(name)
 
-        self._adds = Counter("workqueue_adds", "Wake-ups", list(queue), registry=registry).labels(**queue)
-        self._retries = Counter("workqueue_retries", "Passes asked for again", list(queue), registry=registry).labels(
+        self._adds = counter("workqueue_adds", "Wake-ups", list(queue)).labels(**queue)
+        self._retries = counter("workqueue_retries", "Passes asked for again", list(queue)).labels(**queue)
+        self._depth = gauge("workqueue_depth", "Jobs that wait", list(queue)).labels(**queue)
+        self._waited = histogram("workqueue_queue_duration_seconds", "Seconds that a job waited", list(queue)).labels(
             **queue
         )
-        self._depth = Gauge("workqueue_depth", "Jobs that wait", list(queue), registry=registry).labels(**queue)
-        self._waited = Histogram(
-            "workqueue_queue_duration_seconds",
-            "Seconds that a job waited",
-            list(queue),
-            registry=registry,
-            buckets=SECONDS,
-        ).labels(**queue)
-        self._worked = Histogram(
-            "workqueue_work_duration_seconds",
-            "Seconds that a job was worked on",
-            list(queue),
-            registry=registry,
-            buckets=SECONDS,
+        self._worked = histogram(
+            "workqueue_work_duration_seconds", "Seconds that a job was worked on", list(queue)
         ).labels(**queue)
 
-        self._requests = Counter(
-            "rest_client_requests", "Requests to the API server", ["code", "host", "method"], registry=registry
-        )
+        self._requests = counter("rest_client_requests", "Requests to the API server", ["code", "host", "method"])
         self._answers: dict[tuple[str, int], Counter] = {}
         """A counter for each kind of answer: to find one by its labels takes longer than to count."""
-        self.leading = Gauge(
-            "leader_election_master_status", "1 while this process leads", ["name"], registry=registry
-        ).labels("tf-operator")
-        self.loop_lag = Gauge("event_loop_lag_seconds", "How late the event loop runs", registry=registry)
+        leading = gauge("leader_election_master_status", "1 while this process leads", ["name"])
+        self.leading = leading.labels("tf-operator")
+        self.loop_lag = gauge("event_loop_lag_seconds", "How late the event loop runs")
 
-        self._states = Counter(
-            "tfjob_state_changes", "Changes of state by kind and new state", ["kind", "state"], registry=registry
-        )
-        labels = ["job_namespace", "framework"]
+        self._states = counter("tfjob_state_changes", "Changes of state by kind and new state", ["kind", "state"])
         self._jobs = {
-            name: Counter(f"training_operator_jobs_{name}", f"Jobs {name}", labels, registry=registry)
+            name: counter(f"training_operator_jobs_{name}", f"Jobs {name}", ["job_namespace", "framework"])
             for name in ("created", "deleted", "successful", "failed", "restarted")
         }
 
@@ -162,7 +140,6 @@ class Metrics(Hooks):
     # --- the hook of the client ----------------------------------------------------------------------------------
 
     def requested(self, method: str, code: int, seconds: float) -> None:
-        """Count an answer of the API server, or none (code 0)."""
         count = self._answers.get((method, code))
         if count is None:
             labels = (str(code) if code else "<error>", self._host, method)
@@ -173,58 +150,44 @@ class Metrics(Hooks):
 class SampleCollector(Collector):
     """Values that are computed when they are read."""
 
-    def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
-        self._families = families
+    def __init__(
+        self, queue: WorkQueue, cluster: KubeCluster, configuration: Configuration, event_log: EventLog
+    ) -> None:
+        self._queue = queue
+        self._cluster = cluster
+        self._configuration = configuration
+        self._event_log = event_log
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._families()
+        working, queue = self._queue.working_seconds(), {"name": CONTROLLER, "controller": CONTROLLER}
+        count, longest = [({"controller": CONTROLLER}, len(working))], max(working, default=0.0)
+        yield _gauge("controller_runtime_active_workers", "Passes under way", count)
+        yield _gauge("workqueue_unfinished_work_seconds", "Age of all passes under way", [(queue, sum(working))])
+        yield _gauge("workqueue_longest_running_processor_seconds", "Age of the oldest one", [(queue, longest)])
+        reflectors = [({"resource": _label(one.resource)}, one) for one in self._cluster.reflectors]
+        ages = [(label, one.last_event_age) for label, one in reflectors]
+        yield _gauge("informer_last_event_age_seconds", "Since a watch said something", ages)
+        ends = [({**label, "reason": why}, count) for label, one in reflectors for why, count in one.restarts.items()]
+        yield _counter("watch_restarts", "Watches begun again", ends)
+        sizes = [(label, len(one.store)) for label, one in reflectors]
+        yield _gauge("tfjob_cached_objects", "Objects in the caches", sizes)
+        yield _counter("tfjob_events_dropped", "News that were not written", [({}, self._event_log.dropped)])
+        good = float(self._configuration.good)
+        yield _gauge("tfjob_controller_config_last_read_successful", "0 while a broken one is not used", [({}, good)])
 
 
-def gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for row, value in rows:
-        family.add_metric(row, value)
+def _gauge(name: str, text: str, rows: Iterable[Row]) -> Metric:
+    return _filled(GaugeMetricFamily(name, text), rows)
+
+
+def _counter(name: str, text: str, rows: Iterable[Row]) -> Metric:
+    return _filled(CounterMetricFamily(name, text), rows)
+
+
+def _filled(family: Metric, rows: Iterable[Row]) -> Metric:
+    for labels, value in rows:
+        family.add_sample(family.name + ("_total" if family.type == "counter" else ""), dict(labels), value)
     return family
-
-
-def counter(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for row, value in rows:
-        family.add_metric(row, value)
-    return family
-
-
-class Sampled(Protocol):
-    """The parts of an operator that are measured."""
-
-    cluster: KubeCluster
-    configuration: Configuration
-    event_log: EventLog
-
-    @property
-    def queue(self) -> WorkQueue:
-        """The queue of its controller."""
-
-
-def samples(operator: Sampled) -> Iterator[Metric]:
-    working = operator.queue.working_seconds()
-    names, queue = ("name", "controller"), (CONTROLLER, CONTROLLER)
-    yield gauge(
-        "controller_runtime_active_workers", "Passes under way", ("controller",), [((CONTROLLER,), len(working))]
-    )
-    yield gauge("workqueue_unfinished_work_seconds", "Age of all passes under way", names, [(queue, sum(working))])
-    longest = max(working, default=0.0)
-    yield gauge("workqueue_longest_running_processor_seconds", "Age of the oldest one", names, [(queue, longest)])
-    reflectors = operator.cluster.reflectors
-    ages = [((_label(one.resource),), one.last_event_age) for one in reflectors]
-    yield gauge("informer_last_event_age_seconds", "Since a watch said something", ("resource",), ages)
-    restarts = [((_label(one.resource), reason), count) for one in reflectors for reason, count in one.restarts.items()]
-    yield counter("watch_restarts", "Watches begun again", ("resource", "reason"), restarts)
-    sizes = [((_label(one.resource),), len(one.store)) for one in reflectors]
-    yield gauge("tfjob_cached_objects", "Objects in the caches", ("resource",), sizes)
-    yield counter("tfjob_events_dropped", "News that were not written", (), [((), operator.event_log.dropped)])
-    good = float(operator.configuration.good)
-    yield gauge("tfjob_controller_config_last_read_successful", "0 while a broken one is not used", (), [((), good)])
 
 
 def _controller(kind: str) -> str:

@@ -22,7 +22,6 @@ CONNECT_SECONDS, PAUSE_SECONDS = 2.0, 0.2
 
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    """Run one task; return its exit code."""
     # The first process of a container ignores what it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     config = json.loads(environ["TF_CONFIG"])

@@ -1,20 +1,27 @@
 """The test of an installation: one small job from its creation to its end, and nothing left of it afterwards.
 
-    await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, 120)
+    await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, timedelta(minutes=2))
 
 Why a replica does not start is read from the status of the job.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from tfjob.api.dialect import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
+from tfjob.api.dialect import JOB_KINDS, JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, Resource
+from tfjob.api.types import TFJOBS
+from tfjob.durations import durations_from
+from tfjob.kube.access import config
 from tfjob.kube.access.errors import ApiError, KubeError, NotFound
 from tfjob.kube.client.client import Client
 from tfjob.operator.install.rollout import until, waits_for
@@ -23,12 +30,9 @@ Object = dict[str, Any]
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.selftest.rendezvous"]
 """What a task runs in the operator's own image, where no other one is given."""
 LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
-BOARD_SECONDS, GONE_SECONDS = 60, 60
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, JOBS, DEPLOYMENTS)
 """The kinds of objects that belong to a job."""
 NOT_PULLED = ("ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff")
-PULL_SECONDS = 60.0
-"""A registry may fail once or twice; the kubelet has asked it three times by then."""
 
 
 class Failed(KubeError):
@@ -101,6 +105,30 @@ class Trial:
         return {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
 
 
+def run_self_test(
+    context: str | None,
+    namespace: str,
+    api_version: str | None,
+    patience: timedelta,
+    say: Callable[[str], None],
+    **images: str,
+) -> None:
+    """Run a job on the cluster of a context; raises as `SelfTest.run` does. `images` are fields of a `Trial`.
+
+    Without an `api_version` the job is of tensorflow.org, if the cluster has such jobs.
+    """
+    access = config.load(context)
+    trial = Trial(f"tfjob-test-{secrets.token_hex(3)}", namespace or access.namespace, **images)
+
+    async def connected() -> None:
+        async with Client(access, durations=durations_from(os.environ)) as client:
+            known = {one.api_version: one for one in JOB_KINDS.values()}
+            resource = known[api_version] if api_version else TF_JOBS if await client.serves(TF_JOBS) else TFJOBS
+            await SelfTest(client, trial, say).run(resource, patience)
+
+    asyncio.run(connected())
+
+
 class SelfTest:
     """One run of the test; `say` is called with each step."""
 
@@ -111,18 +139,18 @@ class SelfTest:
         self._last = ""
         self._unpulled_since: float | None = None
 
-    async def run(self, resource: Resource, seconds: int) -> None:
+    async def run(self, resource: Resource, patience: timedelta) -> None:
         """Raise Failed if the job does not succeed, NotReady if it does not end or is not removed in time.
 
         Both include the reason; NotPulled is for an image that cannot be pulled.
         """
-        end = time.monotonic() + seconds
+        end = time.monotonic() + patience.total_seconds()
         name, namespace = self.trial.name, self.trial.namespace
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
-        await self.client.create(resource, namespace, self.trial.manifest(resource, seconds))
+        await self.client.create(resource, namespace, self.trial.manifest(resource, int(patience.total_seconds())))
         try:
-            await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", seconds)
-            left = round(max(end - time.monotonic(), BOARD_SECONDS))
+            await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", patience)
+            left = max(timedelta(seconds=round(end - time.monotonic())), self.client.durations.board_answers)
             await until(
                 lambda: self._unseen(resource), f"the TensorBoard of {resource.kind} {name} does not answer", left
             )
@@ -130,7 +158,8 @@ class SelfTest:
         finally:
             with suppress(NotFound):
                 await self.client.delete(resource, namespace, name, propagation="Background")
-        await until(lambda: self.left(resource), f"what belongs to {resource.kind} {name} does not go", GONE_SECONDS)
+        patience = self.client.durations.trial_gone
+        await until(lambda: self.left(resource), f"what belongs to {resource.kind} {name} does not go", patience)
         self.say("deleted it, and its pods and services are gone")
 
     async def _ended(self, resource: Resource) -> str | None:
@@ -155,7 +184,7 @@ class SelfTest:
             self._unpulled_since = None
             return
         self._unpulled_since = now if self._unpulled_since is None else self._unpulled_since
-        if now - self._unpulled_since >= PULL_SECONDS:
+        if now - self._unpulled_since >= self.client.durations.unpulled.total_seconds():
             raise NotPulled(f"an image cannot be pulled: {status.get('message') or rest}")
 
     async def _unseen(self, resource: Resource) -> str | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.resources import CRDS, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.access.errors import Conflict, NotFound
+from tfjob.kube.access.tls import as_file
 from tfjob.kube.client.client import Client
 from tfjob.operator.options import NAME, WEBHOOK
 
@@ -88,17 +88,11 @@ def trusted(bundle: bytes, own: Iterable[bytes], now: datetime) -> bytes:
 
 def load(context: ssl.SSLContext, certificate: Certificate) -> None:
     """Serve it to every connection from now on; open connections keep the old one."""
-    # OpenSSL reads files only; this one is in memory, so that a read-only disk will do and no key is ever on one.
-    descriptor = os.memfd_create("webhook", os.MFD_CLOEXEC)
-    try:
-        os.write(descriptor, certificate.certificate + certificate.key)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+    with as_file(certificate.certificate + certificate.key) as path:
+        context.load_cert_chain(path)
 
 
 def _read(bundle: bytes) -> list[x509.Certificate]:
-    """Return our certificates in a bundle; none if it cannot be read."""
     try:
         return [one for one in x509.load_pem_x509_certificates(bundle) if one.subject == _SUBJECT]
     except ValueError:
@@ -131,7 +125,6 @@ class Place:
     patch: Callable[[Object], Object]
     content_type: str
     without: str
-    may_be_missing: bool
 
 
 def _admission_settings(found: Object) -> Object | None:
@@ -153,7 +146,6 @@ ADMISSION = Place(
     patch=lambda config: {"webhooks": [{"name": WEBHOOK, "clientConfig": config}]},
     content_type="application/strategic-merge-patch+json",
     without="jobs are not judged on admission",
-    may_be_missing=True,  # where that is not wanted
 )
 CONVERSION = Place(
     CRDS,
@@ -162,7 +154,6 @@ CONVERSION = Place(
     patch=lambda config: {"spec": {"conversion": {"webhook": {"clientConfig": config}}}},
     content_type="application/merge-patch+json",
     without="jobs are served in v1 alone",
-    may_be_missing=True,  # where there is tensorflow.org alone
 )
 PLACES = (ADMISSION, CONVERSION)
 
@@ -173,9 +164,7 @@ async def publish(client: Client, place: Place, own: Sequence[bytes], now: datet
         try:
             found = await client.get(place.resource, "", place.name)
         except NotFound:
-            if place.may_be_missing:
-                return
-            raise
+            return  # admission is not wanted, or there is tensorflow.org alone
         settings = place.settings(found)
         if settings is None:
             return

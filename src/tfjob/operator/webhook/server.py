@@ -23,9 +23,9 @@ from aiohttp import web
 from tfjob.api.text.shallow import shallow
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
-from tfjob.operator.listening import serving
 from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH, Address
-from tfjob.operator.webhook import admission, certificates, conversion
+from tfjob.operator.servers import serving
+from tfjob.operator.webhook import certificates, reviews
 from tfjob.operator.webhook.certificates import Certificate
 
 logger = logging.getLogger("tfjob.operator.webhook.server")
@@ -49,12 +49,12 @@ def webhook_app() -> web.Application:
 
 async def _validate(request: web.Request) -> web.Response:
     # In a thread: an object may be large and odd, and the lease is renewed meanwhile.
-    return await _answered(request, admission.answer, partial(admission.answer, cut=True), in_thread=True)
+    return await _answered(request, reviews.admit, partial(reviews.admit, cut=True), in_thread=True)
 
 
 async def _convert(request: web.Request) -> web.Response:
     in_thread = (request.content_length or BODY_LIMIT) > SMALL_BODY
-    return await _answered(request, conversion.answer, conversion.refusal, in_thread=in_thread)
+    return await _answered(request, reviews.convert, reviews.refuse_conversion, in_thread=in_thread)
 
 
 async def _answered(request: web.Request, answer: Answer, answer_to_cut: Answer, *, in_thread: bool) -> web.Response:

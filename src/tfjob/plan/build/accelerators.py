@@ -45,7 +45,9 @@ def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Obj
     if not accelerators:
         return spec, []
     training = main_template_container({"spec": spec})
-    wanted = [name for name in _asked_for(training) if name in accelerators]
+    resources = training.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    wanted = [name for name in asked if name in accelerators]
     if not wanted:
         return spec, []
     equipment = _Equipment(spec, training)
@@ -58,12 +60,6 @@ def news(kind: str, template: Object, accelerators: Mapping[str, Accelerator]) -
     """Warn before the pods of a replica type are created."""
     for sentence in equipped(template.get("spec") or {}, accelerators)[1]:
         yield events.accelerator_overridden(kind, sentence)
-
-
-def _asked_for(container: Object) -> list[str]:
-    """Return the resource names of a container, each once; the amount does not count."""
-    resources = container.get("resources") or {}
-    return list(dict.fromkeys([*(resources.get("limits") or {}), *(resources.get("requests") or {})]))
 
 
 class _Equipment:

@@ -51,23 +51,12 @@ def storage_of(job: TFJob, *, for_all: bool = False) -> tuple[Object, Object] | 
 
 
 def with_storage(job: TFJob, task: Task, spec: Object, *, for_all: bool) -> Object:
-    """Return a task's pod spec with the environment variables; `for_all` adds the volume if no container mounts it.
-
-    Without a mount of the volume the spec is returned unchanged.
-    """
+    """Return a task's pod spec with the environment variables; `for_all` adds the volume if no container mounts it."""
     storage = storage_of(job, for_all=True) if for_all else None
     if storage and not any(_mount(container) for container in _containers(spec)):
         spec = _mounted(spec, *storage)
-    if not any(_mount(container) for container in _containers(spec)):
-        return spec
-    return {
-        **spec,
-        **{
-            kind: [_told(container, task) for container in spec[kind]]
-            for kind in ("initContainers", "containers")
-            if spec.get(kind)
-        },
-    }
+    kinds = [kind for kind in ("initContainers", "containers") if spec.get(kind)]
+    return {**spec, **{kind: [_told(container, task) for container in spec[kind]] for kind in kinds}}
 
 
 def _mounted(spec: Object, volume: Object, mount: Object) -> Object:

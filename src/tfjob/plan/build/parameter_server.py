@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tfjob.api.defaults import PS_FOLDER, PS_VOLUME, server_container, serves_by_default
-from tfjob.api.names import job_labels, owner_reference, server_program_name
-from tfjob.api.objects import ConfigMap, ObjectMeta
+from tfjob.api.names import child_metadata, job_labels, server_program_name
+from tfjob.api.objects import ConfigMap
 from tfjob.api.types import CONTAINER_NAME, PORT_NAME, PS, TFJob
+from tfjob.controller.kind import Observation
 from tfjob.plan.build.job_storage import similar_names
-from tfjob.plan.facts.tasks import Observed, Task, replicas_of
+from tfjob.plan.facts.tasks import Task, replicas_of
 from tfjob.plan.facts.tf_config import cluster, port
 
 DEFAULT_TF_IMAGE = "tensorflow/tensorflow:2.21.0"
@@ -32,12 +33,7 @@ def program() -> str:
 
 def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
     """Return the program as a job's pods mount it; `own_program` replaces ours."""
-    metadata = ObjectMeta(
-        name=server_program_name(job),
-        namespace=job.metadata.namespace,
-        labels=job_labels(job),
-        owner_references=[owner_reference(job)],
-    )
+    metadata = child_metadata(job, server_program_name(job), job_labels(job))
     return ConfigMap(metadata=metadata, data={FILE: own_program or program()})
 
 
@@ -46,13 +42,9 @@ def has_default_server(job: TFJob) -> bool:
     return replica is not None and serves_by_default(job, PS, replica) and replicas_of(job, PS) > 0
 
 
-def lacks_program(job: TFJob, observed: Observed) -> bool:
-    if not has_default_server(job):
-        return False
-    name = server_program_name(job)
-    return not any(
-        one.metadata.name == name and one.metadata.deletion_timestamp is None for one in observed.config_maps
-    )
+def lacks_program(job: TFJob, observed: Observation) -> bool:
+    there = {one.metadata.name for one in observed.of(ConfigMap) if one.metadata.deletion_timestamp is None}
+    return has_default_server(job) and server_program_name(job) not in there
 
 
 def with_server(job: TFJob, template: Object, image: str) -> Object:

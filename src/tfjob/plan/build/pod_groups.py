@@ -13,12 +13,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from tfjob.api import quantity
-from tfjob.api.names import owner_reference
-from tfjob.api.objects import ObjectMeta, PodGroup
+from tfjob.api.names import child_metadata
+from tfjob.api.objects import PodGroup
 from tfjob.api.types import SchedulingPolicy, TFJob
 from tfjob.controller.actions import Action, Create, Event, Update
+from tfjob.controller.kind import Observation
 from tfjob.plan import events
-from tfjob.plan.facts.tasks import Observed, desired
+from tfjob.plan.facts.tasks import desired
 
 VOLCANO = "volcano"
 VOLCANO_VERSION, PLUGINS_VERSION = "scheduling.volcano.sh/v1beta1", "scheduling.x-k8s.io/v1alpha1"
@@ -38,12 +39,12 @@ class Step:
     wait: str = ""
 
 
-def step(job: TFJob, observed: Observed, scheduler: str) -> Step:
+def step(job: TFJob, observed: Observation, scheduler: str) -> Step:
     """Create the group before the pods, and change it only if the job's request changes."""
     if not scheduler:
         return Step()
     name = job.metadata.name
-    present = next((group for group in observed.pod_groups if group.metadata.name == name), None)
+    present = next((group for group in observed.of(PodGroup) if group.metadata.name == name), None)
     if present is None:
         return Step([Create(pod_group(job, scheduler))], hold=True)
     if present.metadata.deletion_timestamp is not None:
@@ -87,12 +88,7 @@ def pod_group(job: TFJob, scheduler: str) -> PodGroup:
         spec["scheduleTimeoutSeconds"] = policy.schedule_timeout_seconds
     return PodGroup(
         api_version=VOLCANO_VERSION if is_volcano(scheduler) else PLUGINS_VERSION,
-        metadata=ObjectMeta(
-            name=job.metadata.name,
-            namespace=job.metadata.namespace,
-            annotations=dict(job.metadata.annotations),
-            owner_references=[owner_reference(job)],
-        ),
+        metadata=child_metadata(job, job.metadata.name, {}, annotations=dict(job.metadata.annotations)),
         spec=spec,
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tfjob.api.defaults import serves_by_default
 from tfjob.api.dialect import origin
-from tfjob.api.names import JOB_ROLE_LABEL, child_name, has_master_role, owner_reference, task_labels
-from tfjob.api.objects import ObjectMeta, Pod, Service
+from tfjob.api.names import JOB_ROLE_LABEL, child_metadata, child_name, has_master_role, task_labels
+from tfjob.api.objects import Pod, Service
 from tfjob.api.types import EVALUATOR, PORT_NAME, REPLICA_TYPES, TFJob
 from tfjob.plan.build import parameter_server
 from tfjob.plan.build.accelerators import equipped
@@ -30,7 +30,7 @@ def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:
 
 def pods(job: TFJob, attempts: Sequence[tuple[Task, int]], settings: Settings) -> Iterator[Pod]:
     configs = tf_configs(job, [task for task, _ in attempts], settings.cluster_domain)
-    size, owner, scheduler = cluster_size(job), owner_reference(job), settings.gang_scheduler
+    size, scheduler = cluster_size(job), settings.gang_scheduler
     for (task, attempt), config in zip(attempts, configs, strict=True):
         template = template_of(job, task.type, settings.tf_image)
         metadata: dict[str, Any] = template.get("metadata") or {}
@@ -41,49 +41,29 @@ def pods(job: TFJob, attempts: Sequence[tuple[Task, int]], settings: Settings) -
         }
         if has_master_role(job, task.type, task.index):
             labels[JOB_ROLE_LABEL] = "master"
+        annotations = {
+            **(metadata.get("annotations") or {}),
+            **pod_annotations(job, task.type, scheduler),
+            ATTEMPT: str(attempt),
+            SIZE: size,
+        }
+        name, finalizers = child_name(job, task.type, task.index), list(metadata.get("finalizers") or ())
         yield Pod(
-            metadata=ObjectMeta(
-                name=child_name(job, task.type, task.index),
-                namespace=job.metadata.namespace,
-                labels=labels,
-                annotations={
-                    **(metadata.get("annotations") or {}),
-                    **pod_annotations(job, task.type, scheduler),
-                    ATTEMPT: str(attempt),
-                    SIZE: size,
-                },
-                owner_references=[owner],
-                finalizers=list(metadata.get("finalizers") or ()),
-            ),
+            metadata=child_metadata(job, name, labels, annotations=annotations, finalizers=finalizers),
             spec=_pod_spec(job, task, template, config, settings),
         )
 
 
 def service(job: TFJob, task: Task) -> Service:
     labels = task_labels(job, task.type, task.index)
-    metadata = ObjectMeta(
-        name=child_name(job, task.type, task.index),
-        namespace=job.metadata.namespace,
-        labels=labels,
-        owner_references=[owner_reference(job)],
-    )
-    if not origin(job).headless_services:
-        ports = [{"name": "tf-port", "port": port(job, task.type)}]
-        return Service(metadata=metadata, spec={"selector": labels, "ports": ports})
-    container = main_template_container(template_of(job, task.type))
-    ports = [
-        {"name": entry["name"], "port": entry["containerPort"]}
-        for entry in container.get("ports") or ()
-        if entry.get("name")
-    ]
-    return Service(
-        metadata=metadata,
-        spec={
-            "clusterIP": "None",
-            "selector": labels,
-            "ports": ports or [{"name": PORT_NAME, "port": port(job, task.type)}],
-        },
-    )
+    spec: dict[str, Any] = {"selector": labels, "ports": [{"name": "tf-port", "port": port(job, task.type)}]}
+    if origin(job).headless_services:
+        named = (
+            one for one in main_template_container(template_of(job, task.type)).get("ports") or () if one.get("name")
+        )
+        ports = [{"name": one["name"], "port": one["containerPort"]} for one in named]
+        spec |= {"clusterIP": "None", "ports": ports or [{"name": PORT_NAME, "port": port(job, task.type)}]}
+    return Service(metadata=child_metadata(job, child_name(job, task.type, task.index), labels), spec=spec)
 
 
 def pod_restart_policy(job: TFJob, task: Task) -> str:

@@ -22,7 +22,8 @@ class Settings:
     other name is one with the coscheduling plugin of scheduler-plugins, and an empty name means none.
     `accelerators` holds, by resource name, what pods that request it need. Default parameter servers run in
     `tf_image` if a job names none, and run `server_program` instead of ours if there is one. With `storage_for_all`
-    a job has storage even if it does not name the volume. `durations` are not for users: a test shortens them.
+    a job has storage even if it does not name the volume. With `local_tensorboard` a TensorBoard is a Python program
+    of this machine instead of an image, and ends with its job. `durations` are not for users: a test shortens them.
     """
 
     cluster_domain: str = ""
@@ -34,4 +35,5 @@ class Settings:
     server_program: str = ""
     tensorboard_image: str = TENSORBOARD_IMAGE
     storage_for_all: bool = False
+    local_tensorboard: bool = False
     durations: Durations = USUAL

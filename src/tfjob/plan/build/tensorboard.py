@@ -1,8 +1,10 @@
-"""The TensorBoard of a job: a Deployment and a Service from the job's start until its deletion.
+"""The TensorBoard of a job: a Deployment and a Service from the job's start until its deletion or, on this machine,
+until its end.
 
 It has the identity of the replica that represents the job: its service account, its pull secrets and, for a folder in
 an object store, its environment variables. Suspending a job and `cleanPodPolicy` do not affect it: it uses no
-accelerator, and people look at its curves before they resume or delete a job.
+accelerator, and people look at its curves before they resume or delete a job. On this machine it ends with the
+driver of the job, because nothing stays in the background.
 """
 
 from __future__ import annotations
@@ -14,18 +16,22 @@ from typing import Any
 import msgspec
 
 from tfjob.api.dialect import TF_JOB_NAME_LABEL, origin
-from tfjob.api.names import RUNTIME_ID_LABEL, has_master_role, job_labels, owner_reference, runtime_id, tensorboard_name
-from tfjob.api.objects import Deployment, ObjectMeta, Service
+from tfjob.api.names import RUNTIME_ID_LABEL, child_metadata, job_labels, runtime_id, tensorboard_name
+from tfjob.api.objects import NEEDED_MODULE, Deployment, ObjectMeta, Service
 from tfjob.api.types import REPLICA_TYPES, TensorBoard, TFJob
 from tfjob.controller.actions import Action, Create, Delete
+from tfjob.controller.kind import Observation
 from tfjob.plan.build.pods import template_of
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.facts.tasks import Observed, desired
+from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.facts.tasks import representative
 from tfjob.plan.facts.tf_config import main_template_container
 
 PORT, SERVICE_PORT, PORT_NAME = 6006, 80, "tb-port"
 USER_ID = 65532
 """An unprivileged user without an account, as in our image."""
+RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}}
+"""Nodes are shared; on this machine a limit would only be watched several times a second."""
 MADE_OF = "tfjob/made-of"
 """Annotation: a digest of what the job says about the object, to detect an edit.
 
@@ -35,14 +41,26 @@ all jobs, most of which ended long ago.
 OBJECT_STORES = ("s3://", "gs://")
 STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_", "GCE_METADATA_")
 """Prefixes of the environment variables with the address and the credentials of an object store."""
+LOCAL_PROGRAM = """
+import sys, types
+if "://" not in " ".join(sys.argv):
+    # What TensorBoard takes for an installation without TensorFlow: importing that takes seconds and half a gigabyte.
+    sys.modules["tensorboard.compat.notf"] = types.ModuleType("notf")
+from tensorboard.main import run_main
+sys.argv[0] = "tensorboard"
+run_main()
+"""
+"""For an interpreter of this machine. TensorFlow adds nothing for a local folder; it reads some object stores."""
+LOCAL_OPTIONS = ("--load_fast=false", "--reload_multifile=true")
 
 
-def steps(job: TFJob, board: Observed, settings: Settings) -> list[Action]:
+def steps(job: TFJob, board: Observation, settings: Settings) -> list[Action]:
     """Return what the TensorBoard of a started job lacks; children that an edit made wrong are deleted first."""
     wanted: list[Deployment | Service] = []
-    if job.spec.tensor_board is not None and job.status.attempt:
-        wanted = [deployment(job, settings), service(job)]
-    there: list[Deployment | Service] = [*board.deployments, *board.services]
+    is_over = settings.local_tensorboard and (is_finished(job.status) or job.spec.run_policy.suspend)
+    if job.spec.tensor_board is not None and job.status.attempt and not is_over:
+        wanted = [deployment(job, settings), service(job, settings)]
+    there: list[Deployment | Service] = [*board.of(Deployment), *board.of(Service)]
     present = {child.kind: child for child in there}
     made_of = {child.kind: child.metadata.annotations[MADE_OF] for child in wanted}
     removals = [
@@ -60,31 +78,40 @@ def deployment(job: TFJob, settings: Settings) -> Deployment:
     board = job.spec.tensor_board
     assert board is not None
     selector = labels(job)
+    metadata: dict[str, Any] = {"labels": selector}
+    if settings.local_tensorboard:
+        metadata["annotations"] = {NEEDED_MODULE: "tensorboard"}
     spec = {
         "replicas": 1,
         "revisionHistoryLimit": 0,
         "strategy": {"type": "Recreate"},  # a volume may be for one pod at a time
         "selector": {"matchLabels": selector},
-        "template": {"metadata": {"labels": selector}, "spec": _pod_spec(job, board, settings)},
+        "template": {"metadata": metadata, "spec": _pod_spec(job, board, settings)},
     }
-    return Deployment(metadata=_metadata(job, _wishes(job, board)), spec=spec)
+    return Deployment(metadata=_metadata(job, _wishes(job, board, settings)), spec=spec)
 
 
-def service(job: TFJob) -> Service:
-    """Return its Service: port 80, inside the cluster unless the job asks for another type."""
+def service(job: TFJob, settings: Settings) -> Service:
+    """Return its Service: port 80, inside the cluster unless the job asks for another type.
+
+    Not every user of this machine may listen at port 80.
+    """
     board = job.spec.tensor_board
     assert board is not None
+    port = PORT if settings.local_tensorboard else SERVICE_PORT
     spec = {
         "type": board.service_type or "ClusterIP",
         "selector": labels(job),
-        "ports": [{"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT}],
+        "ports": [{"name": PORT_NAME, "port": port, "targetPort": PORT}],
     }
     return Service(metadata=_metadata(job, board.service_type), spec=spec)
 
 
-def _wishes(job: TFJob, board: TensorBoard) -> list[object]:
+def _wishes(job: TFJob, board: TensorBoard, settings: Settings) -> list[object]:
     template = _speaker(job)
     own = [board.log_dir, board.image, board.volumes, board.volume_mounts]
+    if settings.local_tensorboard:
+        own.append(LOCAL_PROGRAM)
     return [*own, _identity(template), _store_access(board, main_template_container(template))]
 
 
@@ -109,25 +136,32 @@ def _pod_spec(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, A
 
 
 def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    # `--bind_all` takes IPv6 too, but TensorBoard knows it since 1.15, and who names an image may name an older one.
-    everywhere = ("--host", "0.0.0.0") if board.image else ("--bind_all",)  # noqa: S104
     container: dict[str, Any] = {
         "name": tensorboard_name(job),
         "image": board.image or settings.tensorboard_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["tensorboard", "--logdir", board.log_dir, *everywhere, "--port", str(PORT)],
+        "command": _command(board, settings),
         "ports": [{"name": PORT_NAME, "containerPort": PORT}],
         # An image with TensorFlow in it takes several seconds, and longer on a node that is busy.
         "startupProbe": _probe(periodSeconds=1, failureThreshold=180),
         "readinessProbe": _probe(periodSeconds=5, failureThreshold=3),
         # It may be slow to answer while it reads much for the first time.
         "livenessProbe": _probe(periodSeconds=20, failureThreshold=6),
-        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}},
+        "resources": {} if settings.local_tensorboard else RESOURCES,
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     if board.volume_mounts:
         container["volumeMounts"] = board.volume_mounts
     return container | _store_access(board, trainer)
+
+
+def _command(board: TensorBoard, settings: Settings) -> list[str]:
+    where = ["--logdir", board.log_dir, "--port", str(PORT)]
+    if settings.local_tensorboard:
+        return ["python", "-c", LOCAL_PROGRAM, *where, "--host", "127.0.0.1", *LOCAL_OPTIONS]
+    # `--bind_all` takes IPv6 too, but TensorBoard knows it since 1.15, and who names an image may name an older one.
+    everywhere = ("--host", "0.0.0.0") if board.image else ("--bind_all",)  # noqa: S104
+    return ["tensorboard", *where, *everywhere]
 
 
 def _identity(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,10 +179,9 @@ def _store_access(board: TensorBoard, trainer: Mapping[str, Any]) -> dict[str, A
 
 
 def _speaker(job: TFJob) -> dict[str, Any]:
-    """Return the template of the replica that represents the job."""
-    tasks = [task for task in desired(job) if has_master_role(job, task.type, task.index)] or desired(job)
-    types = [task.type for task in tasks] or [one for one in REPLICA_TYPES if one in job.spec.tf_replica_specs]
-    return template_of(job, types[0])
+    task = representative(job)
+    types = (one for one in REPLICA_TYPES if one in job.spec.tf_replica_specs)
+    return template_of(job, task.type if task else next(types))
 
 
 def labels(job: TFJob) -> dict[str, str]:
@@ -159,13 +192,9 @@ def labels(job: TFJob) -> dict[str, str]:
 
 
 def _metadata(job: TFJob, wishes: object) -> ObjectMeta:
-    return ObjectMeta(
-        name=tensorboard_name(job),
-        namespace=job.metadata.namespace,
-        labels={**labels(job), **job_labels(job)},
-        annotations={MADE_OF: hashlib.sha256(msgspec.json.encode(wishes, order="sorted")).hexdigest()[:16]},
-        owner_references=[owner_reference(job)],
-    )
+    digest = hashlib.sha256(msgspec.json.encode(wishes, order="sorted")).hexdigest()[:16]
+    selected = {**labels(job), **job_labels(job)}
+    return child_metadata(job, tensorboard_name(job), selected, annotations={MADE_OF: digest})
 
 
 def _probe(**settings: int) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob, TFJobStatus
+from tfjob.controller.kind import Observation
 from tfjob.plan import events
 from tfjob.plan.facts.tasks import (
-    Observed,
     Task,
     attempts_due,
     desired,
@@ -85,10 +85,16 @@ class TaskState:
         between = bool(container and (container.state.waiting or container.state.terminated))
         return self.running and not between
 
+    @property
+    def last_end(self) -> ContainerTerminated | None:
+        """How its main container ended before its last restart in place."""
+        container = main_container(self.pod) if self.pod else None
+        return container.last_state.terminated if container else None
 
-def survey(job: TFJob, status: TFJobStatus, observed: Observed, now: datetime) -> list[TaskState]:
+
+def survey(job: TFJob, status: TFJobStatus, observed: Observation, now: datetime) -> list[TaskState]:
     """Return the state of every desired task, given what the status remembers."""
-    pods = {task: pod for pod in observed.pods if (task := task_of(pod)) is not None}
+    pods = {task: pod for pod in observed.of(Pod) if (task := task_of(pod)) is not None}
     started, completed = members(status.started), members(status.completed_indexes)
     due_of = attempts_due(job, status)
     views = []

@@ -7,7 +7,7 @@ carries the attempt that it was made for. Restarts in place add to it; restarts 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from msgspec import Struct
@@ -15,10 +15,10 @@ from msgspec import Struct
 from tfjob.api import ranges as indexes
 from tfjob.api.defaults import serves_by_default
 from tfjob.api.dialect import BATCH, origin
-from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, task_name, tensorboard_name
-from tfjob.api.objects import ConfigMap, ContainerStatus, Deployment, Pod, PodGroup, Service
+from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL, has_master_role, task_name, tensorboard_name
+from tfjob.api.objects import ContainerStatus, Deployment, Pod, Service
 from tfjob.api.types import CHIEF, CONTAINER_NAME, MASTER, MOST_REPLICAS, PS, REPLICA_TYPES, WORKER, TFJob, TFJobStatus
-from tfjob.controller.kind import Rejection, Repetition
+from tfjob.controller.kind import Observation
 
 CANONICAL_TYPE = {replica_type.lower(): replica_type for replica_type in REPLICA_TYPES}
 GANG, TASK = "Gang", "Task"
@@ -36,20 +36,6 @@ class Task(Struct, frozen=True, order=True, cache_hash=True):
     @property
     def name(self) -> str:
         return task_name(self.type, self.index)
-
-
-@dataclass(frozen=True)
-class Observed:
-    """The children of a job as the cluster shows them now: an `Observation` with a field per type."""
-
-    pods: list[Pod] = field(default_factory=list)
-    services: list[Service] = field(default_factory=list)
-    pod_groups: list[PodGroup] = field(default_factory=list)
-    config_maps: list[ConfigMap] = field(default_factory=list)
-    deployments: list[Deployment] = field(default_factory=list)
-    rejections: Mapping[tuple[str, str], Rejection] = field(default_factory=dict)
-    repeated_deletions: Mapping[str, Repetition] = field(default_factory=dict)
-    lost_nodes: frozenset[str] = frozenset()
 
 
 def desired(job: TFJob) -> tuple[Task, ...]:
@@ -86,6 +72,12 @@ def chief_of(job: TFJob) -> Task | None:
     return Task(CANONICAL_TYPE.get(chief.replica_name.lower(), MASTER), chief.replica_index) if chief else None
 
 
+def representative(job: TFJob) -> Task | None:
+    """Return the task that represents the job; None if the job asks for no task."""
+    tasks = desired(job)
+    return next((task for task in tasks if has_master_role(job, task.type, task.index)), tasks[0] if tasks else None)
+
+
 def task_of(child: Pod | Service) -> Task | None:
     labels = child.metadata.labels
     return _labelled(labels.get(REPLICA_TYPE_LABEL, ""), labels.get(REPLICA_INDEX_LABEL, ""))
@@ -106,7 +98,6 @@ def members(ranges: Mapping[str, str]) -> frozenset[Task]:
 
 
 def ranges(tasks: Iterable[Task]) -> dict[str, str]:
-    """Return the status field for `tasks`."""
     by_type: dict[str, set[int]] = {}
     for task in tasks:
         by_type.setdefault(task.type, set()).add(task.index)
@@ -133,15 +124,15 @@ def _members(replica_type: str, text: str) -> frozenset[Task]:
     return frozenset(Task(replica_type, index) for index in indexes.parse(text))
 
 
-def split_tensorboard(job: TFJob, observed: Observed) -> tuple[Observed, Observed]:
-    if not observed.services and not observed.deployments:
-        return observed, Observed()
+def split_tensorboard(job: TFJob, observed: Observation) -> tuple[Observation, Observation]:
+    """Return the children that are replicas and those of the TensorBoard; Services of the manifest are neither."""
+    if not observed.of(Service) and not observed.of(Deployment):
+        return observed, Observation()
     name = tensorboard_name(job)
-    services = [child for child in observed.services if child.metadata.name == name]
-    others = [child for child in observed.services if child.metadata.name != name]
-    return replace(observed, services=others, deployments=[]), Observed(
-        services=services, deployments=observed.deployments
-    )
+    services = [child for child in observed.of(Service) if child.metadata.name == name]
+    others = [child for child in observed.of(Service) if child.metadata.name != name and task_of(child)]
+    board = Observation({Service: services, Deployment: observed.of(Deployment)})
+    return replace(observed, children={**observed.children, Service: others, Deployment: []}), board
 
 
 def gang_types(job: TFJob) -> frozenset[str]:

@@ -17,15 +17,11 @@ from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, EVALUATOR, PORT_NAME, 
 from tfjob.plan.facts.tasks import Task, replicas_of
 
 
-def tf_config(job: TFJob, task: Task, cluster_domain: str = "") -> str | None:
-    """Return the value of TF_CONFIG for a task; None if the program must not see one."""
-    return next(tf_configs(job, [task], cluster_domain))
-
-
 def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> Iterator[str | None]:
-    """Return the values for many tasks; what they have in common is rendered once."""
+    """Yield the value of TF_CONFIG for each task, None if its program must not see one."""
     habits = origin(job)
-    needed = habits.tf_config and (_total(job) != 1 or habits.tf_config_for_one_replica)
+    total = sum(replicas_of(job, replica_type) for replica_type in job.spec.tf_replica_specs)
+    needed = habits.tf_config and (total != 1 or habits.tf_config_for_one_replica)
     shared: dict[bool, str] = {}
     for task in tasks:
         if not needed:
@@ -88,10 +84,6 @@ def _sparse_cluster(job: TFJob, task: Task, cluster_domain: str) -> dict[str, An
         # v1.9 leaves the list nil, and so `null`, when there is no parameter server.
         return {"worker": {str(task.index): own}, "ps": servers or None}
     return {"worker": {}, "ps": [own] if task.type == PS else []}
-
-
-def _total(job: TFJob) -> int:
-    return sum(replicas_of(job, replica_type) for replica_type in job.spec.tf_replica_specs)
 
 
 def _compact(value: dict[str, Any]) -> str:

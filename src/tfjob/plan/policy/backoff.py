@@ -6,49 +6,33 @@ that may have failed because of another waits for that one too: started alone, i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Set
 from datetime import datetime, timedelta
 
-import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.types import BackOff, TFJob, TFJobStatus
+from tfjob.api.types import GANG_BACK_OFF, BackOff, TFJob, TFJobStatus
 from tfjob.durations import USUAL, Durations
-from tfjob.plan.facts.tasks import GANG, Task, desired, gang, members, ranges
-
-MOST_BYTES, LONG = 1024, 64
-"""How much room a status has for them, and how long a list of indexes may be that counts as short."""
-
-
-def back_offs(job: TFJob, status: TFJobStatus) -> Sequence[BackOff]:
-    """Return the back-offs of tasks that the job has; an older status has one for all, with its last restart."""
-    last, wanted = status.last_restart, frozenset(desired(job))
-    if status.back_offs or last is None or last.not_before is None:
-        known = [(members(one.tasks) & wanted, one) for one in status.back_offs]
-        return [replace(one, tasks=ranges(tasks)) for tasks, one in known if tasks]
-    together = gang(job) if last.scope == GANG else frozenset[Task]()
-    alone = {task for task in wanted if task.name in status.task_restarts}
-    return [BackOff(tasks=ranges(together | alone), restarts=last.streak + 1, not_before=last.not_before)]
+from tfjob.plan.facts.tasks import Task, desired, gang
 
 
 def held_back(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> frozenset[Task]:
-    held = frozenset[Task]().union(*(members(one.tasks) for one in _to_come(job, status, now, durations)))
-    # A member that was added since does not start before the others.
-    together = gang(job) if held else frozenset[Task]()
-    return held if held.isdisjoint(together) else held | together
+    waiting = _to_come(job, status, now, durations)
+    alone = frozenset(task for task in desired(job) if task.name in waiting) if waiting else frozenset[Task]()
+    return alone | gang(job) if GANG_BACK_OFF in waiting else alone
 
 
 def next_starts(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> list[datetime]:
     """Return when the tasks that are held back may start, the soonest first."""
-    return sorted(one.not_before for one in _to_come(job, status, now, durations) if one.not_before)
+    return sorted(one.not_before for one in _to_come(job, status, now, durations).values())
 
 
 def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[tuple[Task, datetime, datetime]]:
-    """Yield each task that waited because of its own restarts, and from when to when."""
-    for one in back_offs(job, status):
-        if one.restarts and one.not_before and (wait := wait_after(one.restarts, durations)):
-            for task in sorted(members(one.tasks)):
-                yield task, one.not_before - wait, one.not_before
+    """Yield each task outside a gang that waited because of its own restarts, and from when to when."""
+    for task in desired(job) if status.back_off else ():
+        one = status.back_off.get(task.name)
+        if one and one.restarts and (wait := wait_after(one.restarts, durations)):
+            yield task, one.not_before - wait, one.not_before
 
 
 def wait_after(restarts: int, durations: Durations) -> timedelta:
@@ -57,89 +41,54 @@ def wait_after(restarts: int, durations: Durations) -> timedelta:
     return waits[min(restarts, len(waits)) - 1]
 
 
+def names(job: TFJob, tasks: Set[Task]) -> frozenset[str]:
+    """Return the names under which the status has the back-offs of these tasks."""
+    together = gang(job)
+    alone = frozenset(task.name for task in tasks - together)
+    return alone if together.isdisjoint(tasks) else alone | {GANG_BACK_OFF}
+
+
+def name_of(job: TFJob, replica: str) -> str:
+    return GANG_BACK_OFF if any(task.name == replica for task in gang(job)) else replica
+
+
 def after(
     job: TFJob,
     status: TFJobStatus,
-    units: Sequence[frozenset[Task]],
+    again: Set[str],
     now: datetime,
     *,
     cause: str,
-    followers: Set[Task],
+    followers: Set[str],
     incident: bool,
     durations: Durations = USUAL,
-) -> list[BackOff]:
-    """Return the back-offs after `units`, each a task or a gang, restart because of the task called `cause`.
+) -> dict[str, BackOff]:
+    """Return the back-offs after those in `again` restart because of `cause`, all by their names in the status.
 
     Consequences of an incident that is recorded already do not count as restarts.
     """
     latest = now + durations.restart_waits[-1]
-    lately = [
-        replace(one, not_before=min(one.not_before, latest))
-        for one in back_offs(job, status)
-        if one.not_before and now - one.not_before < durations.streak_reset
-    ]
-    own = {task: one for one in lately for task in members(one.tasks)}
-    waits = dict(own)
-    for unit in units if incident else ():
-        restarts = 1 + max((own[task].restarts for task in unit if task in own), default=0)
-        waits |= dict.fromkeys(unit, BackOff(restarts=restarts, not_before=now + wait_after(restarts, durations)))
-    first = next((one.not_before for task, one in waits.items() if task.name == cause), None)
-    for unit in units:
-        if first and first > now and not unit.isdisjoint(followers):
-            waits |= {task: _no_sooner(waits.get(task, BackOff()), first) for task in unit}
-    return _entries(waits)
+    waits = {
+        name: replace(one, not_before=min(one.not_before, latest))
+        for name, one in _known(job, status).items()
+        if now - one.not_before < durations.streak_reset
+    }
+    for name in again if incident else ():
+        restarts = 1 + (waits[name].restarts if name in waits else 0)
+        waits[name] = BackOff(restarts=restarts, not_before=now + wait_after(restarts, durations))
+    if cause in waits and (first := waits[cause].not_before) > now:
+        for name in again & followers:
+            own = waits.get(name, BackOff(not_before=first))
+            waits[name] = replace(own, not_before=max(own.not_before, first))
+    return dict(sorted(waits.items()))
 
 
-def of(known: Sequence[BackOff], name: str) -> BackOff | None:
-    return next((one for one in reversed(known) if any(task.name == name for task in members(one.tasks))), None)
+def _known(job: TFJob, status: TFJobStatus) -> dict[str, BackOff]:
+    wanted = {GANG_BACK_OFF, *(task.name for task in desired(job))} if status.back_off else set[str]()
+    return {name: one for name, one in status.back_off.items() if name in wanted}
 
 
-def _to_come(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations) -> list[BackOff]:
+def _to_come(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations) -> dict[str, BackOff]:
     """Return the starts in the future; one further away than any wait comes from a clock that was set back."""
     latest = now + durations.restart_waits[-1]
-    return [one for one in back_offs(job, status) if one.not_before and now < one.not_before <= latest]
-
-
-def _no_sooner(one: BackOff, time: datetime) -> BackOff:
-    return replace(one, not_before=max(one.not_before or time, time))
-
-
-def _entries(waits: Mapping[Task, BackOff]) -> list[BackOff]:
-    """Merge tasks with equal waits into one entry."""
-    alike: dict[tuple[datetime, int], list[Task]] = {}
-    for task, one in waits.items():
-        if one.not_before:
-            alike.setdefault((one.not_before, one.restarts), []).append(task)
-    return _bounded(
-        [
-            BackOff(tasks=ranges(tasks), restarts=restarts, not_before=not_before)
-            for (not_before, restarts), tasks in sorted(alike.items())
-        ]
-    )
-
-
-def _bounded(entries: list[BackOff]) -> list[BackOff]:
-    """Merge entries until they fit into the bytes that a status has room for.
-
-    Then some tasks wait too long, as with one back-off for the whole job; dropping an entry would let a thousand tasks
-    that fail at once restart without any wait. If a task is in two entries, the later one counts.
-    """
-    while len(msgspec.json.encode(entries)) > MOST_BYTES:
-        longest = max(entries, key=_length)
-        if _length(longest) > LONG:
-            entries = [_from_first_to_last(one) if one is longest else one for one in entries]
-        else:
-            soonest, second, *others = entries
-            together = ranges(members(soonest.tasks) | members(second.tasks))
-            entries = [replace(second, tasks=together, restarts=max(soonest.restarts, second.restarts)), *others]
-    return entries
-
-
-def _from_first_to_last(one: BackOff) -> BackOff:
-    indexes = [(task.index, task.type) for task in members(one.tasks)]
-    kinds = {kind: [index for index, other in indexes if other == kind] for kind in one.tasks}
-    return replace(one, tasks={kind: f"{min(found)}-{max(found)}" for kind, found in kinds.items()})
-
-
-def _length(one: BackOff) -> int:
-    return sum(map(len, one.tasks.values()))
+    return {name: one for name, one in _known(job, status).items() if now < one.not_before <= latest}

@@ -10,35 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from tfjob.api.objects import Object, Pod, Service
+from tfjob.api.objects import Object, Pod, PodGroup, Service
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import Action, Delete
+from tfjob.controller.kind import Observation
 from tfjob.durations import Durations
 from tfjob.plan.facts.task_state import is_over
-from tfjob.plan.facts.tasks import Observed
 
 RUNNING, ALL, NONE = "Running", "All", "None"
 
 
-def cleanup(job: TFJob, observed: Observed) -> list[Action]:
+def cleanup(job: TFJob, observed: Observation) -> list[Action]:
     """Return the removals: `All` every pod, `Running` (the default) those that have not ended, `None` none.
 
     A service is removed with its pod, and a pod group always: nothing is left to be scheduled.
     """
     policy = job.spec.run_policy.clean_pod_policy or RUNNING
     if policy == NONE:
-        return _removals(observed.pod_groups)
-    kept = {child.metadata.name for child in observed.pods if is_over(child)} if policy != ALL else set()
-    children: list[Pod | Service] = [*observed.pods, *observed.services]
-    return _removals([*(child for child in children if child.metadata.name not in kept), *observed.pod_groups])
+        return removals(observed.of(PodGroup))
+    kept = {child.metadata.name for child in observed.of(Pod) if is_over(child)} if policy != ALL else set()
+    children: list[Pod | Service] = [*observed.of(Pod), *observed.of(Service)]
+    return removals([*(child for child in children if child.metadata.name not in kept), *observed.of(PodGroup)])
 
 
-def everything(observed: Observed) -> list[Action]:
-    return _removals([*observed.pods, *observed.services, *observed.pod_groups])
+def everything(observed: Observation) -> list[Action]:
+    return removals([*observed.of(Pod), *observed.of(Service), *observed.of(PodGroup)])
 
 
 def overdue(
-    pods: Iterable[Pod], observed: Observed, now: datetime, durations: Durations
+    pods: Iterable[Pod], observed: Observation, now: datetime, durations: Durations
 ) -> tuple[list[Action], list[datetime]]:
     """Repeat the deletion of those of `pods`, which must go, that are still terminating long after they should be gone.
 
@@ -61,7 +61,7 @@ def overdue(
     return repeated, times
 
 
-def _removals(children: Sequence[Object]) -> list[Action]:
+def removals(children: Sequence[Object]) -> list[Action]:
     return [
         Delete(child.kind, child.metadata.name, child.metadata.uid)
         for child in children

@@ -9,20 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from msgspec.structs import replace
 
 from tfjob.api.objects import ContainerStatus, Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.actions import Event
+from tfjob.durations import Durations
 from tfjob.plan import events
 from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import Task, main_container
 from tfjob.plan.policy.verdict import sentence
 
-QUIET_PER_REPLICA = timedelta(seconds=1)
-"""The pause between reports, per replica that is restarted: a thousand reports would fill the screen."""
 PAUSE = re.compile(r"back-off (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)? ")
 
 
@@ -64,23 +63,17 @@ def between_tries(pod: Pod) -> str:
     return container.state.waiting.reason if container and container.state.waiting else ""
 
 
-def newest(views: Sequence[TaskState], told: datetime | None) -> Restarting | None:
-    """Return the latest restart in place not yet reported; `told` is the time of the end that was reported last."""
+def telling(
+    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], durations: Durations
+) -> tuple[TFJobStatus, list[Event]]:
+    """Return the status that remembers what was reported, and the event for the latest restart that was not."""
     found = [
         one
         for view in views
         if view.pod and not view.completed and (one := restarting(view.task, main_container(view.pod)))
     ]
-    last = max(found, key=lambda one: one.end.time, default=None)
-    if last is None or (told and last.end.time <= told + QUIET_PER_REPLICA * (len(found) - 1)):
-        return None
-    return last
-
-
-def telling(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> tuple[TFJobStatus, list[Event]]:
-    """Return the status that remembers what was reported, and the events to publish."""
-    last = newest(views, status.told_restart)
-    if last is None:
+    last, told = max(found, key=lambda one: one.end.time, default=None), status.told_restart
+    if last is None or (told and last.end.time <= told + durations.quiet_restarts * (len(found) - 1)):
         return status, []
     remembered = replace(status, told_restart=last.end.time)
     # What happened before we took a job over from v1.9 is no news.

@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from tfjob.api.names import child_name
 from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob
+from tfjob.controller.kind import Observation
 from tfjob.plan import events
 from tfjob.plan.facts.task_state import TaskState, end_of
-from tfjob.plan.facts.tasks import Observed, main_container, task_of
+from tfjob.plan.facts.tasks import main_container, task_of
 from tfjob.plan.policy.in_place import restarting
 from tfjob.plan.policy.verdict import sentence
 
@@ -46,7 +47,12 @@ class Wait:
 
 
 def waits(
-    job: TFJob, views: Sequence[TaskState], observed: Observed, leaving: Sequence[Pod], grace: timedelta, held: str = ""
+    job: TFJob,
+    views: Sequence[TaskState],
+    observed: Observation,
+    leaving: Sequence[Pod],
+    grace: timedelta,
+    held: str = "",
 ) -> list[Wait]:
     """Return every reason why tasks wait, the most final one first.
 
@@ -62,12 +68,12 @@ def waits(
     return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max))
 
 
-def starting(views: Sequence[TaskState], observed: Observed) -> list[Wait]:
+def starting(views: Sequence[TaskState], observed: Observation) -> list[Wait]:
     """Return the first task that does not run for an unknown reason; an end that was tolerated is not waited for."""
     slow = next((view for view in views if not (view.up or view.completed or view.end)), None)
     if slow is None:
         return []
-    old = slow.pod is None and any(task_of(child) == slow.task for child in observed.pods)
+    old = slow.pod is None and any(task_of(child) == slow.task for child in observed.of(Pod))
     return [Wait(slow.task.name, events.STARTING, events.OLD_POD_EXISTS if old else events.NOT_STARTED, None)]
 
 
@@ -104,7 +110,7 @@ def _waiting_since(pod: Pod) -> datetime | None:
     return max((time for time in times if time), default=None)
 
 
-def _refused(job: TFJob, views: Sequence[TaskState], observed: Observed, grace: timedelta) -> Iterator[Wait]:
+def _refused(job: TFJob, views: Sequence[TaskState], observed: Observation, grace: timedelta) -> Iterator[Wait]:
     if not observed.rejections:
         return
     tasks = {child_name(job, view.task.type, view.task.index): view.task.name for view in views}

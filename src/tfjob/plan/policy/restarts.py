@@ -17,7 +17,7 @@ from tfjob.api.types import EVALUATOR, WORKER, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
 from tfjob.plan import events
 from tfjob.plan.facts.task_state import End, TaskState, end_of
-from tfjob.plan.facts.tasks import GANG, Task, gang, main_container, policy_of
+from tfjob.plan.facts.tasks import GANG, Task, gang, policy_of
 from tfjob.plan.policy.backoff import absences
 from tfjob.plan.policy.verdict import START_ERROR, verdict
 
@@ -166,7 +166,8 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: D
     if policy == "Never":
         return False
     if _is_oom(end) and (policy == "ExitCode" or habits.restarts_by_role):
-        return not (failure.task.name in status.oom_killed and _soon_after_start(end, durations))
+        soon = end.started is None or end.time - end.started <= durations.oom_window
+        return not (soon and failure.task.name in status.oom_killed)
     if policy != "ExitCode":
         return True
     return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
@@ -330,9 +331,7 @@ def _repaired_causes(status: TFJobStatus, views: Sequence[TaskState]) -> Iterato
     if last and last.cause.time:
         yield last.cause, last.not_before or last.cause.time
     for view in views:
-        container = main_container(view.pod) if view.pod else None
-        ended = container.last_state.terminated if container else None
-        if ended and ended.finished_at and ended.exit_code:
+        if (ended := view.last_end) and ended.finished_at and ended.exit_code:
             yield verdict(view.task, view.attempt - 1, end_of(ended, ended.finished_at)), ended.finished_at
 
 
@@ -366,10 +365,6 @@ def _has_no_program(end: End) -> bool:
 
 def _is_oom(end: End) -> bool:
     return end.reason == events.OOM_KILLED
-
-
-def _soon_after_start(end: End, durations: Durations) -> bool:
-    return end.started is None or end.time - end.started <= durations.oom_window
 
 
 def _verdict(failure: Failure) -> Verdict:

@@ -34,7 +34,7 @@ def test_the_check_of_the_rules_finds_what_breaks_them(node: Node, broken: list[
 
 
 def test_the_schema_is_structural() -> None:
-    """The API server's own judgement is in tests/cluster/install/test_server_crd.py; this one needs no server."""
+    """The API server judges it in tests/cluster/operator/install/test_server_crd.py; this one needs no server."""
     root_metadata = ".metadata"  # may only be restricted, never described
     assert {path: found for path, node in ALL.items() if (found := violations(node)) and path != root_metadata} == {}
 

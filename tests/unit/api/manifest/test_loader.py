@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.api.places import where
 from support.golden import Wording, check_golden
 from tfjob.api.manifest.loader import load
 from tfjob.api.problems import InvalidManifest, Problem
@@ -82,7 +83,7 @@ def test_the_items_of_a_list_are_read_with_their_places(wording: Wording) -> Non
     manifest = load((MANIFESTS / "list.yaml").read_text())
     (job,) = manifest.jobs
     assert job.metadata.name == "first"
-    assert manifest.where(job, "spec.tfReplicaSpecs.Worker.replicas") == (
+    assert where(manifest.entries[0], "spec.tfReplicaSpecs.Worker.replicas") == (
         30,
         11,
         "items[0].spec.tfReplicaSpecs.Worker.replicas",
@@ -95,7 +96,7 @@ def test_the_items_of_a_list_are_read_with_their_places(wording: Wording) -> Non
 def test_other_code_can_place_its_own_problems() -> None:
     manifest = load(JOB, "x.yaml", {"name": "a", "workers": "1", "tag": "2"})
     problem = Problem("spec.tfReplicaSpecs.Worker.template.spec.containers[0].image", "is not here", "add it")
-    assert str(manifest.located(manifest.jobs[0], problem)) == (
+    assert str(manifest.entries[0].located(problem)) == (
         "x.yaml:13:15: spec.tfReplicaSpecs.worker.template.spec.containers[0].image: is not here; add it"
     )
 
@@ -222,3 +223,36 @@ def test_any_bytes_may_be_replaced_by_any_others(text: bytes, start: int, length
 @given(st.binary(max_size=60))
 def test_any_bytes_may_be_loaded(data: bytes) -> None:
     assert load(data).problems
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: LABEL}}
+    spec: {containers: [{name: web, image: web}], FIELD: 1}
+"""
+
+
+def test_a_deployment_is_read_without_a_job() -> None:
+    manifest = load(DEPLOYMENT.replace("LABEL", "web").replace("FIELD", "terminationGracePeriodSeconds"))
+    assert manifest.problems == []
+    assert manifest.jobs == []
+    ((document, _),) = manifest.deployments
+    assert document["spec"]["replicas"] == 2
+
+
+@pytest.mark.parametrize(
+    ("label", "field", "path", "line"),
+    [
+        ("wob", "terminationGracePeriodSeconds", "spec.template.metadata.labels", 9),
+        ("web", "terminationGrace", "spec.template.spec.terminationGrace", 10),
+    ],
+)
+def test_what_is_wrong_with_a_deployment_has_its_place(label: str, field: str, path: str, line: int) -> None:
+    (problem,) = load(DEPLOYMENT.replace("LABEL", label).replace("FIELD", field)).problems
+    assert (problem.path, problem.line) == (path, line)

@@ -21,7 +21,7 @@ COUNTS = {
     "no workers, but a chief": (Counts(workers=0, chief=True), {"Chief": 1}),
 }
 IMPOSSIBLE = {
-    "nobody trains": (Counts(workers=0), "--workers 0"),
+    "nobody trains": (Counts(workers=0), "no replica would train"),
     "servers without workers": (Counts(workers=0, ps=1, chief=True), "--ps"),
     "two evaluators": (Counts(evaluators=2), "--evaluator"),
 }

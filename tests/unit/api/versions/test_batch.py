@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.api.places import where
 from tfjob.api.manifest.loader import Manifest, load
 from tfjob.api.types import ORIGIN, PARALLELISM
 from tfjob.api.versions.registry import to_version
@@ -32,9 +33,9 @@ def test_a_job_becomes_workers_that_must_all_succeed() -> None:
     assert job.spec.run_policy.backoff_limit == 4
     assert job.metadata.annotations == {ORIGIN: "batch/v1", PARALLELISM: "2"}
     assert manifest.jobs[0].spec.tf_replica_specs["Worker"].restart_policy == "OnFailure"
-    assert manifest.where(job, "spec.tfReplicaSpecs.Worker.replicas") == (6, 3, "spec.completions")
+    assert where(manifest.entries[0], "spec.tfReplicaSpecs.Worker.replicas") == (6, 3, "spec.completions")
     image = "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image"
-    assert manifest.where(job, image)[2] == "spec.template.spec.containers[0].image"
+    assert where(manifest.entries[0], image)[2] == "spec.template.spec.containers[0].image"
 
 
 @pytest.mark.parametrize(

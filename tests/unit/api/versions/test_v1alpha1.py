@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.api.places import where
 from support.golden import Wording
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.manifest.loader import Manifest, load
@@ -141,12 +142,11 @@ def test_names_match_in_any_case_and_are_reported_as_written(key: str, type_key:
 
 def test_a_place_in_the_hub_is_found_in_the_users_file() -> None:
     manifest = samples()
-    job = manifest.jobs[0]
     image = "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image"
-    assert manifest.where(job, image) == (34, 15, "spec.replica_specs[1].Template.spec.containers[0].image")
+    assert where(manifest.entries[0], image) == (34, 15, "spec.replica_specs[1].Template.spec.containers[0].image")
     port = "spec.tfReplicaSpecs.Master.template.spec.containers[0].ports[0].containerPort"
-    assert manifest.where(job, port) == (9, 7, "spec.replica_specs[0].tfPort")
-    assert manifest.where(job, "spec.tensorBoard.logDir")[2] == "spec.TensorBoard.LogDir"
+    assert where(manifest.entries[0], port) == (9, 7, "spec.replica_specs[0].tfPort")
+    assert where(manifest.entries[0], "spec.tensorBoard.logDir")[2] == "spec.TensorBoard.LogDir"
 
 
 def test_the_scheduler_of_the_job_is_every_pods() -> None:

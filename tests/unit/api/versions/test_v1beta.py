@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.api.places import where
 from tfjob.api.manifest.loader import load
 from tfjob.api.types import ORIGIN
 from tfjob.api.versions.registry import to_version
@@ -35,8 +36,8 @@ spec:
     assert (policy.ttl_seconds_after_finished, policy.active_deadline_seconds, policy.backoff_limit) == (1, 2, 3)
     assert entry.written.metadata.annotations == {"note": "mine", ORIGIN: version}
     assert list(entry.job.spec.tf_replica_specs) == ["Master"]
-    assert entry.where("spec.runPolicy.backoffLimit") == (9, 3, "spec.backoffLimit")
-    assert entry.where("spec.tfReplicaSpecs.Master.template")[2] == "spec.tfReplicaSpecs.MASTER.template"
+    assert where(entry, "spec.runPolicy.backoffLimit") == (9, 3, "spec.backoffLimit")
+    assert where(entry, "spec.tfReplicaSpecs.Master.template")[2] == "spec.tfReplicaSpecs.MASTER.template"
 
     value, problems = to_version(entry.written, version)
     assert problems == ([] if version == VERSIONS[0] else [found for found in problems if found.warning])
@@ -46,7 +47,7 @@ spec:
 def test_the_evaluators_first_name_is_understood() -> None:
     manifest = load((MANIFESTS / "v1alpha2-eval.yaml").read_text())
     assert list(manifest.jobs[0].spec.tf_replica_specs) == ["Worker", "Evaluator"]
-    assert manifest.where(manifest.jobs[0], "spec.tfReplicaSpecs.Evaluator")[2] == "spec.tfReplicaSpecs.Eval"
+    assert where(manifest.entries[0], "spec.tfReplicaSpecs.Evaluator")[2] == "spec.tfReplicaSpecs.Eval"
 
 
 def test_what_these_versions_cannot_say_is_reported() -> None:

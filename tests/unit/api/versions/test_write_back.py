@@ -10,8 +10,7 @@ from tfjob.api.defaults import serves_by_default
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.types import ORIGIN, ReplicaSpec, TFJob
-from tfjob.api.versions.v1alpha1 import canonical_spec, to_hub
-from tfjob.api.versions.write_back import completed, is_default_server
+from tfjob.api.versions.v1alpha1 import canonical_spec, completed, is_default_server, to_hub
 
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
 MOUNT = {"mountPath": "/ps-server", "name": "ps-config-volume"}

@@ -9,6 +9,7 @@ from support.golden import Wording
 from tfjob.api.manifest import loader as manifests
 from tfjob.cli import exit_codes
 from tfjob.cli.commands.stop import parse_counts
+from tfjob.jobs.scale import names_of
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from tfjob.cli.commands.stop import parse_counts
 def test_scaling_says_what_is_wrong_with_a_word(word: str, keyword: str, wording: Wording) -> None:
     job = manifests.load((MANIFESTS / "hello.yaml").read_bytes()).jobs[0]
     with pytest.raises(exit_codes.Stop) as stopped:
-        parse_counts((word,), job)
+        parse_counts((word,), names_of(job))
     assert stopped.value.message.startswith(f"{word}: ")
     assert keyword in stopped.value.hint
     wording(stopped.value.message, stopped.value.hint)

@@ -16,9 +16,11 @@ import click
 import pytest
 
 from support.golden import Wording
+from support.plan.builders import T0
+from support.plan.builders import job as built
 from tfjob.cli.terminal import screen as module
-from tfjob.cli.terminal.screen import Lines, Live, screen_for
-from tfjob.cli.terminal.terminal import Terminal
+from tfjob.cli.terminal.screen import Screen
+from tfjob.jobs.backend import Record
 from tfjob.jobs.progress import Snapshot
 
 
@@ -53,8 +55,25 @@ def pty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pty]:
     os.close(made.ours)
 
 
-def nothing() -> Snapshot:
-    raise AssertionError("a fault")
+class Job:
+    """A job of which nothing is new; the one of the live view is broken unless it is not asked for."""
+
+    folder = "/somewhere"
+
+    def look(self) -> list[str]:
+        return []
+
+    def finish(self) -> list[str]:
+        return []
+
+    def snapshot(self) -> Snapshot:
+        raise AssertionError("a fault")
+
+
+def print_to(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the terminal stdout."""
+    monkeypatch.setattr(sys, "stdout", pty.stream)
+    monkeypatch.setenv("TERM", "xterm")
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -63,14 +82,13 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def in_view(pty: Pty, live: Live, job: Callable[[], Snapshot], *printed: str) -> None:
+def print_one_by_one(pty: Pty, screen: Screen, *texts: str) -> None:
     """Print the next text when the last one is shown."""
 
     async def main() -> None:
-        live.jobs.append(job)
-        async with live:
-            for text in printed:
-                live.print(text)
+        async with screen:
+            for text in texts:
+                screen.post(text)
                 await until(lambda text=text: click.unstyle(text) in pty.shown())  # type: ignore[misc]
 
     asyncio.run(main())
@@ -79,8 +97,8 @@ def in_view(pty: Pty, live: Live, job: Callable[[], Snapshot], *printed: str) ->
 def test_a_fault_of_the_view_loses_no_line_and_leaves_the_terminal(
     pty: Pty, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
-    monkeypatch.setattr(sys, "stdout", pty.stream)
-    in_view(pty, Live(Terminal(pty.stream), "", colour=True), nothing, "first", "second")
+    print_to(pty, monkeypatch)
+    print_one_by_one(pty, Screen([Job()]), "first", "second")
     shown = pty.shown()
     assert pty.echoes
     assert shown.endswith("first\r\n\x1b[?25h\x1b[?2026lsecond\r\n")
@@ -89,13 +107,14 @@ def test_a_fault_of_the_view_loses_no_line_and_leaves_the_terminal(
     wording(told)
 
 
-def test_whatever_ends_a_run_the_terminal_is_given_back(pty: Pty) -> None:
-    live = Live(Terminal(pty.stream), "", colour=True)
+def test_whatever_ends_a_run_the_terminal_is_given_back(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
+    print_to(pty, monkeypatch)
+    screen = Screen([])
 
     async def main() -> None:
-        async with live:
+        async with screen:
             await until(lambda: not pty.echoes)
-            live.print("last words")
+            screen.post("last words")
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -110,17 +129,18 @@ def test_a_terminal_that_goes_away_ends_the_printing_and_not_the_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     pty = Pty()
-    monkeypatch.setattr(sys, "stdout", pty.stream)
+    print_to(pty, monkeypatch)
     monkeypatch.setattr(module, "PERIOD", 0.01)
-    live = Live(Terminal(pty.stream), "", colour=True)
-    live.kept.append("/somewhere")
+    job = Job()
+    job.snapshot = lambda: Snapshot(Record(built("mnist"), "mnist.1", "Running", "", created=T0))  # type: ignore[method-assign]
+    screen = Screen([job])
 
     async def main() -> str:
-        async with live:
+        async with screen:
             await until(lambda: not pty.echoes)
             os.close(pty.ours)
             for text in ("first", "second"):
-                live.print(text)
+                screen.post(text)
                 await asyncio.sleep(0.05)
         return "the end"
 
@@ -131,9 +151,12 @@ def test_a_terminal_that_goes_away_ends_the_printing_and_not_the_run(
     pty.stream.close()
 
 
-def test_a_terminal_that_takes_nothing_for_a_while_holds_nothing_up_and_misses_no_line(pty: Pty) -> None:
-    """As after Ctrl-S: what drives the job has the same event loop."""
-    live = Live(Terminal(pty.stream), "", colour=True)
+def test_a_terminal_that_takes_nothing_for_a_while_holds_nothing_up_and_misses_no_line(
+    pty: Pty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after Ctrl-S: the event loop drives the job meanwhile."""
+    print_to(pty, monkeypatch)
+    screen = Screen([])
     shown = b""
 
     def read() -> None:
@@ -142,10 +165,10 @@ def test_a_terminal_that_takes_nothing_for_a_while_holds_nothing_up_and_misses_n
             shown += os.read(pty.ours, 1 << 16)
 
     async def main() -> None:
-        async with live:
+        async with screen:
             for number in range(2000):
-                live.print(f"line {number} {'.' * 80}")
-            await asyncio.sleep(0.2)  # paintings, which nobody reads
+                screen.post(f"line {number} {'.' * 80}")
+            await asyncio.sleep(0.2)  # paintings, which are not read
             reader = asyncio.get_running_loop().run_in_executor(None, read)
         await reader
 
@@ -175,12 +198,9 @@ def test_a_reader_that_takes_nothing_is_left_by_who_is_in_a_hurry(monkeypatch: p
     pipe = Pipe(monkeypatch)
 
     async def main() -> bool:
-        async with Lines() as lines:
-            lines.print("." * 200_000)
-            assert not lines.is_left
-            lines.hurry()
-            while not lines.is_left:
-                await asyncio.sleep(0.01)
+        async with Screen([]) as screen:
+            screen.post("." * 200_000)
+            screen.hurries = True
         return True
 
     assert asyncio.run(main())
@@ -190,7 +210,7 @@ def test_a_reader_that_takes_nothing_is_left_by_who_is_in_a_hurry(monkeypatch: p
 
 
 def test_who_is_in_a_hurry_waits_for_a_reader_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `tee` to a slow disk: it takes longer for all than anybody has patience with one that takes nothing."""
+    """As `tee` to a slow disk: it takes longer for all than the patience with one that takes nothing."""
     pipe = Pipe(monkeypatch)
     monkeypatch.setattr(module, "PATIENCE", 2.0)
     read = b""
@@ -203,11 +223,11 @@ def test_who_is_in_a_hurry_waits_for_a_reader_that_goes_on(monkeypatch: pytest.M
 
     async def main() -> None:
         reader = asyncio.get_running_loop().run_in_executor(None, take)
-        async with Lines() as lines:
+        async with Screen([]) as screen:
             for number in range(4000):
-                lines.print(f"line {number} {'.' * 80}")
-            lines.print("the end")
-            lines.hurry()
+                screen.post(f"line {number} {'.' * 80}")
+            screen.post("the end")
+            screen.hurries = True
         await reader
 
     asyncio.run(main())
@@ -228,21 +248,48 @@ def test_lines_of_stdout_and_stderr_do_not_tear_each_other(monkeypatch: pytest.M
 
     async def main() -> bytes:
         reader = asyncio.get_running_loop().run_in_executor(None, take)
-        async with Lines() as lines:
+        async with Screen([]) as screen:
             for number, text in enumerate(said):
-                (lines.tell if number % 3 else lines.print)(text)
+                (screen.tell if number % 3 else screen.post)(text)
         return await reader
 
     assert asyncio.run(main()).decode().splitlines() == said
     pipe.rest()
 
 
+def test_what_waits_in_the_logs_is_read_when_the_reader_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job is not asked for more than its reader takes, and all of it is there at the end."""
+    pipe = Pipe(monkeypatch)
+    job = Job()
+    batches = [[f"line {number} {'.' * 10_000}" for number in range(ten, ten + 10)] for ten in range(0, 100, 10)]
+    left = list(batches)
+    job.look = lambda: left.pop(0) if left else []  # type: ignore[method-assign]
+    job.finish = lambda: ["the end"]  # type: ignore[method-assign]
+
+    def take() -> bytes:
+        read = b""
+        while not read.endswith(b"the end\n"):
+            read += os.read(pipe.reader, 1 << 16)
+        return read
+
+    async def main() -> bytes:
+        async with Screen([job]):
+            await asyncio.sleep(0.3)
+            assert len(left) >= 8, "a pipe holds less than one batch"
+            reader = asyncio.get_running_loop().run_in_executor(None, take)
+        return await reader
+
+    read = asyncio.run(main())
+    assert re.findall(rb"line (\d+) ", read) == [b"%d" % number for number in range(100)]
+    pipe.rest()
+
+
 def test_what_a_library_says_on_stderr_goes_above_the_panel(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
+    print_to(pty, monkeypatch)
     monkeypatch.setattr(sys, "stderr", pty.stream)
-    live = Live(Terminal(pty.stream), "", colour=False)
 
     async def main() -> None:
-        async with live:
+        async with Screen([]):
             print("a warn", end="", file=sys.stderr)
             print("ing", file=sys.stderr)
 
@@ -252,24 +299,23 @@ def test_what_a_library_says_on_stderr_goes_above_the_panel(pty: Pty, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("term", "plain", "no_color", "kind"),
-    [("xterm", False, "", Live), ("xterm", False, "1", Live), ("xterm", True, "", Lines), ("dumb", False, "", Lines)],
+    ("term", "plain", "no_color", "is_live"),
+    [("xterm", False, "", True), ("xterm", False, "1", True), ("xterm", True, "", False), ("dumb", False, "", False)],
 )
 def test_a_view_is_shown_where_it_can_be_unless_lines_are_wanted(
-    pty: Pty, monkeypatch: pytest.MonkeyPatch, term: str, plain: bool, no_color: str, kind: type
+    pty: Pty, monkeypatch: pytest.MonkeyPatch, term: str, plain: bool, no_color: str, is_live: bool
 ) -> None:
-    monkeypatch.setattr(sys, "stdout", pty.stream)
+    print_to(pty, monkeypatch)
     monkeypatch.setenv("TERM", term)
     monkeypatch.setenv("NO_COLOR", no_color)
-    chosen = screen_for(plain=plain, hint="")
-    assert type(chosen) is kind
-    if isinstance(chosen, Live) and no_color:
-        in_view(pty, chosen, lambda: nothing(), "\x1b[31mred\x1b[0m")
+    screen = Screen([], plain=plain)
+    assert (screen.width is not None) == is_live
+    if is_live and no_color:
+        print_one_by_one(pty, screen, "\x1b[31mred\x1b[0m")
         assert "red\r\n" in pty.shown().replace("\x1b[?25l", "\n").splitlines(keepends=True)
 
 
-def test_an_output_in_another_encoding_gets_lines(monkeypatch: pytest.MonkeyPatch, pty: Pty) -> None:
-    monkeypatch.setattr(sys, "stdout", pty.stream)
-    monkeypatch.setenv("TERM", "xterm")
+def test_an_output_in_another_encoding_gets_lines(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
+    print_to(pty, monkeypatch)
     pty.stream.reconfigure(encoding="latin-1")
-    assert isinstance(screen_for(plain=False, hint=""), Lines)
+    assert Screen([]).width is None

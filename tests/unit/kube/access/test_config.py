@@ -9,10 +9,9 @@ import pytest
 from support.golden import Wording
 from support.kube.kube_files import b64, kubeconfig
 from tfjob.kube.access import config
-from tfjob.kube.access.config import Access
+from tfjob.kube.access.config import Access, proxy_for
 from tfjob.kube.access.credentials import REREAD_SECONDS, TokenFile
 from tfjob.kube.access.errors import ConfigError
-from tfjob.kube.access.proxy import proxy_for
 from tfjob.kube.access.tls import Certificate, Trust
 
 
@@ -156,7 +155,7 @@ def test_errors_say_which_file_and_what(tmp_path: Path, wording: Wording) -> Non
         pytest.param(b"contexts: text", "$.contexts", id="wrong type"),
         pytest.param(BOMB.encode(), "line 7", id="bomb of aliases"),
         pytest.param(b"users: &a\n- name: x\n  user: *a", "line 3", id="alias of itself"),
-        pytest.param(b"a:\n  " + b"[" * 60 + b"]" * 60, "line 2", id="nested too deeply"),
+        pytest.param(b"a:\n  " + b"[" * 120 + b"]" * 120, "line 2", id="nested too deeply"),
         pytest.param(b"users: []\ncontexts: \xff", "line 2", id="no text"),
         pytest.param(b"just words", "line 1", id="no mapping"),
     ],

@@ -56,7 +56,7 @@ def test_a_list_is_read_in_pages_until_the_last() -> None:
         server.lists += [reply(pods(7, pod("a", 1), continue_="more")), reply(pods(7, pod("b", 2)))]
         listing = await client.list(PODS, label_selector="a=b,c", field_selector="spec.nodeName=n", type=Pod)
         assert [item.metadata.name for item in listing.items] == ["a", "b"]
-        assert listing.resource_version == "7"
+        assert listing.metadata.resource_version == "7"
         first, second = (seen.query for seen in server.seen)
         assert first == {"limit": "500", "labelSelector": "a=b,c", "fieldSelector": "spec.nodeName=n"}
         assert second == {**first, "continue": "more"}
@@ -70,7 +70,7 @@ def test_a_list_whose_next_page_expired_is_read_again_at_once() -> None:
         server.answers += [reply(pods(9, pod("b", 2), pod("c", 3)))]
         listing = await client.list(PODS, "team")
         assert [item["metadata"]["name"] for item in listing.items] == ["b", "c"]
-        assert listing.resource_version == "9"
+        assert listing.metadata.resource_version == "9"
 
     with_server(test)
 
@@ -83,7 +83,7 @@ def test_what_each_write_sends() -> None:
         await client.patch(TFJOBS, "team", "a", {"spec": {}})
         await client.patch(NODES, "", "n", [{"op": "remove", "path": "/x"}], "json")
         await client.patch(TFJOBS, "team", "a", {}, "apply", "status", {"force": "true"})
-        await client.delete(PODS, "team", "a", uid="u", propagation="Foreground", grace_seconds=0)
+        await client.delete(PODS, "team", "a", uid="u", propagation="Foreground")
         sent = [(seen.method, seen.path, seen.query, seen.headers["Content-Type"], seen.body) for seen in server.seen]
         job, plain = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/a", "application/json"
         assert sent[0][:4] == ("POST", "/api/v1/namespaces/team/pods", {"dryRun": "All"}, plain)
@@ -98,7 +98,7 @@ def test_what_each_write_sends() -> None:
                 "/api/v1/namespaces/team/pods/a",
                 {},
                 plain,
-                {"preconditions": {"uid": "u"}, "propagationPolicy": "Foreground", "gracePeriodSeconds": 0},
+                {"preconditions": {"uid": "u"}, "propagationPolicy": "Foreground"},
             ),
         ]
 

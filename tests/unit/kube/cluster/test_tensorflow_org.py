@@ -15,7 +15,7 @@ from support.plan.builders import T0, at, begun, job, pod
 from tfjob.api.dialect import TENSORFLOW, TF_JOB
 from tfjob.api.objects import Job, JobStatus, ObjectMeta, OwnerReference, Pod, PodCondition, PodStatus
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TensorBoard, TerminationPolicy, TFJob
-from tfjob.controller.kind import Key, Stored
+from tfjob.controller.kind import Key, Observation, Stored
 from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.cluster import KubeCluster
@@ -25,7 +25,6 @@ from tfjob.kube.jobs.jobs import job_of
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.events import POD_DELETED
 from tfjob.plan.facts.task_state import survey
-from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.kind import TFJobKind, TfJobKind
 
 KIND = TfJobKind(Settings(tf_image="tf:1"))
@@ -132,7 +131,7 @@ def test_a_pod_that_is_deleted_is_no_failed_pod_whoever_deletes_it() -> None:
     leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=T0))
     for seen in (unwrapped(made(), [leaving]), unwrapped(_deleted(made()), [of_job("x", phase="Running")])):
         assert seen.metadata.deletion_timestamp == T0
-        (view,) = survey(owner(), owner().status, Observed(pods=[seen]), at(5))
+        (view,) = survey(owner(), owner().status, Observation({Pod: [seen]}), at(5))
         assert view.end is not None
         assert (view.end.reason, view.end.infrastructure) == (POD_DELETED, True)
 
@@ -151,7 +150,7 @@ def test_a_job_without_a_pod_tells_what_became_of_it(
 ) -> None:
     """It is still to come, was removed after its end, or was deleted before it."""
     seen = unwrapped(made(*conditions), [])
-    (view,) = survey(owner(), owner().status, Observed(pods=[seen]), at(5))
+    (view,) = survey(owner(), owner().status, Observation({Pod: [seen]}), at(5))
     assert (view.end is None) == (not conditions)
     if view.end:
         assert (view.end.exit_code, view.end.infrastructure) == (ends, infrastructure)

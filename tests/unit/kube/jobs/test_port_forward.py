@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from collections import deque
+from functools import partial
 
 import pytest
 from aiohttp import web
 
-from support.kube.api_server import ApiServer
+from support.kube.api_server import ApiServer, reply
+from tfjob.api.objects import Deployment, ObjectMeta, Pod, PodCondition, PodStatus
+from tfjob.jobs.backend import NotFound, Record
+from tfjob.jobs.port_forward import LOCALHOST, Forward, PortPair, Target, is_ready
 from tfjob.kube.client.client import Client
-from tfjob.kube.jobs.port_forward import DATA, ERROR, HOST, PROTOCOL, PortForward
-from tfjob.kube.jobs.tensorboard import NotReady
+from tfjob.kube.jobs.port_forward import DATA, ERROR, PROTOCOL, KubePlace, connect
 
 PORT = 6006
 NUMBER = PORT.to_bytes(2, "little")
 
 
-async def pod() -> str:
-    return "web"
+POD = Pod(
+    metadata=ObjectMeta(name="web", namespace="default", uid="1"),
+    status=PodStatus(phase="Running", conditions=[PodCondition(type="Ready", status="True")]),
+)
 
 
 async def socket_of(request: web.Request) -> web.WebSocketResponse:
@@ -34,7 +38,7 @@ async def socket_of(request: web.Request) -> web.WebSocketResponse:
 
 async def exchange(port: int, text: bytes) -> bytes:
     """What comes back until the other side is closed."""
-    reader, writer = await asyncio.open_connection(HOST, port)
+    reader, writer = await asyncio.open_connection(LOCALHOST, port)
     writer.write(text)
     try:
         return await asyncio.wait_for(reader.read(), 10)
@@ -44,11 +48,15 @@ async def exchange(port: int, text: bytes) -> bytes:
         writer.close()
 
 
-async def answers(server: ApiServer, find_pod: Callable[[], Awaitable[str]] = pod) -> list[bytes]:
+async def answers(server: ApiServer, warnings: list[str], *pods: Pod) -> list[bytes]:
     """Two connections through a forwarded port."""
+
+    async def find() -> list[Pod]:
+        return list(pods)
+
     async with Client(server.access()) as client:
-        forward = PortForward(client, "default", find_pod, PORT)
-        async with await forward.listen(0) as listening:
+        forward = Forward(partial(connect, client), Target("service web", find, is_ready), warnings.append)
+        async with await forward.listen(LOCALHOST, PortPair(0, str(PORT))) as listening:
             ((host, number),) = [one.getsockname() for one in listening.sockets]
             assert host == "127.0.0.1"  # no other machine comes there
             return [await exchange(number, b"hello"), await exchange(number, b"again")]
@@ -65,7 +73,7 @@ def test_both_directions_until_the_pod_closes() -> None:
 
     async def work() -> None:
         async with ApiServer(otherwise=echo) as server:
-            assert await answers(server) == [b"hello, you", b"again, you"]
+            assert await answers(server, [], POD) == [b"hello, you", b"again, you"]
             first = server.seen[0]
             assert (first.path, first.query) == ("/api/v1/namespaces/default/pods/web/portforward", {"ports": "6006"})
             assert "application/json" not in first.headers.get("Accept", "")
@@ -73,30 +81,45 @@ def test_both_directions_until_the_pod_closes() -> None:
     asyncio.run(work())
 
 
-def test_what_the_kubelet_says_is_told_once_and_the_connection_closed(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_the_kubelet_says_is_told_once_and_the_connection_closed() -> None:
     async def refuse(request: web.Request) -> web.StreamResponse:
         socket = await socket_of(request)
         await socket.send_bytes(bytes([ERROR]) + b"error forwarding port 6006: connection refused")
         await socket.receive()
         return socket
 
-    async def work() -> None:
+    async def work() -> list[str]:
+        warnings: list[str] = []
         async with ApiServer(otherwise=refuse) as server:
-            assert await answers(server) == [b"", b""]
+            assert await answers(server, warnings, POD) == [b"", b""]
+        return warnings
 
-    with caplog.at_level(logging.WARNING, "tfjob.kube.jobs.port_forward"):
-        asyncio.run(work())
-    assert [record.message for record in caplog.records] == ["error forwarding port 6006: connection refused"]
+    assert asyncio.run(work()) == ["error forwarding port 6006: connection refused"]
 
 
-def test_without_a_pod_a_connection_is_closed(caplog: pytest.LogCaptureFixture) -> None:
-    async def nowhere() -> str:
-        raise NotReady("TensorBoard curves-tensorboard has no pod that is ready")
-
-    async def work() -> None:
+def test_without_a_pod_a_connection_is_closed() -> None:
+    async def work() -> list[str]:
+        warnings: list[str] = []
         async with ApiServer() as server:
-            assert await answers(server, nowhere) == [b"", b""]
+            assert await answers(server, warnings) == [b"", b""]
+        return warnings
 
-    with caplog.at_level(logging.WARNING, "tfjob.kube.jobs.port_forward"):
-        asyncio.run(work())
-    assert [record.message for record in caplog.records] == ["TensorBoard curves-tensorboard has no pod that is ready"]
+    (warning,) = asyncio.run(work())
+    assert "web" in warning
+
+
+def test_pods_of_a_deployment_obey_its_expressions_too() -> None:
+    rules = [{"key": "tier", "operator": "NotIn", "values": ["canary"]}]
+    owner = Deployment(spec={"selector": {"matchLabels": {"app": "web"}, "matchExpressions": rules}})
+    pods = [{"metadata": {"name": tier, "labels": {"app": "web", "tier": tier}}} for tier in ("canary", "front")]
+
+    async def no_job(name: str) -> Record:
+        raise NotFound(name)
+
+    async def work() -> list[str]:
+        async with ApiServer(lists=deque([reply({"items": pods})])) as server, Client(server.access()) as client:
+            found = await KubePlace(client, "default", no_job).pods_of(owner)
+            assert server.seen[0].query["labelSelector"] == "app=web"
+            return [pod.metadata.name for pod in found]
+
+    assert asyncio.run(work()) == ["front"]

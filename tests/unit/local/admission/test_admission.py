@@ -11,11 +11,12 @@ import pytest
 from support.golden import Wording
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.problems import Problem
-from tfjob.api.types import ORIGIN, ReplicaSpec, RunPolicy, SchedulingPolicy, TensorBoard, TFJob, TFJobSpec
+from tfjob.api.types import ORIGIN, PARALLELISM, ReplicaSpec, RunPolicy, SchedulingPolicy, TensorBoard, TFJob, TFJobSpec
 from tfjob.local.admission import admission
 from tfjob.local.admission.admission import Host
 from tfjob.local.inputs.references import Node
-from tfjob.local.state.config import Config
+from tfjob.local.state import addresses
+from tfjob.local.state.config import Config, ImageEntry
 
 AT = "spec.tfReplicaSpecs.Worker.template.spec"
 CONTAINER = f"{AT}.containers[0]"
@@ -213,7 +214,7 @@ def test_a_mapping_lifts_the_refusal_of_a_volume(tmp_path: Path, wording: Wordin
 
 def test_a_mapping_that_no_volume_has_is_told(wording: Wording) -> None:
     wanted = job({"volumes": [{"name": "data"}, {"name": "share"}]})
-    (told,) = admission.unknown_volumes([wanted], {"dta": Path("/"), "data": Path("/")})
+    (told,) = admission.unknown_volumes([wanted], [], {"dta": Path("/"), "data": Path("/")})
     assert "--volume dta" in told.message
     assert "tfjob-data" in told.hint
     wording(told)
@@ -226,7 +227,29 @@ def test_a_port_that_the_host_serves_is_told_where_ports_are_kept() -> None:
         port = server.getsockname()[1]
         wanted = with_container(ports=[{"containerPort": port}])
         assert split(admission.problems(wanted, host(level="full"))) == ([], [f"{CONTAINER}.ports[0].containerPort"])
-        assert admission.problems(wanted, host(level="ports")) == []
+        assert split(admission.problems(wanted, host(level="ports"))) == ([], [f"{CONTAINER}.ports[0].containerPort"])
+        named = with_container(ports=[{"containerPort": port}], args=[f"--port={port}"])
+        assert admission.problems(named, host(level="ports")) == []
+
+
+@pytest.mark.parametrize(
+    ("container", "replicas", "level", "warned"),
+    [
+        ({}, 2, "ports", True),
+        ({}, 1, "ports", False),
+        ({}, 2, "full", False),
+        ({"args": ["--port=8501"]}, 2, "ports", False),
+        ({"env": [{"name": "PORT", "value": "8501"}]}, 2, "ports", False),
+    ],
+)
+def test_replicas_that_would_share_a_port_have_a_warning(
+    container: dict[str, Any], replicas: int, level: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "is_free", lambda ip, port: True)
+    pod = {"containers": [{"name": "web", "image": "web", "ports": [{"containerPort": 8501}], **container}]}
+    document = {"kind": "Deployment", "spec": {"replicas": replicas, "template": {"spec": pod}}}
+    warnings = [one.path for one in admission.object_problems(document, host(level=level)) if one.warning]
+    assert warnings == ["spec.template.spec.containers[0].ports[0].containerPort"] * warned
 
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])
@@ -237,14 +260,20 @@ def test_a_service_for_the_outside_is_refused_unless_it_is_tensorboards(kind: st
         ["spec.tensorBoard.volumes[0]"],
         ["spec.tensorBoard.serviceType"],
     )
-    (refused,) = admission.object_problems({"kind": "Service", "spec": {"type": kind}})
+    (refused,) = admission.object_problems({"kind": "Service", "spec": {"type": kind}}, host())
     assert refused.path == "spec.type"
-    assert admission.object_problems({"kind": "Service", "spec": {"clusterIP": "None"}}) == []
+    assert admission.object_problems({"kind": "Service", "spec": {"type": "ClusterIP"}}, host()) == []
+
+
+def test_a_headless_service_and_ports_other_than_tcp_have_warnings() -> None:
+    spec = {"clusterIP": "None", "ports": [{"port": 53, "protocol": "UDP"}, {"port": 80}]}
+    found = split(admission.object_problems({"kind": "Service", "spec": spec}, host()))
+    assert found == ([], ["spec.clusterIP", "spec.ports[0].protocol"])
 
 
 def test_a_claim_that_a_folder_cannot_be_is_refused() -> None:
     document = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"volumeMode": "Block"}}
-    assert [one.path for one in admission.object_problems(document)] == ["spec"]
+    assert [one.path for one in admission.object_problems(document, host())] == ["spec"]
 
 
 def test_a_job_that_another_manages_is_refused_and_gang_scheduling_told() -> None:
@@ -307,44 +336,33 @@ def test_the_root_is_no_place_for_a_volume() -> None:
     assert split(admission.problems(wanted, host()))[0] == [f"{CONTAINER}.volumeMounts[0].mountPath"]
 
 
-def test_a_volume_over_the_interpreter_is_refused_by_name(tmp_path: Path, wording: Wording) -> None:
-    """Where volumes are mounted, and the command starts Python; one that does not is only told."""
-    python = virtualenv(tmp_path / "project" / ".venv")
-    wanted = job(
-        {"volumes": [{"name": "data"}], "containers": [mounted_at(tmp_path / "project", ["python", "main.py"])]}
-    )
-    (refused,) = admission.problems(wanted, host(python=python, level="full"))
-    assert refused.path == f"{CONTAINER}.volumeMounts[0].mountPath"
-    assert str(python) in refused.message
-    assert "--python" in refused.hint
-    wording(refused)
-    assert admission.problems(wanted, host(python=python, level="addresses")) == []
-    assert admission.problems(wanted, host(level="full")) == []
-    shell = job(
-        {"volumes": [{"name": "data"}], "containers": [mounted_at(tmp_path / "project", ["/bin/echo", "hello"])]}
-    )
-    assert split(admission.problems(shell, host(python=python, level="full"))) == (
-        [],
-        [f"{CONTAINER}.volumeMounts[0].mountPath"],
-    )
+@pytest.mark.parametrize(
+    ("container", "warned"),
+    [
+        ({"command": ["/opt/no/train"]}, "command[0]"),
+        ({"command": ["python3", "-u", "/opt/no/train.py"]}, "command[2]"),
+        ({"command": ["/opt/no/python", "main.py"]}, "command[0]"),
+        ({"command": ["python", "/opt/no/a.py"], "volumeMounts": [{"mountPath": "/opt/non"}]}, "command[1]"),
+        ({"command": ["python", "/opt/no/a.py"], "volumeMounts": [{"mountPath": "/opt/no"}]}, ""),
+        ({"command": ["python", "/opt/image/a.py"]}, ""),
+        ({"command": ["python", "-m", "module", "/opt/no/data"]}, ""),
+        ({"command": ["cat", "/opt/no/file"]}, ""),
+        ({"command": ["sh", "-c", "/opt/no/train"]}, ""),
+        ({"command": ["$(PROGRAM)", "/opt/no/a.py"]}, ""),
+    ],
+)
+def test_a_program_that_only_the_image_has_is_a_warning(
+    tmp_path: Path, container: dict[str, Any], warned: str, wording: Wording
+) -> None:
+    entry = ImageEntry(name="x", file=Path("tfjob.toml"), folders={"/opt/image": tmp_path})
+    found = admission.problems(with_container(image="x", **container), host(config=Config(images={"x": entry})))
+    assert split(found) == ([], [f"{CONTAINER}.{warned}"] if warned else [])
+    wording(*found)
 
 
-def test_a_volume_with_the_interpreter_in_it_is_not_refused(tmp_path: Path) -> None:
-    python = virtualenv(tmp_path / ".venv")
-    same = {"name": "data", "hostPath": {"path": str(tmp_path)}}
-    wanted = job({"volumes": [same], "containers": [mounted_at(tmp_path, ["python"])]})
-    assert admission.problems(wanted, host(python=python, level="full")) == []
-    mapped = job({"volumes": [{"name": "data", "nfs": {}}], "containers": [mounted_at(tmp_path, ["python"])]})
-    assert admission.problems(mapped, host(python=python, level="full", volumes={"data": tmp_path})) == []
-
-
-def virtualenv(folder: Path) -> Path:
-    (folder / "bin").mkdir(parents=True)
-    python = folder / "bin" / "python"
-    python.symlink_to("/bin/sh")
-    return python
-
-
-def mounted_at(folder: Path, command: list[str]) -> dict[str, Any]:
-    mount = {"name": "data", "mountPath": str(folder)}
-    return {"name": "tensorflow", "image": "x", "command": command, "volumeMounts": [mount]}
+def test_a_job_needs_what_runs_at_once() -> None:
+    replica = ReplicaSpec(replicas=5, template={"spec": {"containers": [{"resources": {"limits": {GPU: 2}}}]}})
+    whole = TFJob(spec=TFJobSpec(tf_replica_specs={"Worker": replica, "PS": ReplicaSpec(replicas=2)}))
+    assert admission.gpus_asked_for(whole) == 10
+    of_a_batch = TFJob(metadata=ObjectMeta(annotations={PARALLELISM: "1"}), spec=whole.spec)
+    assert admission.gpus_asked_for(of_a_batch) == 2

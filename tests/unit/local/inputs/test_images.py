@@ -69,9 +69,6 @@ def test_an_entry_says_what_the_images_folders_are_here(project: Path) -> None:
     config = configured(project, '[images.x]\nfolders = { "/opt/train/" = "src", "/opt/train/lib" = "lib" }\n')
     made = resolve({"image": "x", "command": ["a"]}, config, project)
     assert made.folders == {"/opt/train": project / "src", "/opt/train/lib": project / "lib"}
-    assert made.place(Path("/opt/train/a.py")) == project / "src/a.py"
-    assert made.place(Path("/opt/train/lib/a.py")) == project / "lib/a.py"
-    assert made.place(Path("/opt/trained")) == Path("/opt/trained")
 
 
 @pytest.mark.parametrize(

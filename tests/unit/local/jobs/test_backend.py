@@ -6,13 +6,15 @@ import asyncio
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import LogQuery
 from tfjob.jobs.portal import Portal
 from tfjob.jobs.sync_backend import SyncBackend
-from tfjob.local.jobs.backend import connect, open_backend
+from tfjob.local.jobs.backend import DriverFailed, connect, open_backend
+from tfjob.local.run import driver_lock
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import open_state
 
@@ -75,3 +77,18 @@ def test_several_readers_share_one_event_loop(tmp_path: Path) -> None:
             assert found == [record]
 
     asyncio.run(read())
+
+
+def test_a_run_whose_drivers_fail_is_reported_and_can_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_lock, "PROGRAM", "tfjob.missing")
+    home = Home(tmp_path)
+    folder = stored(home, "mnist")
+    with open_backend(home, "", write=True) as backend:
+        record = backend.find("mnist")
+        with pytest.raises(DriverFailed, match=r"mnist.1 failed 5 times: .*No module named tfjob.missing"):
+            backend.wait_until_stopped(record)
+        backend.delete(record)
+        assert backend.jobs(everything=True, all_namespaces=True) == []
+    assert not folder.exists()

@@ -10,7 +10,16 @@ import pytest
 
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod, Service
 from tfjob.api.types import TFJob
-from tfjob.local.pod.network import LOOPBACK, Network, planned, told_port
+from tfjob.local.pod.network import (
+    LOOPBACK,
+    Network,
+    is_forwarded,
+    planned,
+    published,
+    rewrite_own_ports,
+    told_ports,
+    with_address,
+)
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state.store import Run, Store, open_store
 
@@ -55,6 +64,16 @@ def test_a_taken_port_is_replaced_and_noted(store: Store, run: Run, taken: int, 
     assert len(network.notes) == 1
 
 
+def test_the_note_names_the_pod_of_a_deployment_in_full(store: Store, run: Run, taken: int) -> None:
+    network = Network(store, run.uid, "full")
+    owner = OwnerReference(kind="Deployment", name="web", uid=run.uid)
+    metadata = ObjectMeta(name="web-cf27d893-0", namespace="default", owner_references=[owner])
+    container = {"name": "web", "args": [f"--port={taken}"], "ports": [{"containerPort": taken}]}
+    network.lease(Pod(metadata=metadata, spec={"containers": [container]}))
+    (note,) = network.notes
+    assert ": web-cf27d893-0 uses port " in note
+
+
 def test_at_the_lowest_level_a_name_has_a_port_of_this_machine(store: Store, run: Run) -> None:
     network = Network(store, run.uid, "ports")
     pod = Pod(metadata=service(run).metadata, spec={"containers": [{"name": "tensorflow"}]})
@@ -79,6 +98,104 @@ def test_a_dry_run_leases_nothing(store: Store, run: Run) -> None:
     assert Network(store, run.uid, "full").peers() == []
 
 
-def test_a_pod_without_a_named_port_tells_none() -> None:
-    assert told_port(Pod(spec={"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]})) is None
-    assert told_port(Pod(spec={"containers": [{"name": "a", "ports": [{"name": "tf-port", "containerPort": 9}]}]})) == 9
+def pod(run: Run, command: list[str], name: str = "web-1-0", **container: object) -> Pod:
+    given = {"name": "a", "command": command, "ports": [{"name": "http", "containerPort": 8080}], **container}
+    return Pod(metadata=service(run, name=name).metadata, spec={"containers": [given]})
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        ({"ports": [{"containerPort": 80}]}, []),
+        ({"ports": [{"name": "tf-port", "containerPort": 9}]}, [9]),
+        ({"ports": [{"containerPort": 80}], "command": ["serve", "80"]}, [80]),
+        ({"ports": [{"containerPort": 80}], "args": ["--port=80"]}, [80]),
+        ({"ports": [{"containerPort": 80}], "args": ["--bind", "0.0.0.0:80"]}, [80]),
+        ({"ports": [{"containerPort": 80}], "command": ["sh", "-c", "serve --port 80 --log x"]}, [80]),
+        ({"ports": [{"containerPort": 80}], "env": [{"name": "PORT", "value": "80"}]}, [80]),
+        ({"ports": [{"containerPort": 80}], "args": ["--peer=other:80", "--size=8080", "1.80"]}, []),
+        ({"ports": [{"name": "tfjob-port", "containerPort": 9}], "args": ["--steps", "9"]}, [9]),
+    ],
+)
+def test_ports_are_told_by_name_or_in_the_command(container: dict[str, object], expected: list[int]) -> None:
+    assert told_ports(Pod(spec={"containers": [{"name": "a", **container}]})) == expected
+
+
+def test_a_pod_is_told_the_port_that_it_has_in_place_of_its_own(store: Store, run: Run) -> None:
+    network = Network(store, run.uid, "ports")
+    pods = [pod(run, ["serve", "--port", "8080", "--at=0.0.0.0:8080"], name) for name in ("web-1-0", "web-1-1")]
+    for one in pods:
+        network.lease(one)
+    ports = [network.at(one, 8080) for one in pods]
+    assert len(set(ports)) == 2
+    (host, number), _ = ports
+    assert host == LOOPBACK
+    rewritten = [rewrite_own_ports(word, pods[0], {8080: number}) for word in ("8080", "--at=0.0.0.0:8080", "x:8080")]
+    assert rewritten == [str(number), f"--at=0.0.0.0:{number}", "x:8080"]
+    network.release(pods[0])
+    assert [peer.name for peer in network.peers()] == ["web-1-1"]
+    assert [peer.name for peer in Network(store, run.uid, "ports").peers()] == ["web-1-1"]
+
+
+def web(run: Run, **spec: object) -> Service:
+    given = {"selector": {"app": "web"}, "ports": [{"port": 8000, "targetPort": 80}, {"port": 8001}], **spec}
+    return Service(metadata=service(run, name="web").metadata, spec=given)
+
+
+@pytest.mark.parametrize("level", ["full", "addresses", "ports"])
+def test_a_forwarded_service_has_an_address_and_ports_for_browsers(store: Store, run: Run, level: Level) -> None:
+    network = Network(store, run.uid, level)
+    address = network.lease(web(run))
+    outside = network.publish(web(run))
+    assert list(outside) == [8000, 8001]
+    assert published(store, web(run)) == outside == Network(store, run.uid, level).publish(web(run))
+    (peer,) = network.peers()
+    assert peer == Network(store, run.uid, level).peers()[0]
+    if level == "ports":
+        assert network.at(web(run), 8000) == (LOOPBACK, outside[8000])
+    else:
+        assert network.at(web(run), 8000) == (address, 8000)
+        assert address.startswith("127.77.")
+    changed = web(run, ports=[{"port": 8001}, {"port": 8002}])
+    network.lease(changed)
+    assert list(network.publish(changed)) == [8001, 8002], "a port that the Service no longer has is not published"
+    assert network.publish(changed)[8001] == outside[8001]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, True),
+        ({"clusterIP": "None"}, False),
+        ({"selector": {}}, False),
+        ({"type": "ExternalName"}, False),
+        ({"type": "NodePort"}, True),
+        ({"ports": [{"name": "tf-port", "port": 2222}]}, False),
+    ],
+)
+def test_a_service_with_a_selector_is_forwarded_unless_it_names_one_replica(
+    run: Run, spec: dict[str, object], expected: bool
+) -> None:
+    assert is_forwarded(web(run, **spec)) is expected
+
+
+def test_a_hosts_file_follows_the_names_of_a_tree(store: Store, run: Run, tmp_path: Path) -> None:
+    network, file = Network(store, run.uid, "full"), tmp_path / "hosts"
+    network.lease(pod(run, ["serve"]))
+    network.write_hosts(file)
+    before = file.stat().st_ino
+    network.lease(web(run))
+    network.release(pod(run, ["serve"]))
+    network.write_hosts(file)
+    assert "web.default.svc" in file.read_text()
+    assert "web-1-0" not in file.read_text()
+    assert file.stat().st_ino == before, "pods have it mounted"
+
+
+def test_a_headless_service_listens_at_the_ports_of_its_pods() -> None:
+    ports = [{"name": "http", "containerPort": 8080}, {"containerPort": 53, "protocol": "UDP"}, {"containerPort": 9}]
+    pod = Pod(spec={"containers": [{"name": "a", "ports": ports}]})
+    spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]}
+    headless = with_address(Service(spec={**spec, "clusterIP": "None"}), [pod])
+    assert headless.spec == {"selector": {"app": "web"}, "ports": [{"port": 8080}, {"port": 9}]}
+    assert with_address(Service(spec=spec), [pod]).spec == spec

@@ -134,6 +134,13 @@ def test_a_pod_and_its_service_share_an_address(cluster: LocalCluster) -> None:
     assert kept == peer
 
 
+def test_an_owner_without_a_run_is_removed_at_once(cluster: LocalCluster) -> None:
+    """An earlier release stored the Deployment of a TensorBoard without one."""
+    stored = cluster.store.create_child(TFJob(metadata=child_metadata(cluster, "toy-0")))
+    asyncio.run(cluster.delete(Key("default", "toy-0", "TFJob"), stored.metadata.uid))
+    assert jobs_of(cluster) == []
+
+
 def test_a_pod_group_is_rejected(cluster: LocalCluster) -> None:
     with pytest.raises(Rejected):
         asyncio.run(cluster.create(PodGroup(metadata=child_metadata(cluster, "toy"))))

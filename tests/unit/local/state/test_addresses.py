@@ -136,3 +136,8 @@ def test_the_hosts_file_keeps_the_hosts_and_adds_every_name_of_a_replica() -> No
         "127.77.0.1\tmnist-chief-0.team.svc mnist-chief-0.team.svc.cluster.local mnist-chief-0.team mnist-chief-0\n"
         "127.77.0.2\tother-chief-0.else.svc other-chief-0.else.svc.cluster.local other-chief-0.else\n"
     )
+
+
+@pytest.mark.parametrize("port", [-1, 99999])
+def test_a_number_that_is_no_port_is_not_free(port: int) -> None:
+    assert not addresses.is_free("127.0.0.1", port)

@@ -8,12 +8,12 @@ import pytest
 
 from tfjob import __version__
 from tfjob.operator.api_versions import ApiVersions
-from tfjob.operator.install.manifests import Settings, arguments, manifests, webhook
-from tfjob.operator.options import NAME
+from tfjob.operator.install.manifests import arguments, manifests, webhook
+from tfjob.operator.options import NAME, Settings
 
 IMAGE = "registry.example/tf-job-operator:1"
 WHOLE = Settings(image=IMAGE)
-ONE = Settings(image=IMAGE, namespace="team", one_namespace=True)
+ONE = Settings(image=IMAGE, namespace="team", namespace_only=True)
 CLUSTER_KINDS = {
     "CustomResourceDefinition",
     "Namespace",
@@ -134,7 +134,12 @@ def test_users_who_may_edit_may_edit_jobs_and_those_who_may_view_may_see_them() 
 
 def test_the_settings_reach_the_deployment() -> None:
     settings = Settings(
-        image=IMAGE, replicas=2, pull_policy="Never", pull_secret="key", gang_scheduler="volcano", namespace="kubeflow"
+        image=IMAGE,
+        replicas=2,
+        pull_policy="Never",
+        pull_secret="key",
+        gang_scheduler_name="volcano",
+        namespace="kubeflow",
     )
     (deployment,) = of_kind(settings, "Deployment")
     pod = deployment["spec"]["template"]["spec"]

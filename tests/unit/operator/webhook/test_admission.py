@@ -14,7 +14,7 @@ from support.api.changes import changed
 from support.golden import Wording
 from tfjob.api.versions.round_trip import converted
 from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH
-from tfjob.operator.webhook.admission import answer
+from tfjob.operator.webhook.reviews import admit as answer
 from tfjob.operator.webhook.server import webhook_app
 
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tfjob.operator.webhook.conversion import answer
+from tfjob.operator.webhook.reviews import convert as answer
 
 JOB = {
     "apiVersion": "kubeflow.org/v1beta1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -15,13 +16,12 @@ from tfjob.api.objects import ConfigMap
 from tfjob.api.types import API_VERSION, ReplicaSpec, TFJob
 from tfjob.api.versions.registry import judge
 from tfjob.api.versions.round_trip import converted
-from tfjob.api.versions.write_back import completed
+from tfjob.api.versions.v1alpha1 import completed
 from tfjob.controller.actions import Create
-from tfjob.controller.kind import Rejection
+from tfjob.controller.kind import Observation, Rejection
 from tfjob.plan.build.parameter_server import config_map, has_default_server
 from tfjob.plan.build.pods import pod, service
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import JobPlan, plan
 
 FIRST = "tensorflow.org/v1alpha1"
@@ -35,13 +35,13 @@ def served(ps_template: dict[str, Any] | None = None, *, origin: str = "", serve
     return replace(owner, spec=replace(owner.spec, tf_replica_specs=replicas))
 
 
-def with_program(owner: TFJob, **given: Any) -> Observed:
+def with_program(owner: TFJob, **given: Any) -> Observation:
     """What a cluster shows after the ConfigMap was made."""
     return replace_config_maps(observed(owner, **given), [config_map(owner)])
 
 
-def replace_config_maps(shown: Observed, found: list[ConfigMap]) -> Observed:
-    return Observed(pods=shown.pods, services=shown.services, config_maps=found, rejections=shown.rejections)
+def replace_config_maps(shown: Observation, found: list[ConfigMap]) -> Observation:
+    return dataclasses.replace(shown, children={**shown.children, ConfigMap: found})
 
 
 def made(outcome: JobPlan) -> list[ConfigMap]:

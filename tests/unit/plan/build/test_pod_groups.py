@@ -26,11 +26,10 @@ from support.plan.builders import (
 from tfjob.api.objects import PodGroup, PodGroupStatus
 from tfjob.api.types import SchedulingPolicy, TFJob
 from tfjob.controller.actions import Create, Update
-from tfjob.controller.kind import Rejection
+from tfjob.controller.kind import Observation, Rejection
 from tfjob.plan.build import pods as children
 from tfjob.plan.build.pod_groups import pod_group, step
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.plan import JobPlan
 
 PLUGINS, VOLCANO = Settings(gang_scheduler="scheduler-plugins-scheduler"), Settings(gang_scheduler="Volcano")
@@ -192,13 +191,13 @@ def test_a_group_that_is_as_it_should_be_is_not_written_again() -> None:
         {**wanted, "queue": "research"},
         {**wanted, "minTaskMember": {"worker": 1}},
     ):
-        assert step(owner, Observed(pod_groups=[group(owner, VOLCANO, "Running", spec)]), "volcano").actions == []
+        assert step(owner, Observation({PodGroup: [group(owner, VOLCANO, "Running", spec)]}), "volcano").actions == []
 
 
 def test_a_group_follows_its_job_but_keeps_its_queue_and_what_the_scheduler_added() -> None:
     owner = begun(gang(SchedulingPolicy(queue="new", priority_class="high"), pod_template=SMALL))
     seen = {"minMember": 9, "minResources": {"cpu": "9"}, "queue": "old", "minTaskMember": {"worker": 1}}
-    (update,) = step(owner, Observed(pod_groups=[group(owner, VOLCANO, "Running", seen)]), "volcano").actions
+    (update,) = step(owner, Observation({PodGroup: [group(owner, VOLCANO, "Running", seen)]}), "volcano").actions
     assert isinstance(update, Update)
     assert isinstance(update.child, PodGroup)
     assert (update.child.metadata.uid, update.child.metadata.resource_version) == ("group-uid", "7")

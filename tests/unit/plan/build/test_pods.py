@@ -7,12 +7,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from support.plan.builders import job, task, template
+from support.plan.builders import job, task, template, tf_config
 from tfjob.api.objects import OwnerReference
 from tfjob.api.types import ReplicaSpec, TFJob
 from tfjob.plan.build.pods import cluster_size, pod, pods, service
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.facts.tf_config import tf_config
 
 SETTINGS = Settings()
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from support.plan.builders import after, at, begun, deleted, job, pod, running, services, template
 from tfjob.api.names import tensorboard_name
-from tfjob.api.objects import Deployment, Service
+from tfjob.api.objects import NEEDED_MODULE, Deployment, Pod, Service
 from tfjob.api.types import RUNTIME_ID, TensorBoard, TFJob, TFJobStatus
 from tfjob.controller.actions import Create
+from tfjob.controller.kind import Observation
 from tfjob.plan.build.settings import TENSORBOARD_IMAGE, Settings
-from tfjob.plan.build.tensorboard import deployment, service
-from tfjob.plan.facts.tasks import Observed
+from tfjob.plan.build.tensorboard import LOCAL_PROGRAM, deployment, service
 from tfjob.plan.plan import JobPlan, plan
 
 DOCUMENT: dict[str, Any] = {"origin": "tensorflow.org/v1alpha1", "annotations": {RUNTIME_ID: "pj6i"}}
@@ -36,7 +36,7 @@ def container(owner: TFJob, settings: Settings | None = None) -> dict[str, Any]:
 
 def standing(owner: TFJob) -> tuple[Deployment, Service]:
     """Both objects as a cluster shows them."""
-    made = deployment(owner, Settings()), service(owner)
+    made = deployment(owner, Settings()), service(owner, Settings())
     return (
         replace(made[0], metadata=replace(made[0].metadata, uid="deployment-uid"), spec={}),
         replace(made[1], metadata=replace(made[1].metadata, uid="service-uid"), spec={}),
@@ -46,10 +46,12 @@ def standing(owner: TFJob) -> tuple[Deployment, Service]:
 def look(owner: TFJob, pods: Any = (), board: tuple[Deployment, Service] | None = None, second: float = 2) -> JobPlan:
     """A pass that sees the services of all replicas and, if given, the TensorBoard."""
     beside = [board[1]] if board else []
-    seen = Observed(
-        pods=[one.pod for one in pods],
-        services=[*services(owner), *beside],
-        deployments=[board[0]] if board else [],
+    seen = Observation(
+        {
+            Pod: [one.pod for one in pods],
+            Service: [*services(owner), *beside],
+            Deployment: [board[0]] if board else [],
+        }
     )
     return plan(owner, seen, at(second))
 
@@ -85,7 +87,7 @@ def removed(outcome: JobPlan) -> list[str]:
     ids=["v1", "v1beta1", "tensorflow.org"],
 )
 def test_names_and_labels_are_those_of_the_version(owner: TFJob, name: str, labels: dict[str, str]) -> None:
-    server, address = deployment(owner, Settings()), service(owner)
+    server, address = deployment(owner, Settings()), service(owner, Settings())
     assert server.metadata.name == address.metadata.name == tensorboard_name(owner) == name
     assert server.spec["selector"]["matchLabels"] == server.spec["template"]["metadata"]["labels"] == labels
     assert address.spec["selector"] == labels
@@ -118,7 +120,7 @@ def test_the_image_is_ours_unless_the_job_names_one_and_tf_image_does_not_matter
 
 @pytest.mark.parametrize("given", ["", "ClusterIP", "NodePort", "LoadBalancer"])
 def test_port_80_leads_to_the_server_in_a_service_of_the_type_that_the_job_names(given: str) -> None:
-    address = service(with_board(replace(BOARD, service_type=given)))
+    address = service(with_board(replace(BOARD, service_type=given)), Settings())
     assert address.spec["type"] == (given or "ClusterIP")
     assert address.spec["ports"] == [{"name": "tb-port", "port": 80, "targetPort": 6006}]
     assert container(with_board())["ports"] == [{"name": "tb-port", "containerPort": 6006}]
@@ -163,7 +165,7 @@ BOTH = {("Deployment", "mnist-tensorboard"), ("Service", "mnist-tensorboard")}
 
 def test_it_is_made_in_the_first_pass_once() -> None:
     owner = with_board()
-    first = plan(owner, Observed(), at(0))
+    first = plan(owner, Observation(), at(0))
     assert made(first) == BOTH
     second = look(after(owner, first), running(after(owner, first)), standing(owner))
     assert made(second) == set()
@@ -171,11 +173,11 @@ def test_it_is_made_in_the_first_pass_once() -> None:
 
 
 def test_a_job_without_one_gets_none() -> None:
-    assert made(plan(job(worker=1), Observed(), at(0))) == set()
+    assert made(plan(job(worker=1), Observation(), at(0))) == set()
 
 
 def test_a_job_that_is_refused_gets_none() -> None:
-    assert made(plan(with_board(TensorBoard()), Observed(), at(0))) == set()
+    assert made(plan(with_board(TensorBoard()), Observation(), at(0))) == set()
 
 
 @pytest.mark.parametrize("policy", ["All", "Running", "None"])
@@ -200,7 +202,7 @@ def test_what_somebody_deleted_comes_back_also_after_the_end() -> None:
 
 def test_suspending_a_job_leaves_it_alone_and_one_that_never_started_has_none() -> None:
     waiting = with_board(run={"suspend": True})
-    assert made(plan(waiting, Observed(), at(0))) == set()
+    assert made(plan(waiting, Observation(), at(0))) == set()
     owner = begun(with_board())
     stopped = replace(owner, spec=replace(owner.spec, run_policy=replace(owner.spec.run_policy, suspend=True)))
     outcome = look(stopped, running(owner), standing(owner))
@@ -252,8 +254,12 @@ def test_an_operator_with_another_default_image_leaves_it_alone_and_makes_new_on
     newer = Settings(tensorboard_image="example.com/tb:2")
     owner = begun(with_board())
     server, address = standing(owner)
-    seen = Observed(
-        pods=[one.pod for one in running(owner)], services=[*services(owner), address], deployments=[server]
+    seen = Observation(
+        {
+            Pod: [one.pod for one in running(owner)],
+            Service: [*services(owner), address],
+            Deployment: [server],
+        }
     )
     outcome = plan(owner, seen, at(2), newer)
     assert removed(outcome) == []
@@ -280,3 +286,35 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
     going = replace(owner, metadata=replace(owner.metadata, deletion_timestamp=at(1)))
     assert look(going, running(owner)).actions == ()
     assert look(replace(going, status=TFJobStatus())).actions == ()
+
+
+# --- on this machine --------------------------------------------------------------------------------------------------
+
+HERE = Settings(local_tensorboard=True)
+
+
+def here(owner: TFJob, pods: Any = ()) -> JobPlan:
+    """A pass on this machine that sees its TensorBoard."""
+    server, address = deployment(owner, HERE), service(owner, HERE)
+    seen = Observation({Pod: [one.pod for one in pods], Service: [*services(owner), address], Deployment: [server]})
+    return plan(owner, seen, at(30), HERE)
+
+
+def test_on_this_machine_it_is_a_program_of_an_interpreter_that_has_it() -> None:
+    template = deployment(with_board(), HERE).spec["template"]
+    assert template["metadata"]["annotations"] == {NEEDED_MODULE: "tensorboard"}
+    only = container(with_board(replace(BOARD, image="tensorflow/tensorflow:1.3.0")), HERE)
+    assert only["command"][:3] == ["python", "-c", LOCAL_PROGRAM]
+    assert only["volumeMounts"] == BOARD.volume_mounts
+    assert service(with_board(), HERE).spec["ports"][0]["port"] >= 1024
+
+
+def test_on_this_machine_it_ends_with_its_job() -> None:
+    owner = begun(with_board())
+    assert removed(here(owner, running(owner))) == []
+    done = here(owner, [pod(owner, "worker-0").running().exited(0, at=5)])
+    assert done.status.state == "Succeeded"
+    assert removed(done) == ["mnist-tensorboard"] * 2
+    stopped = replace(owner, spec=replace(owner.spec, run_policy=replace(owner.spec.run_policy, suspend=True)))
+    assert removed(here(stopped)) == ["mnist-tensorboard"] * 2
+    assert made(plan(after(owner, done), Observation({Service: services(owner)}), at(60), HERE)) == set()

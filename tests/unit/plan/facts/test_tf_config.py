@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from support.plan.builders import job, task, template
+from support.plan.builders import job, task, template, tf_config
 from tfjob.api.dialect import BATCH
 from tfjob.api.types import RUNTIME_ID
-from tfjob.plan.facts.tf_config import address, tf_config, tf_configs
+from tfjob.plan.facts.tf_config import address, tf_configs
 
 PORT_2000 = template(ports=[{"name": "tfjob-port", "containerPort": 2000}])
 MW = {"chief": 1, "worker": 2}

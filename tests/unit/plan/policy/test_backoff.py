@@ -11,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from support.golden import Wording
-from support.plan.builders import PodBuilder, after, at, begun, created_pods, job, pod, running, see, status, task
+from support.plan.builders import PodBuilder, after, at, begun, created_pods, job, pod, running, see
 from tfjob.api.dialect import BATCH
-from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
+from tfjob.api.types import BackOff, TFJob, TFJobStatus
 from tfjob.plan.facts.tasks import desired
 from tfjob.plan.plan import JobPlan
 from tfjob.plan.policy import backoff
-from tfjob.plan.policy.backoff import MOST_BYTES, held_back, next_starts
+from tfjob.plan.policy.backoff import held_back, next_starts
 
 ALONE: dict[str, Any] = {"chief": 1, "worker": 2, "ps": 1}
 TOGETHER: dict[str, Any] = {"chief": 1, "worker": 1, "evaluator": 1}
@@ -46,11 +46,10 @@ class Story:
 
     def waits(self) -> dict[str, float]:
         """Who is held back, and for how many seconds yet."""
-        known = self.job.status.back_offs
-        found = {one.name: backoff.of(known, one.name) for one in held_back(self.job, self.job.status, self.now)}
-        return {
-            name: (one.not_before - self.now).total_seconds() for name, one in found.items() if one and one.not_before
-        }
+        known = self.job.status.back_off
+        held = [one.name for one in held_back(self.job, self.job.status, self.now)]
+        found = {name: known[backoff.name_of(self.job, name)] for name in held}
+        return {name: (one.not_before - self.now).total_seconds() for name, one in found.items()}
 
     @property
     def now(self) -> datetime:
@@ -246,26 +245,6 @@ def test_a_clock_that_is_set_back_holds_nobody_longer_than_the_longest_wait() ->
     assert story.waits() == {"worker-0": 20}
 
 
-def test_the_status_of_an_older_version_holds_back_all_that_it_restarted() -> None:
-    last = Restart(cause=Verdict(replica="worker-0"), scope="Task", streak=5, time=at(0), not_before=at(160))
-    owner = job(**ALONE, status=status(task_restarts={"worker-0": 6, "ps-0": 1}, last_restart=last))
-    assert held_back(owner, owner.status, at(159)) == {task("worker-0"), task("ps-0")}
-    assert next_starts(owner, owner.status, at(159)) == [at(160)]
-    assert held_back(owner, owner.status, at(160)) == frozenset()
-    story = Story(owner, 200)
-    story.end(worker_0=137)
-    assert story.waits() == {"worker-0": 300}, "its streak goes on"
-
-
-def test_the_gang_of_an_older_status_goes_on_with_its_streak() -> None:
-    last = Restart(cause=Verdict(replica="worker-0"), scope="Gang", streak=1, time=at(0), not_before=at(10))
-    owner = job(**TOGETHER, status=status(attempt=3, last_restart=last))
-    assert {one.name for one in held_back(owner, owner.status, at(9))} == {"chief-0", "worker-0"}
-    story = Story(owner, 100)
-    story.end(chief_0=137)
-    assert story.waits() == {"chief-0": 20, "worker-0": 20}
-
-
 def test_a_resumed_job_waits_for_nothing() -> None:
     story = flaky(ALONE, "worker_0", 5)
     story.end(worker_0=137)
@@ -273,41 +252,36 @@ def test_a_resumed_job_waits_for_nothing() -> None:
     paused = replace(story.job, spec=replace(story.job.spec, run_policy=run_policy))
     paused = after(paused, see(paused, [], story.second))
     again = replace(paused, spec=story.job.spec)
-    assert see(again, [], story.second).status.back_offs == []
+    assert see(again, [], story.second).status.back_off == {}
 
 
-def test_who_waits_alike_is_listed_together_and_who_was_quiet_not_at_all() -> None:
+def test_each_task_is_listed_and_one_that_was_quiet_is_not() -> None:
     story = Story(begun(job(worker=40, ps=1)))
     story.end(worker_39=137)
     story.second = 700
     story.end(**{f"worker_{index}": None for index in range(30)})
-    (only,) = story.job.status.back_offs
-    assert (only.tasks, only.restarts, only.not_before) == ({"Worker": "0-29"}, 1, at(700))
+    expected = {f"worker-{index}": BackOff(restarts=1, not_before=at(700)) for index in range(30)}
+    assert story.job.status.back_off == expected
 
 
-def test_when_many_fail_one_after_the_other_those_that_were_first_are_no_longer_told_apart() -> None:
+def test_a_gang_is_listed_once() -> None:
+    story = flaky(TOGETHER, "worker_0", 2)
+    assert list(story.job.status.back_off) == ["gang"]
+    story.end(chief_0=137)
+    assert story.job.status.back_off == {"gang": BackOff(restarts=3, not_before=at(story.second + 20))}
+
+
+def test_of_many_that_fail_one_after_the_other_none_is_forgotten() -> None:
     story = Story(begun(job(worker=60, ps=1)))
     for index in range(60):
         story.second += 1
         story.end(**{f"worker_{index}": 137})
-    known = story.job.status.back_offs
-    assert len(msgspec.json.encode(known)) <= MOST_BYTES
-    assert (known[0].tasks["Worker"].split("-")[0], known[-1].tasks) == ("0", {"Worker": "59"})
-    assert len(known) > 5
     story.end(worker_0=137)
-    assert story.waits() == {"worker-0": 10}, "none is forgotten"
-
-
-def test_when_every_second_of_many_fails_all_between_count_too() -> None:
-    names = [f"worker-{index}" for index in range(0, 1000, 2)]
-    lost = status(started={"Worker": "0-999"})
-    units = [frozenset({task(name)}) for name in names]
-    known = backoff.after(
-        job(worker=1000, ps=1), lost, units, at(5), cause="worker-0", followers=frozenset(), incident=True
-    )
-    assert known == [BackOff(tasks={"Worker": "0-998"}, restarts=1, not_before=at(5))]
+    assert story.waits() == {"worker-0": 10}
 
 
 def test_a_back_off_is_read_as_it_is_written() -> None:
-    written = msgspec.json.encode(TFJobStatus(back_offs=[BackOff(tasks={"PS": "0"}, restarts=2, not_before=at(1))]))
-    assert written == b'{"backOffs":[{"tasks":{"PS":"0"},"restarts":2,"notBefore":"2026-01-02T03:04:06Z"}]}'
+    known = TFJobStatus(back_off={"ps-0": BackOff(restarts=2, not_before=at(1))})
+    written = msgspec.json.encode(known)
+    assert written == b'{"backOff":{"ps-0":{"notBefore":"2026-01-02T03:04:06Z","restarts":2}}}'
+    assert msgspec.json.decode(written, type=TFJobStatus) == known

@@ -4,12 +4,19 @@ import pytest
 from msgspec.structs import replace
 
 from support.plan.builders import T0, after, at, begun, created_pods, deleted, job, observed, pod, see
-from tfjob.api.objects import ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, Pod, PodStatus
+from tfjob.api.objects import (
+    ContainerRunning,
+    ContainerState,
+    ContainerStatus,
+    ContainerTerminated,
+    Pod,
+    PodStatus,
+    Service,
+)
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.actions import Delete
-from tfjob.controller.kind import Repetition
+from tfjob.controller.kind import Observation, Repetition
 from tfjob.durations import Durations
-from tfjob.plan.facts.tasks import Observed
 from tfjob.plan.policy.cleanup import cleanup, everything, overdue
 
 ALL = ["worker-0", "worker-1", "ps-0", "ps-1"]
@@ -56,13 +63,13 @@ def test_a_pod_whose_containers_have_ended_is_kept_though_its_phase_is_still_run
     statuses = [ContainerStatus(name="tensorflow", state=ended)]
     if sidecar is not None:
         statuses.append(ContainerStatus(name="sidecar", state=sidecar))
-    (service,) = observed(owner).services
+    (service,) = observed(owner).of(Service)
     child = Pod(
         metadata=service.metadata,
         spec={"restartPolicy": policy},
         status=PodStatus(phase="Running", container_statuses=statuses),
     )
-    assert (cleanup(owner, Observed([child])) == []) is kept
+    assert (cleanup(owner, Observation({Pod: [child]})) == []) is kept
 
 
 def test_a_service_whose_pod_is_gone_goes_too() -> None:
@@ -97,7 +104,7 @@ def test_when_a_deletion_is_repeated(
     uid = stuck.pod.metadata.uid
     known = {uid: Repetition(repetitions[0], at(repetitions[1]))} if repetitions else {}
     seen = observed(owner, [stuck, staying], repeated=known)
-    actions, times = overdue(seen.pods, seen, at(now), Durations())
+    actions, times = overdue(seen.of(Pod), seen, at(now), Durations())
     assert actions == ([Delete("Pod", "mnist-worker-0", uid, at(now) - T0)] if repeated else [])
     assert times == [at(next_time)]
 

@@ -1,11 +1,11 @@
 """A TensorFlow server that holds variables for others, until it is told to end.
 
-Who it is and who the others are is said by TF_CONFIG or, before that, by flags:
+TF_CONFIG, or flags, which take precedence, describe the cluster and which task of it this is:
 
     grpc_tensorflow_server.py --cluster_spec 'ps|a:2222;b:2222,worker|c:2222' --job_name ps --task_id 1
 
-It runs in the images of users: with TensorFlow 1 and 2, and with the Python 2.7 of the oldest of them. Whatever is
-wrong with its input is said in one line, with exit code 2.
+It runs in the images of users: with TensorFlow 1 and 2, and with the Python 2.7 of the oldest of them. A fault in its
+input is reported in one line, with exit code 2.
 """
 
 from __future__ import print_function
@@ -49,7 +49,6 @@ def main(words):
 
 
 def parsed(words):
-    """The flags, by name."""
     parser = Parser(prog="grpc_tensorflow_server.py", description=__doc__.splitlines()[0])
     parser.add_argument("--cluster_spec", default="", help="TYPE|HOST:PORT;HOST:PORT,TYPE|... of the whole cluster")
     parser.add_argument("--job_name", default="", help="the type of this task, such as ps")
@@ -66,7 +65,6 @@ class Parser(argparse.ArgumentParser):
     """Complains in one line."""
 
     def error(self, message):
-        """Raises BadInput."""
         raise BadInput(message)
 
 
@@ -115,20 +113,16 @@ def cluster_of_flag(text):
 
 
 def described(text):
-    """The same from TF_CONFIG."""
+    """The cluster that TF_CONFIG describes, this task's type in it, and its number."""
     if not text:
         raise BadInput("neither TF_CONFIG nor --cluster_spec says what the cluster is")
     try:
         config = json.loads(text)
-        task = config["task"]
-        return clusters(config["cluster"]), str(task["type"]), int(task["index"])
+        task, given = config["task"], config["cluster"].items()
+        cluster = {str(name): addresses(name, tasks, "TF_CONFIG") for name, tasks in given if tasks}
+        return cluster, str(task["type"]), int(task["index"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput("TF_CONFIG cannot be used, %s: %s" % (type(error).__name__, " ".join(str(error).split())))
-
-
-def clusters(value):
-    """The types of a cluster that have tasks."""
-    return {str(name): addresses(name, tasks, "TF_CONFIG") for name, tasks in value.items() if tasks}
 
 
 def addresses(name, tasks, where):
@@ -157,7 +151,6 @@ def started(tensorflow, cluster, job_name, task_id, options):
 
 
 def complain(message, code):
-    """One line for whoever reads the log."""
     print("grpc_tensorflow_server.py: %s" % message, file=sys.stderr)
     return code
 

@@ -1,0 +1,150 @@
+"""The rules of the API server for a Deployment, and its fields with their defaults. Types are checked before."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tfjob.api.pod_validation import pod_problems
+from tfjob.api.problems import Path, Problem, invalid_value, problem_at
+
+RECREATE, ROLLING_UPDATE = "Recreate", "RollingUpdate"
+DEFAULT_STEP = "25%"
+DEFAULT_DEADLINE_SECONDS = 600
+"""progressDeadlineSeconds is checked but has no effect on this machine."""
+
+
+def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what is wrong with the spec of a Deployment, in the words of the API server."""
+    yield from _not_negative(spec, "replicas", ("spec",))
+    yield from _selector_problems(spec)
+    pod = (spec.get("template") or {}).get("spec") or {}
+    at: Path = ("spec", "template", "spec")
+    if not pod.get("containers"):
+        yield problem_at((*at, "containers"), "Required value")
+    yield from pod_problems({**pod, "restartPolicy": None}, at)
+    if pod.get("restartPolicy") not in (None, "Always"):
+        policy = json.dumps(pod["restartPolicy"])
+        yield problem_at((*at, "restartPolicy"), f'Unsupported value: {policy}: supported values: "Always"')
+    if pod.get("activeDeadlineSeconds") is not None:
+        message = "Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported"
+        yield problem_at((*at, "activeDeadlineSeconds"), message)
+    yield from _strategy_problems(spec.get("strategy") or {})
+    for name in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
+        yield from _not_negative(spec, name, ("spec",))
+    deadline = spec.get("progressDeadlineSeconds", DEFAULT_DEADLINE_SECONDS)
+    if 0 <= deadline <= (spec.get("minReadySeconds") or 0):
+        yield invalid_value(("spec", "progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds")
+
+
+def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return whether a label selector (`matchLabels` and `matchExpressions`) selects an object with these labels."""
+    wanted = selector.get("matchLabels") or {}
+    rules = selector.get("matchExpressions") or ()
+    return wanted.items() <= labels.items() and all(_holds(rule, labels) for rule in rules)
+
+
+def is_recreated(spec: Mapping[str, Any]) -> bool:
+    """Return whether old pods end before new ones start."""
+    return (spec.get("strategy") or {}).get("type") == RECREATE
+
+
+def limits(spec: Mapping[str, Any], replicas: int) -> tuple[int, int]:
+    """Return how many pods more, and how many available pods fewer, than `replicas` there may be at a time."""
+    if is_recreated(spec):
+        return 0, 0
+    given = (spec.get("strategy") or {}).get("rollingUpdate") or {}
+    surge = _share(given.get("maxSurge", DEFAULT_STEP), replicas, math.ceil)
+    unavailable = _share(given.get("maxUnavailable", DEFAULT_STEP), replicas, math.floor)
+    # Both may round to 0, and then nothing could ever change.
+    return surge, min(unavailable or int(surge == 0), replicas)
+
+
+def _share(value: int | str, whole: int, rounded: Any) -> int:
+    return int(rounded(whole * int(value[:-1]) / 100)) if isinstance(value, str) else value
+
+
+def _holds(rule: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = rule.get("key", ""), rule.get("values") or ()
+    match rule.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False
+
+
+def _selector_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    selector = spec.get("selector")
+    if selector is None:
+        yield problem_at(("spec", "selector"), "Required value")
+        return
+    if found := [*_expression_problems(selector.get("matchExpressions") or ())]:
+        yield from found
+        return
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        yield invalid_value(("spec", "selector"), selector, "empty selector is invalid for deployment")
+        return
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    if not matches(selector, labels):
+        path = ("spec", "template", "metadata", "labels")
+        yield invalid_value(path, labels, "`selector` does not match template `labels`")
+
+
+def _expression_problems(rules: Iterable[Mapping[str, Any]]) -> Iterator[Problem]:
+    for index, rule in enumerate(rules):
+        at: Path = ("spec", "selector", "matchExpressions", index)
+        operator, values = rule.get("operator"), rule.get("values")
+        if operator in ("In", "NotIn") and not values:
+            message = "must be specified when `operator` is 'In' or 'NotIn'"
+            yield problem_at((*at, "values"), f"Required value: {message}")
+        elif operator in ("Exists", "DoesNotExist") and values:
+            message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield problem_at((*at, "values"), f"Forbidden: {message}")
+        elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            yield invalid_value((*at, "operator"), operator, "not a valid selector operator")
+
+
+def _strategy_problems(strategy: Mapping[str, Any]) -> Iterator[Problem]:
+    at: Path = ("spec", "strategy")
+    kind, rolling = strategy.get("type") or ROLLING_UPDATE, strategy.get("rollingUpdate")
+    if kind not in (RECREATE, ROLLING_UPDATE):
+        known = f'supported values: "{RECREATE}", "{ROLLING_UPDATE}"'
+        yield problem_at((*at, "type"), f"Unsupported value: {json.dumps(kind)}: {known}")
+    elif kind == RECREATE and rolling:
+        message = f"Forbidden: may not be specified when strategy `type` is '{RECREATE}'"
+        yield problem_at((*at, "rollingUpdate"), message)
+    elif rolling:
+        yield from _rolling_problems(rolling, (*at, "rollingUpdate"))
+
+
+def _rolling_problems(rolling: Mapping[str, Any], at: Path) -> Iterator[Problem]:
+    sound = True
+    for name in ("maxUnavailable", "maxSurge"):
+        value = rolling.get(name, DEFAULT_STEP)
+        if isinstance(value, int):
+            sound = sound and value >= 0
+            yield from _not_negative(rolling, name, at)
+        elif not (value.endswith("%") and value[:-1].isdecimal()):
+            sound = False
+            rule = (
+                "a valid percent string must be a numeric string followed by an ending '%'"
+                " (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+            )
+            yield invalid_value((*at, name), value, rule)
+    unavailable, surge = (rolling.get(name, DEFAULT_STEP) for name in ("maxUnavailable", "maxSurge"))
+    if sound and unavailable in (0, "0%") and surge in (0, "0%"):
+        yield invalid_value((*at, "maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0")
+    if sound and isinstance(unavailable, str) and int(unavailable[:-1]) > 100:
+        yield invalid_value((*at, "maxUnavailable"), unavailable, "must not be greater than 100%")
+
+
+def _not_negative(values: Mapping[str, Any], name: str, at: Path) -> Iterator[Problem]:
+    if (values.get(name) or 0) < 0:
+        yield invalid_value((*at, name), values[name], "must be greater than or equal to 0")

@@ -1,0 +1,121 @@
+"""An attached run: shows what the jobs say until they end, and ends with their exit code.
+
+On this machine they are driven by this process, and Ctrl-C stops them; on a cluster it only detaches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tfjob.cli import exit_codes
+from tfjob.cli.context import is_quiet
+from tfjob.cli.notices import Outages, Troubles, show_troubles
+from tfjob.cli.terminal.lines import displays
+from tfjob.cli.terminal.result import report_detached, report_result
+from tfjob.cli.terminal.screen import Screen
+from tfjob.errors import UserError
+
+if TYPE_CHECKING:
+    from tfjob.jobs.backend import Record
+    from tfjob.jobs.progress import AttachedJob
+    from tfjob.jobs.sync_backend import SyncBackend
+
+STOPS = "Ctrl-C stops it, to be resumed; a second one kills it"
+DETACHES = "Ctrl-C detaches; the job goes on"
+LOG_FILE = "controller.log"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class AttachedJobs(Protocol):
+    """Jobs that this process drives or, if it `detaches`, follows."""
+
+    detaches: bool
+
+    @property
+    def jobs(self) -> Sequence[AttachedJob]: ...
+
+    @property
+    def backend(self) -> SyncBackend[Any]: ...
+
+    async def run(self, on_change: Callable[[], None], *, measure: bool) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def results(self) -> list[Record]: ...
+
+
+def attach(attached: AttachedJobs, output: str, *, plain: bool) -> int:
+    """Show the jobs until they end, and return the worst of their exit codes."""
+    quiet = output != "text" or is_quiet()
+    shown = displays(attached.jobs, quiet=quiet)
+    screen = Screen(shown, plain=plain or quiet, hint=DETACHES if attached.detaches else STOPS)
+
+    def warn(text: str) -> None:
+        screen.post(shown[0].say(text, warning=True))
+
+    if attached.detaches:
+        show_troubles(Outages(warn))
+    else:
+        show_troubles(Troubles(warn), Path(shown[0].folder) / LOG_FILE)
+    started = [job.record for job in attached.jobs]
+    left = started
+    try:
+        detached = asyncio.run(_show(attached, screen))
+        left = attached.results()
+    except KeyboardInterrupt:
+        detached = True  # before a handler was set, or after
+    except UserError:
+        if attached.detaches:
+            report_detached(started)  # whatever keeps us from following it
+        raise
+    if detached:
+        report_detached(left)
+        return exit_codes.INTERRUPTED
+    return report_result(attached.backend, [record.name for record in started], left, output, width=screen.width)
+
+
+async def _show(attached: AttachedJobs, screen: Screen) -> bool:
+    """Show the jobs until all are over; return whether the user detached from them before."""
+    interrupts = 0
+    is_over = False
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if is_over or (attached.detaches and interrupts > 1):
+            screen.leave()
+        elif interrupts > 1:
+            attached.kill()
+        else:
+            if not attached.detaches:
+                screen.tell("stopping; press Ctrl-C again to kill")
+            attached.stop()
+
+    def stop_servers() -> None:
+        """Stop servers whose output has lost its reader, as in `tfjob run web.yaml | head`; jobs continue to their end.
+
+        It does not count as an interrupt: a Ctrl-C that ended the reader arrives here too, and must not kill.
+        """
+        if not is_over and all(job.record.is_server for job in attached.jobs):
+            attached.stop()
+            screen.tell("the reader of the output is gone; stopping")
+
+    screen.on_reader_gone = stop_servers
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interrupt)
+    detached = False
+    async with screen:
+        try:
+            await attached.run(screen.wake, measure=screen.width is not None)
+        finally:
+            is_over = True
+            screen.hurries = interrupts > 0
+            detached = attached.detaches and screen.hurries
+    return detached

@@ -1,0 +1,161 @@
+"""Attached runs on a cluster: this process follows the jobs and keeps what they say; they continue without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import msgspec
+
+from tfjob.api.objects import Pod
+from tfjob.api.resources import CORE_EVENTS
+from tfjob.api.types import TFJob
+from tfjob.controller.actions import Event
+from tfjob.jobs.backend import Line, Record, Usage
+from tfjob.jobs.progress import Snapshot
+from tfjob.jobs.replicas import replicas
+from tfjob.kube.access.errors import ApiError, Forbidden, Unreachable
+from tfjob.kube.cache.reflector import Reflector
+from tfjob.kube.cache.store import ObjectStore
+from tfjob.kube.jobs.backend import KubeBackend, SyncKubeBackend
+from tfjob.kube.jobs.follower import Follower
+from tfjob.kube.jobs.jobs import KubeEvent, is_unseen
+from tfjob.kube.jobs.metrics import usage_by_pod
+from tfjob.plan.facts.tasks import task_of
+
+MOMENT_SECONDS = 1.0
+METRICS_SECONDS = 15.0
+"""How often a metrics server measures, as it is installed."""
+MOST_UNKEPT = 10_000
+"""Lines that could not be kept and are not shown yet; the job's output is not read further until they are."""
+LOOK_SECONDS = 0.02
+
+_decode_event = msgspec.json.Decoder(KubeEvent).decode
+
+
+class FollowedJob:
+    """One job that this process follows, as an `AttachedJob`."""
+
+    def __init__(self, backend: KubeBackend, record: Record) -> None:
+        self.record = record
+        self.job = record.job
+        context = backend.client.access.context
+        self.where = f"on {context or 'the cluster'}"
+        self.found: Sequence[Event] = ()
+        self.news: deque[Event] = deque()
+        self.notices: deque[str] = deque()
+        self._backend = backend
+        self._pods: Callable[[], list[Pod]] = list
+        self._usage: Mapping[str, Usage] = {}
+        self._unkept: deque[Line] = deque()
+        self._writer = backend.records.begin(record.job)
+        self.folder = self._writer.folder
+
+    def unkept(self) -> list[Line]:
+        """Take the lines that are not in the record, because a disk is full."""
+        return [self._unkept.popleft() for _ in range(len(self._unkept))]
+
+    def snapshot(self) -> Snapshot:
+        job, pods = self.job, self._pods()
+        tasks = {pod.metadata.name: task.name for pod in pods if (task := task_of(pod))}
+        usage = {tasks[pod]: used for pod, used in self._usage.items() if pod in tasks}
+        return Snapshot(self._backend.record(job), replicas(job, pods), usage)
+
+    async def follow(self, backend: KubeBackend, on_change: Callable[[], None], *, measure: bool) -> None:
+        """Keep everything until the job is over."""
+        self._on_change = on_change
+        work = [self._follow_events(backend), self._report_unseen(), *([self._measure(backend)] if measure else [])]
+        tasks = [asyncio.create_task(one) for one in work]
+        try:
+            async with Follower(backend.client, self.record.job, on_job=self._changed) as follower:
+                self._pods = lambda: follower.pods
+                async for lines in follower.lines():
+                    self._unkept.extend(self._writer.add(lines))
+                    on_change()
+                    while len(self._unkept) > MOST_UNKEPT:
+                        await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if self._writer.trouble:
+                self.notices.append(f"not all of it was kept here: {self._writer.trouble}")
+
+    def _changed(self, job: TFJob | None) -> None:
+        if job is not None:
+            self.job = job
+            self._writer.keep(job)
+            self._on_change()
+
+    async def _follow_events(self, backend: KubeBackend) -> None:
+        """Follow the job's own Events, if the user may see them."""
+        selector = f"involvedObject.uid={self.record.uid}"
+        namespace = self.record.job.metadata.namespace
+        try:
+            await backend.client.list(CORE_EVENTS, namespace, field_selector=selector)
+        except Forbidden:
+            return
+        store: ObjectStore[KubeEvent] = ObjectStore(on_change=self._happened)
+        await Reflector(backend.client, CORE_EVENTS, _decode_event, store, namespace, field_selector=selector).run()
+
+    def _happened(self, old: KubeEvent | None, new: KubeEvent | None) -> None:
+        if old is None and new is not None:
+            self.news.append(Event(new.reason, new.message, warning=new.type == "Warning"))
+            self._on_change()
+
+    async def _measure(self, backend: KubeBackend) -> None:
+        """Ask what the pods use; a cluster that does not serve it is asked once."""
+        while True:
+            with suppress(Unreachable, ApiError):
+                usage = await usage_by_pod(backend.client, self.job)
+                if usage is None:
+                    return
+                self._usage = usage
+            await asyncio.sleep(METRICS_SECONDS)
+
+    async def _report_unseen(self) -> None:
+        """Report once that no operator has looked at the job."""
+        patience = self._backend.client.durations.unseen
+        await asyncio.sleep(patience.total_seconds() + MOMENT_SECONDS)
+        if is_unseen(self.job, datetime.now(UTC), patience):
+            hint = f"is one running? tfjob doctor{self.record.options}"
+            self.notices.append(f"no operator has looked at it; {hint}")
+            self._on_change()
+
+
+class FollowedJobs:
+    """Jobs of a cluster while this process follows them."""
+
+    detaches = True
+
+    def __init__(self, backend: SyncKubeBackend, records: Sequence[Record]) -> None:
+        self.backend = backend
+        self.jobs = [FollowedJob(backend.backend, record) for record in records]
+        self._following: asyncio.Task[None] | None = None
+
+    async def run(self, on_change: Callable[[], None], *, measure: bool) -> None:
+        """Follow all jobs until they are over, or until `stop`; `on_change` is called when something has changed."""
+        self._following = asyncio.create_task(self._follow(on_change, measure=measure))
+        with suppress(asyncio.CancelledError):
+            await self._following
+
+    async def _follow(self, on_change: Callable[[], None], *, measure: bool) -> None:
+        # In this thread, whose signals the caller handles; so it needs connections of its own.
+        async with self.backend.backend.reconnect() as here:
+            await asyncio.gather(*(job.follow(here, on_change, measure=measure) for job in self.jobs))
+
+    def stop(self) -> None:
+        """Follow the jobs no longer."""
+        if self._following is not None:
+            self._following.cancel()
+
+    def kill(self) -> None:
+        """Do nothing more: the jobs continue."""
+
+    def results(self) -> list[Record]:
+        """Return the jobs as they are now, without those that were deleted."""
+        left = (self.backend.refresh(job.record) for job in self.jobs)
+        return [record for record in left if record is not None]

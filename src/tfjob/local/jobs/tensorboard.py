@@ -1,0 +1,151 @@
+"""TensorBoard in the foreground, for `tfjob tensorboard`: of one job or of several, also of finished ones.
+
+The process belongs to the command and ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfjob.api.objects import Deployment, ObjectMeta, Pod
+from tfjob.jobs.backend import Board
+from tfjob.local.inputs import environment
+from tfjob.local.inputs.images import chosen_interpreter, interpreter_with
+from tfjob.local.pod.assembly import Machine
+from tfjob.local.run.tensorboard import MODULE, has_no_events, log_folder
+from tfjob.local.state.errors import Refusal
+from tfjob.plan.build.tensorboard import LOCAL_OPTIONS, LOCAL_PROGRAM
+
+PROGRAM = f"""
+import ctypes, os, sys
+parent = int(sys.argv.pop(1))
+try:
+    ctypes.CDLL(None).prctl(1, 15)  # SIGTERM when the command ends, in whatever way
+except AttributeError:
+    pass
+if os.getppid() != parent:
+    sys.exit(0)
+{LOCAL_PROGRAM}"""
+HOST = "127.0.0.1"
+URL = re.compile(rf"TensorBoard \S+ at (http://{re.escape(HOST)}:\d+/)")
+USUAL_PORT = 6006
+STEP_SECONDS, GRACE_SECONDS = 0.05, 5.0
+
+
+@dataclass(frozen=True)
+class TensorBoardView:
+    """What to start: an interpreter that has TensorBoard, the folder as it is called here, its variables."""
+
+    python: Path
+    log_dir: str
+    env: dict[str, str]
+
+
+def view(deployment: Deployment, machine: Machine, folder: Path) -> TensorBoardView:
+    """The TensorBoard that a job asks for, its folders made; `folder` is for volumes that only it has."""
+    metadata = ObjectMeta(name=deployment.metadata.name, namespace=deployment.metadata.namespace)
+    pod = Pod(metadata=metadata, spec=deployment.spec["template"]["spec"])
+    (container,) = pod.spec["containers"]
+    python = interpreter_with(MODULE, chosen_interpreter(machine.python, machine.project))
+    variables = environment.resolve(
+        container, pod, references=machine.references, node=machine.node, environ=machine.environ
+    )
+    return TensorBoardView(python, log_folder(pod, machine, folder), variables.variables())
+
+
+def together(views: Mapping[str, TensorBoardView], links: Path) -> TensorBoardView:
+    """Several jobs in one: a new folder in which each of their folders has the name of its job.
+
+    Links, because TensorBoard's own list of folders (`--logdir_spec`) shows a folder that two jobs share only once and
+    knows no commas in paths. Raises Refusal for an object store, which no link leads to.
+    """
+    for name, one in views.items():
+        if "://" in one.log_dir:
+            hint = f"Show it alone: tfjob tensorboard {name}"
+            raise Refusal(
+                f"{name} has its curves in an object store, {one.log_dir}: no folder to show beside others", hint
+            )
+    links.mkdir()
+    for name, one in views.items():
+        (links / name).symlink_to(one.log_dir)
+    first = next(iter(views.values()))
+    return TensorBoardView(first.python, str(links), first.env)
+
+
+class Server:
+    """A TensorBoard process; `log` is the file that it writes to."""
+
+    def __init__(self, shown: TensorBoardView, log: Path, port: int = 0) -> None:
+        self._log = log
+        words = ["--logdir", shown.log_dir, "--host", HOST, "--port", str(port)]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [shown.python, "-c", PROGRAM, str(os.getpid()), *words, *LOCAL_OPTIONS],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=shown.env,
+                cwd="/",
+                start_new_session=True,  # a Ctrl-C is for us, who end it in order
+            )
+
+    @property
+    def url(self) -> str:
+        found = URL.search(self.said)
+        return found[1] if found else ""
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._process.terminate()
+        try:
+            self._process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def show(views: Mapping[str, TensorBoardView], port: int | None, ready: Callable[[Sequence[Board]], None]) -> None:
+    """One TensorBoard of some jobs in the foreground until it ends or is interrupted; `ready` is told where it is."""
+    with tempfile.TemporaryDirectory() as place:
+        shown = together(views, Path(place, "jobs")) if len(views) > 1 else next(iter(views.values()))
+        server = Server(shown, Path(place, "log"), free_port(port))
+        try:
+            while not (url := server.url) and not server.has_ended:
+                time.sleep(STEP_SECONDS)
+            if url:
+                ready([Board(name, url, one.log_dir, has_no_events(one.log_dir)) for name, one in views.items()])
+            while not server.has_ended:
+                time.sleep(STEP_SECONDS)
+            raise Refusal(f"TensorBoard ended by itself: {server.said.strip()[-500:]}")
+        finally:
+            server.stop()
+
+
+def free_port(wanted: int | None) -> int:
+    """The port to ask for: the one that is wanted if it is free, without a wish the usual one, or 0 for any."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, USUAL_PORT if wanted is None else wanted))
+        except OSError as error:
+            if wanted is None:
+                return 0
+            hint = "Choose another one, or leave --port out."
+            raise Refusal(f"port {wanted} cannot be used: {error.strerror}", hint) from None
+    return USUAL_PORT if wanted is None else wanted
