@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.golden import UPDATE, check_golden
 from support.installed import Installed
-from support.running import end_processes, processes_of, wait_until
+from support.running import command_of, end_processes, processes_of, wait_until
 
 HERE = Path(__file__).parent / "data" / "cli"
 MANIFESTS = HERE / "manifests"
@@ -68,11 +68,7 @@ class CommandLine:
             end_processes(self.home)
 
     def _left(self) -> list[str]:
-        found = []
-        for pid in processes_of(self.home):
-            with suppress(FileNotFoundError, ProcessLookupError):
-                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
-        return found
+        return [command_of(pid).replace(b"\0", b" ").decode() for pid in processes_of(self.home)]
 
     def normal(self, text: str, *, exact: bool = False) -> str:
         """The text without what differs from run to run; with `exact`, only without the folders."""

@@ -164,6 +164,13 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
+def command_of(pid: int) -> bytes:
+    """Return the command line of a process, with NUL between arguments; nothing if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def processes_of(home: Path) -> list[int]:
     """Every process that runs for a state folder: replicas, supervisors and drivers."""
     mark, found = str(home).encode(), []

@@ -23,7 +23,7 @@ from support.board.serving import call
 from support.command_line import GOLDEN
 from support.golden import check_golden
 from support.installed import Installed
-from support.running import Running, processes_of, wait_until
+from support.running import Running, command_of, processes_of, wait_until
 from tfjob.local.run.driver_lock import PROGRAM
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -73,7 +73,7 @@ def manifest(folder: Path, *command: str) -> str:
 
 
 def is_tensorboard(pid: int) -> bool:
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    words = command_of(pid).split(b"\0")
     return b"--logdir" in words and b"-c" in words
 
 
@@ -213,7 +213,7 @@ def test_the_next_driver_of_a_job_keeps_it_and_it_ends_with_the_job(
     found = URL.search(events())
     assert found is not None
     (server,) = (pid for pid in processes_of(home) if is_tensorboard(pid))
-    (driver,) = (pid for pid in processes_of(home) if PROGRAM.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())
+    (driver,) = (pid for pid in processes_of(home) if PROGRAM.encode() in command_of(pid))
     os.kill(driver, signal.SIGKILL)
     wait_until(lambda: driver not in processes_of(home), 30)
 

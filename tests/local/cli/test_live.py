@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import CommandLine, by_replica
-from support.running import is_alive, processes_of, wait_until
+from support.running import command_of, is_alive, processes_of, wait_until
 from support.tmux import Tmux, tmux
 
 NUMBERS = (
@@ -151,20 +151,12 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(cli: CommandLine, 
     assert is_as_found(window)
 
 
-def words_of(pid: int) -> bytes:
-    """The command line of a process; of one that has ended meanwhile, nothing."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
 def test_kill_9_leaves_the_cursor_and_the_shell_sees_to_its_echo(
     cli: CommandLine, tmp_path: Path, window: Tmux
 ) -> None:
     run(cli, window, tmp_path, "sleeps", "while :; do echo here; sleep 0.1; done")
     window.wait_for(r"── sleeps · Running 1/1")
-    tool = min(pid for pid in processes_of(cli.home) if b"sleeps.yaml" in words_of(pid))
+    tool = min(pid for pid in processes_of(cli.home) if b"sleeps.yaml" in command_of(pid))
     os.kill(tool, signal.SIGKILL)
     wait_until(lambda: not is_alive(tool), 60)
     window.wait_for("code 137$")

@@ -19,7 +19,7 @@ from support.command_line import GOLDEN, MANIFESTS, CommandLine
 from support.golden import check_golden
 from support.installed import Installed
 from support.kube.api_server import Answer, ApiServer, reply
-from support.running import Running, processes_of, wait_until
+from support.running import Running, command_of, processes_of, wait_until
 from support.tmux import Tmux, tmux
 
 SPEC = {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "x"}]}}}}}
@@ -124,7 +124,7 @@ def test_whatever_ends_or_stops_a_watch_the_terminal_is_given_back(
     if key == "C-z":
         window.press(key)
     else:
-        (pid,) = [pid for pid in processes_of(cli.home) if b"\0-w" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        (pid,) = [pid for pid in processes_of(cli.home) if b"\0-w" in command_of(pid)]
         os.kill(pid, getattr(signal, f"SIG{key}"))
     window.wait_for(said)
     assert is_as_found(window)

@@ -26,7 +26,7 @@ import yaml
 from support.installed import Installed
 from support.local.warm_pods import end_fork_servers, standin_python
 from support.long_form import Scaled
-from support.running import Running, processes_of, status, wait_until
+from support.running import Running, command_of, processes_of, status, wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -278,21 +278,12 @@ def role(pid: int, tool: int) -> str:
 
 def is_left_behind(pid: int) -> bool:
     """Whether a process is what the program left behind, or gone."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes() in (b"sleep\0" + b"600\0", b"")
-    except OSError:
-        return True
+    return command_of(pid) in (b"sleep\0" + b"600\0", b"")
 
 
 def shown(home: Path) -> list[str]:
     """The processes of a state folder, for people."""
-    found = []
-    for pid in processes_of(home):
-        try:
-            found.append(f"{pid} " + Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:300])
-        except OSError:
-            continue
-    return found
+    return [f"{pid} {command_of(pid).replace(bytes(1), b' ').decode()[:300]}" for pid in processes_of(home)]
 
 
 def killed(tool: Installed, folder: Path, way: str, seed: int, rounds: int, **more: Any) -> Series:

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from support.running import end_processes, processes_of, wait_until, workload_pid
+from support.running import command_of, end_processes, processes_of, wait_until, workload_pid
 from tfjob.api.objects import Deployment, ObjectMeta, OwnerReference, Pod, Service
 from tfjob.controller.kind import STOPPED
 from tfjob.local.jobs.runs import ensure_driven
@@ -267,7 +267,7 @@ def test_a_server_that_crashes_is_restarted_and_a_lost_pod_is_replaced(web: Web)
     wait_until(lambda: web.pods[0].status.container_statuses[0].restart_count == 1, 60)
     web.wait_ready(1)
     assert [one.metadata.uid for one in web.pods] == [pod.metadata.uid]
-    supervisors = [pid for pid in processes_of(web.home.path) if f"{pod.metadata.name}.".encode() in command_line(pid)]
+    supervisors = [pid for pid in processes_of(web.home.path) if f"{pod.metadata.name}.".encode() in command_of(pid)]
     for pid in supervisors:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -302,18 +302,12 @@ def test_a_driver_that_was_killed_leaves_servers_for_the_next_one(web: Web) -> N
     web.start(replicas=2)
     web.wait_ready(2)
     uids, url = {pod.metadata.uid for pod in web.pods}, web.url()
-    (driver,) = (pid for pid in processes_of(web.home.path) if PROGRAM.encode() in command_line(pid))
+    (driver,) = (pid for pid in processes_of(web.home.path) if PROGRAM.encode() in command_of(pid))
     os.kill(driver, signal.SIGKILL)
     wait_until(lambda: driver not in processes_of(web.home.path), 30)
     wait_until(lambda: ensure_driven(web.home, web.store, web.again), 30)
     wait_until(lambda: answers(web), 30)
     assert ({pod.metadata.uid for pod in web.pods}, web.url()) == (uids, url)
-
-
-def command_line(pid: int) -> bytes:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
 
 
 def test_a_pod_that_cannot_start_is_reported_with_what_to_do_in_one_line(web: Web) -> None:

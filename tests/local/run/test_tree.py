@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.running import end_processes, processes_of, wait_until, workload_pid
+from support.running import command_of, end_processes, processes_of, wait_until, workload_pid
 from support.toy_driver import toy_kinds
 from support.toys import Batch, Server, ToyStatus
 from tfjob import kinds
@@ -94,17 +94,10 @@ def states(store: Store) -> dict[str, str]:
 
 
 def kill_driver(home: Home) -> None:
-    words = {pid: command_line(pid) for pid in processes_of(home.path)}
+    words = {pid: command_of(pid) for pid in processes_of(home.path)}
     (driver,) = (pid for pid, command in words.items() if b"support.toy_driver" in command)
     os.kill(driver, signal.SIGKILL)
     wait_until(lambda: driver not in processes_of(home.path), 30)
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""  # it has ended
 
 
 def test_a_tree_runs_to_its_end(state: tuple[Home, Store], tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class WarmPods:
     def __init__(self, pods: Pods, folder: Path) -> None:
         self.pods = pods
         self.home = Home(folder / "state")
+        self._servers: list[ForkServer] = []
         self.python = standin_python(folder / "venv")
         (self.packages,) = (folder / "venv").glob("lib/python3.*/site-packages")
         self.home.path.mkdir()
@@ -43,7 +44,9 @@ class WarmPods:
         (self.packages / "tensorflow.py").write_text(text)
 
     def server(self, idle: float = 60.0, durations: Durations = PATIENT) -> ForkServer:
-        return ForkServer(self.home, str(self.python), VARIABLES, idle, durations)
+        made = ForkServer(self.home, str(self.python), VARIABLES, idle, durations)
+        self._servers.append(made)
+        return made
 
     def launch(
         self, program: str, *words: str, cwd: Path, mounts: Sequence[dict[str, Any]] = (), **changes: Any
@@ -73,8 +76,14 @@ class WarmPods:
         return running(self.home.fork_servers)
 
     def end(self) -> None:
-        """Ends every fork server."""
+        """End every fork server."""
         end_fork_servers(self.home.path)
+
+    def close(self) -> None:
+        """End every fork server and close the connections to them, whether the test passes or fails."""
+        self.end()
+        for server in self._servers:
+            server.close()
 
 
 def end_fork_servers(home: Path) -> None:
@@ -127,7 +136,7 @@ def warm_pods(pods: Pods) -> Iterator[WarmPods]:
     try:
         yield made
     finally:
-        made.end()
+        made.close()
         shutil.rmtree(folder)
 
 

@@ -153,8 +153,8 @@ class _Server:
         self._poll.register(client, select.POLLIN)
         self._looked_at = 0.0  # a new run gets what is there now
         self._check(client)
+        self._tell()  # first, so that the state counts every client that has its answer
         self._say(client, {"fit": True})
-        self._tell()
 
     def _hear(self, client: socket.socket) -> str:
         """Do what a client asks; a pod directory in the fork that is to supervise it, else nothing."""
@@ -178,8 +178,8 @@ class _Server:
         for fd in fds:
             os.close(fd)
         self._forked += 1
-        self._say(client, {"pid": pid})
         self._tell()
+        self._say(client, {"pid": pid})
         return ""
 
     def _check(self, client: socket.socket) -> None:
