@@ -1,7 +1,7 @@
-"""The NVIDIA GPUs of this machine: which there are, who asks for them, and who has which.
+"""The NVIDIA GPUs of this machine: which exist, which pods request them, and which pod has which.
 
-A replica sees its share by CUDA_VISIBLE_DEVICES. What it has is an annotation of its pod, so that every process that
-drives a run knows what is free.
+A replica sees its GPUs through CUDA_VISIBLE_DEVICES. An annotation of its pod names them, so that every driver knows
+which GPUs are free.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tfjob.local.state.store import Store
 
 RESOURCES = ("nvidia.com/gpu", "alpha.kubernetes.io/nvidia-gpu")
-"""The name of today, and that of the first operator's days: both ask for the same."""
+"""The current name and the name from 2017, with the same meaning."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NONE = "-1"
 """CUDA's list ends at a device that does not exist."""
@@ -34,7 +34,7 @@ _DEVICE = re.compile(r"nvidia\d+")
 
 
 def found(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]:
-    """The GPUs that the caller may use, as CUDA_VISIBLE_DEVICES calls them; `root` is where /proc and /dev are."""
+    """Return the GPUs that the caller may use, as CUDA_VISIBLE_DEVICES names them; `root` contains /proc and /dev."""
     known = len(_entries(root / "proc/driver/nvidia/gpus"))
     count = known or sum(bool(_DEVICE.fullmatch(name)) for name in _entries(root / "dev")) or _listed(environ)
     if VISIBLE not in environ:
@@ -55,13 +55,13 @@ def asked(container: Mapping[str, Any]) -> int:
 
 
 def asked_by_pod(spec: Mapping[str, Any]) -> int:
-    """How many a pod needs: what its containers use together, or one before them alone."""
+    """Return how many GPUs a pod needs: the sum over its containers, or the most that one init container needs."""
     first = max((asked(container) for container in spec.get("initContainers") or ()), default=0)
     return max(first, sum(asked(container) for container in spec.get("containers") or ()))
 
 
 def variables(pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
-    """What makes a container see its share; nothing for a pod of a job that asks for no GPU."""
+    """Return the variable that shows a container its GPUs; none if no pod of its job requests any."""
     if HELD not in pod.metadata.annotations:
         return {}
     held = [name for name in pod.metadata.annotations[HELD].split(",") if name]
@@ -71,15 +71,15 @@ def variables(pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
             break
         before += asked(one)
     else:
-        before = 0  # it runs before the others and may use what they will
+        before = 0  # an init container may use the GPUs of all containers
     return {VISIBLE: ",".join(held[before : before + asked(container)]) or NONE}
 
 
 def hold(store: Store, pod: Pod, available: Sequence[str], is_live: Callable[[Pod], bool]) -> Pod:
-    """The pod with the GPUs that it asks for; without the annotation if not enough of them are free now.
+    """Return the pod with the GPUs that it requests; without the annotation if not enough GPUs are free now.
 
-    Those of its job that wait get theirs with it, all or none: two jobs that had a half each would wait for ever.
-    `is_live` tells of a pod of any run whether it may still use what it has.
+    All waiting pods of its job get their GPUs together or not at all, because two jobs with half of theirs each would
+    wait forever. `is_live` returns whether a pod of any run may still use its GPUs.
     """
 
     def change(everyone: list[Pod]) -> list[Pod]:
@@ -98,12 +98,12 @@ def hold(store: Store, pod: Pod, available: Sequence[str], is_live: Callable[[Po
     else:
         changed = store.change_pods(change)
     there = next((one for one in changed if _same(one, pod)), None)
-    # Another one of its job may have taken them for it.
+    # Another pod of the job may have taken this pod's GPUs together with its own.
     return there or next((one for one in store.children(Pod, _owner(pod)) if _same(one, pod)), pod)
 
 
 def waiting(pod: Pod, peers: Sequence[Pod], available: Sequence[str]) -> PodStatus:
-    """The status of a pod for which not enough GPUs are free; `peers` are the pods of its job."""
+    """Return the status of a pod that waits for GPUs; `peers` are the pods of its job."""
     together = _waiting_with(pod, peers)
     others = f" for this replica and {len(together) - 1} more of its job" if len(together) > 1 else ""
     wanted = f"{_asked_together(together)} of this machine's {len(available)} GPUs"
@@ -113,7 +113,7 @@ def waiting(pod: Pod, peers: Sequence[Pod], available: Sequence[str]) -> PodStat
 
 
 def _waiting_with(pod: Pod, everyone: Sequence[Pod]) -> list[Pod]:
-    """The pods of its job, itself among them, that ask for GPUs and have none yet."""
+    """Return the pods of the same job, including this one, that request GPUs and have none yet."""
     return [
         one
         for one in everyone
@@ -146,7 +146,7 @@ def _amount(value: str | float) -> int:
     try:
         return quantity.whole(value)
     except ValueError:
-        return 0  # judged elsewhere: the manifest itself is wrong
+        return 0  # validation reports the quantity
 
 
 def _entries(folder: Path) -> list[str]:
@@ -157,7 +157,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _listed(environ: Mapping[str, str]) -> int:
-    """What NVIDIA's own tool lists: on some systems, such as WSL, nothing else knows of them."""
+    """Count the GPUs that nvidia-smi lists: on some systems, such as WSL, nothing else knows about them."""
     program = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if program is None:
         return 0

@@ -1,4 +1,4 @@
-"""This machine's jobs as the commands see them: the store, the logs on disk, and who drives a run."""
+"""The jobs of this machine as the commands see them: the store, the logs on disk, and the drivers of runs."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ Sleep = Callable[[float], Awaitable[None]]
 
 DEFAULT_NAMESPACE = "default"
 BATCH = 1000
-"""Lines of a log that are handed over at once."""
+"""Lines of a log that are yielded together."""
 STEP_SECONDS = 0.1
 MOST_DRIVERS = 5
-"""How many drivers a command starts for a run before it gives up."""
+"""Drivers that a command starts for a run before it gives up."""
 LOOK_SECONDS = 0.5
-"""How often a follower looks for new attempts."""
+"""Seconds between checks for new attempts while logs are followed."""
 
 
 class DriverFailed(Refusal):
@@ -71,9 +71,9 @@ class LocalBackend:
     shared = False
 
     def __init__(self, home: Home, store: Store, sleep: Sleep, namespace: str = "") -> None:
-        """Without a namespace names are looked for in `default`, and `@latest` is the newest of all.
+        """Look up names in `namespace`; without one, use `default`, and take `@latest` from all namespaces.
 
-        `sleep` is the only thing that methods wait for: `asyncio.sleep` or, without an event loop, `Inline.sleep`.
+        `sleep` is all that methods wait for: `asyncio.sleep`, or `Inline.sleep` without an event loop.
         """
         self.home = home
         self.store = store
@@ -93,7 +93,7 @@ class LocalBackend:
         return None if run is None else record(run)
 
     async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
-        """Start background drivers; where that fails, or they could record nothing, jobs are still shown."""
+        """Start background drivers; jobs are shown even if a driver cannot start or could not record anything."""
         if not self.store.writable or is_disk_full(self.home.database):
             return list(records)
         unsettled = {run.uid: run for run in self.store.unsettled()}
@@ -104,7 +104,6 @@ class LocalBackend:
         return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
 
     async def pause(self, record_: Record, seconds: float) -> None:
-        """Looks at a file are cheap: a short sleep."""
         await self._sleep(min(seconds, STEP_SECONDS))
 
     async def replicas(self, record_: Record) -> list[Replica]:
@@ -116,7 +115,6 @@ class LocalBackend:
         return [event for _, event in self.store.events(record_.uid)]
 
     async def storage(self, record_: Record) -> str:
-        """A folder of this machine; only a TFJob has storage of its own."""
         if not isinstance(record_.object, TFJob):
             return ""
         from tfjob.local.pod.machine import machine_of
@@ -126,7 +124,7 @@ class LocalBackend:
         try:
             machine = machine_of(self.home, self.store, self._run(record_))
         except (OSError, msgspec.DecodeError, Refusal):
-            return ""  # somebody removed the record by hand, or broke the configuration since
+            return ""  # the user removed the record or broke the configuration
         return str(folder_of(record_.job, machine.claims, {**machine.config.volumes, **machine.volumes}) or "")
 
     async def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
@@ -158,7 +156,6 @@ class LocalBackend:
         return changed
 
     async def wait_until_stopped(self, record_: Record) -> None:
-        """Waits for the pods to end, driving the run if nobody does."""
         await self._drive_until_settled(record_.uid)
 
     async def suspend(self, record_: Record, reason: str) -> Record:
@@ -166,7 +163,7 @@ class LocalBackend:
 
     async def resume(self, record_: Record) -> Record:
         run = self._run(record_)
-        while run.root == run.uid and is_driven(run):  # what it was doing before must have ended
+        while run.root == run.uid and is_driven(run):  # its earlier work must end first
             await self._sleep(STEP_SECONDS)
         self.store.set_attached(run.root, attached=False, boot=boot_id())
         edit_owner(self.store, run, resumed)
@@ -174,20 +171,18 @@ class LocalBackend:
         return await self.refresh(record_) or record_
 
     async def delete(self, record_: Record) -> None:
-        """Ends the run if it lives, then removes its record and its logs."""
         from tfjob.local.run.lifetime import remove_run
 
         run = self._run(record_)
         if run.current and needs_driver(run):
             self.store.update(run.uid, marked_for_deletion)
-            with suppress(DriverFailed):  # what it leaves is removed without it
+            with suppress(DriverFailed):  # remove_run also works without a driver
                 await self._drive_until_settled(record_.uid)
         while run.root == run.uid and is_driven(run):
             await self._sleep(STEP_SECONDS)
         remove_run(self.store, run)
 
     async def running(self, record_: Record) -> dict[str, list[str]]:
-        """By replica, the names of its containers."""
         return {
             replica_name(pod): container_names(pod.spec)
             for pod in self.store.children(Pod, record_.uid)
@@ -195,7 +190,6 @@ class LocalBackend:
         }
 
     async def execute(self, record_: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
-        """Enters the container."""
         from tfjob.local.run.pod_folder import pod_folder
         from tfjob.local.sandbox.exec import NotRunningError, exec_in
 
@@ -209,7 +203,7 @@ class LocalBackend:
     async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
     ) -> None:
-        """Starts one of its own for all, also beside the one that a run's driver has: a driver's ends with the run."""
+        """Start one TensorBoard for all jobs, in addition to that of a driver, which ends with its run."""
         from tfjob.local.jobs import tensorboard
         from tfjob.local.pod.machine import machine_of
         from tfjob.plan.build.settings import Settings
@@ -220,7 +214,7 @@ class LocalBackend:
         for record_ in records:
             run = self._run(record_)
             machine = machine_of(self.home, self.store, run)
-            # Two runs of one job are told apart by their ids.
+            # Runs of the same job are shown by id.
             name = record_.name if names.count(record_.name) == 1 else record_.id
             views[name] = tensorboard.view(deployment(job_of(run), Settings()), machine, run.folder / "tensorboard")
         tensorboard.show(views, port, ready)
@@ -235,7 +229,7 @@ class LocalBackend:
 
     def _run(self, record_: Record) -> Run:
         run = self.store.run(record_.uid)
-        # Somebody may remove it while we look; then this name is as good as any other that is gone.
+        # If another process has just removed the run, find_run reports that it does not exist.
         return run or find_run(self.store, record_.id, record_.namespace)
 
     async def _drive_until_settled(self, uid: str) -> None:
@@ -271,19 +265,17 @@ class LocalBackend:
 
 @contextmanager
 def open_backend(home: Home, namespace: str, *, write: bool) -> Iterator[SyncBackend[LocalBackend]]:
-    """The jobs of a state folder, for synchronous callers; see `open_state`."""
     with open_state(home, write=write) as (_, store):
         yield sync_backend(home, store, namespace)
 
 
 def sync_backend(home: Home, store: Store, namespace: str = "") -> SyncBackend[LocalBackend]:
-    """The synchronous form of a backend; without an event loop, because loading asyncio would slow every command."""
+    """Return the synchronous form of a backend; without asyncio, because loading it would slow down every command."""
     return SyncBackend(Inline(), LocalBackend(home, store, Inline.sleep, namespace))
 
 
 @asynccontextmanager
 async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[LocalBackend]:
-    """The jobs of a state folder, for the thread of an event loop; see `open_state`."""
     import asyncio
 
     with open_state(home, write=write) as (_, store):
@@ -291,7 +283,7 @@ async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[L
 
 
 def record(run: Run) -> Record:
-    """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
+    """Return a run as commands show it; an interrupted run is suspended, whatever its status says."""
     owner = owner_of(run)
     status = summary(owner)
     state, reason = status.state or "Pending", status.reason
@@ -300,9 +292,9 @@ def record(run: Run) -> Record:
     elif is_suspended(owner) and not is_finished(status):
         state, reason = SUSPENDED, owner.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
     elif state == SUSPENDED and not is_suspended(owner):
-        state, reason = "Pending", RESUMING  # whoever waits for its end must not take the rest before for it
+        state, reason = "Pending", RESUMING  # not suspended, because `wait` would return
     if (state, reason) == (SUSPENDED, INTERRUPTED):
-        # Its replicas ended with it, and nobody was left to write that down.
+        # Its replicas ended with the driver, which could not record that.
         if isinstance(owner, TFJob):
             owner = replace(owner, status=replace(owner.status, ready=f"0/{len(desired(owner))}"))
         else:

@@ -1,4 +1,4 @@
-"""The state of every replica of a run, from its pod or from what its pods left on disk."""
+"""The state of every replica of a run, from its pod or from the files of its pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tfjob.records.pods import PodRecord, history
 
 
 def replicas(store: Store, run: Run) -> list[Replica]:
-    """Every replica that the job asks for, with its pod's state if it has one; of a Deployment, its pods."""
+    """Return every replica of a job, with the state of its pod if it has one; for a Deployment, its pods."""
     job = owner_of(run)
     if isinstance(job, Deployment):
         return _servers(store, run)
@@ -62,7 +62,7 @@ def _trace(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> Trace:
 
 
 def _newest(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> PodStatus | None:
-    """The status that the supervisor wrote, which is sooner than the driver reads it, or the stored one."""
+    """Return the status that the supervisor wrote, which is newer than the stored one, unless the pod has ended."""
     written = left[-1].status if left else None
     if pod is None:
         return written

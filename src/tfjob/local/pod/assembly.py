@@ -1,4 +1,4 @@
-"""From a pod to what its supervisor is told: interpreters, words, variables, folders, limits."""
+"""From a pod to the spec of its supervisor: interpreters, arguments, environment variables, folders, limits."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Assembled:
-    """A pod ready to be launched; `notes` are what its user should know, such as a claim made just now.
+    """A pod ready to start; `notes` are messages for the user, such as a claim that was created.
 
-    `spec` is kept on disk and holds nothing of a Secret, unless a folder is called by one (subPathExpr); `shown_env` is
-    what the manifest declares, without it too.
+    `spec` is stored on disk and contains nothing of a Secret, unless a folder is named after one (subPathExpr).
+    `shown_env` is the declared environment with secret values hidden.
     """
 
     spec: pod_spec.PodSpec
@@ -70,7 +70,7 @@ def assemble(
     now: datetime,
     dry_run: bool = False,
 ) -> Assembled:
-    """Resolves a pod completely; raises Refusal for what is missing. With `dry_run` nothing is made on disk."""
+    """Resolve a pod completely. Raises Refusal if something is missing. With `dry_run` nothing is created on disk."""
     containers = [*(pod.spec.get("initContainers") or []), *(pod.spec.get("containers") or [])]
     runtimes = {
         container["name"]: images.resolve(
@@ -158,7 +158,7 @@ def assemble(
 
 
 def _own_claims(pod: Pod) -> set[str]:
-    """The claims that nobody asked for, so that nobody needs to be told of them."""
+    """Return the claims that tfjob creates for jobs itself: users need no note about them."""
     return {claim_name(owner.name) for owner in pod.metadata.owner_references}
 
 
@@ -173,13 +173,13 @@ def grace_of(pod: Pod) -> float:
 
 
 class _Texts:
-    """Texts of a container as they must read at this level: peers and mount paths replaced where need be."""
+    """Rewrites strings of a container for the level: replaces peers, ports and mount paths where needed."""
 
     def __init__(
         self, pod: Pod, level: pod_spec.Level, network: Sequence[Peer], resolved: volumes.Volumes, notes: list[str]
     ) -> None:
         self.ports = next((peer.ports for peer in network if peer.name == pod.metadata.name), {})
-        """The ports that the pod has in place of others."""
+        """The ports that the pod has in place of its own, by the port that they replace."""
         self._pod = pod
         self._level = level
         self._network = network
@@ -197,7 +197,7 @@ class _Texts:
         ours = {mount.target for mount in own if mount.target.startswith(MOUNT_PATH)}
         for path in volumes.rewrite_all_paths([text], mapping):
             if path in ours:
-                continue  # nobody wrote it: it comes from our own variables
+                continue  # not the user's: it comes from variables that tfjob sets
             note = f"{path} is {mapping[path]} on this machine, because level {self._level} cannot mount volumes"
             if note not in self.notes:
                 self.notes.append(note)
@@ -205,7 +205,7 @@ class _Texts:
 
 
 def volume_context(pod: Pod, machine: Machine, folder: Path) -> volumes.Context:
-    """What the volumes of a pod are resolved by; `folder` is for those that only it has."""
+    """Return the context for the volumes of a pod; `folder` holds those that belong to the pod alone."""
     return volumes.Context(
         pod=pod,
         folder=folder,
@@ -241,7 +241,7 @@ def _devices(container: Mapping[str, Any], pod: Pod, machine: Machine) -> dict[s
 
 
 def _thread_limits(container: Mapping[str, Any], machine: Machine) -> dict[str, str]:
-    """Where no cgroup can hold a CPU limit, the libraries are at least told how many threads to start."""
+    """Limit the threads of libraries if no cgroup can enforce the CPU limit."""
     cpu = float(quantity.parse(_limits(container).get("cpu") or 0))
     if not cpu or machine.limits != "poll":
         return {}
@@ -280,7 +280,7 @@ def _container(
 
 
 def _probes(container: Mapping[str, Any], pod: Pod, texts: _Texts) -> dict[pod_spec.ProbeKind, pod_spec.Probe]:
-    """The probes of a container, at the address and the ports that its pod has on this machine."""
+    """Return the probes of a container, with the address and the ports that its pod has on this machine."""
     return probes.resolve(
         container,
         address=pod.status.pod_ip or LOOPBACK,

@@ -1,6 +1,6 @@
-"""The local kubelet: turns the pods of a run, and of what it owns, into supervised processes, and reports their state.
+"""The local kubelet: starts a supervisor for each pod of a run and of what it owns, and reports the pods' state.
 
-It keeps nothing in memory that matters: a new one, after this process was killed, finds every pod by its folder.
+It keeps nothing important in memory: after a crash, the next kubelet finds every pod by its folder.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from tfjob.local.volumes.volumes import VolumeError
 from tfjob.local.warm.start import COLD, EXPECTED, HOW, TURNED_OFF, WARM, WarmStart
 
 STARTS_AT_ONCE = 8
-"""Supervisors that start side by side: each is an interpreter, and more would only wait for the same cores."""
+"""Supervisors that start at the same time: each is an interpreter, and more would only compete for cores."""
 STARTING_SECONDS = 0.5
-"""How long one look may start pods: meanwhile nobody sees to Ctrl-C, and to what the others say."""
+"""How long one round may start pods: Ctrl-C and the reports of other pods wait meanwhile."""
 UNKNOWN = "ContainerStatusUnknown"
 READINESS = ("ContainersReady", "Ready")
 
 
 class Report(msgspec.Struct, rename="camel"):
-    """What we read of a supervisor's status file beside the pod status itself."""
+    """The fields of a supervisor's status file that are not part of the pod status."""
 
     done: bool = False
     peak_memory: dict[str, int] = {}
@@ -64,7 +64,7 @@ class Report(msgspec.Struct, rename="camel"):
 
 @dataclass
 class _Watched:
-    """What to remember of a pod while this process lives, and the run that owns it."""
+    """What this process remembers about a pod, and the run that owns the pod."""
 
     run: Run
     seen: tuple[int, ...] | None = None
@@ -114,10 +114,10 @@ class Kubelet:
         self._watched: dict[str, _Watched] = {}
         self._network_version = network.version
         self._asks_for_gpus: set[str] = set()
-        """The runs of which a pod asks for GPUs, by uid; the other pods of such a run may see none."""
+        """Uids of runs with a pod that requests GPUs; the other pods of such a run see none."""
 
     def sync(self) -> None:
-        """Look once at every pod: start, report, stop, remove; if many are to start, some wait for the next look."""
+        """Start, report, stop or remove every pod once; if many have to start, some wait for the next call."""
         until = 0.0
         begun: list[_Begun] = []
         tree = self.store.tree(self.root)
@@ -143,7 +143,7 @@ class Kubelet:
             self._finish(one)
 
     def _write_hosts(self, tree: list[Run]) -> None:
-        """Tell the pods that run the names of those that came since, and of Services."""
+        """Update the hosts files of running pods after new leases."""
         if self.network.version == self._network_version:
             return
         self._network_version = self.network.version
@@ -153,7 +153,7 @@ class Kubelet:
                 self.network.write_hosts(hosts)
 
     def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> _Begun | None:
-        """Start a pod's supervisor, if the pod can start now."""
+        """Start the supervisor of a pod, if the pod can start now."""
         run, machine = watched.run, self.machine_of(watched.run)
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:
@@ -195,7 +195,7 @@ class Kubelet:
             return None
 
     def _finish(self, begun: _Begun) -> None:
-        """Waits until a supervisor is in charge, and reports for the first time."""
+        """Wait until a supervisor holds its lock, and report for the first time."""
         try:
             supervisor.await_lock(begun.process, begun.folder)
         except OSError as error:
@@ -208,7 +208,7 @@ class Kubelet:
         self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
 
     def _noted(self, pod: Pod, how: str, run: Run) -> Pod:
-        """Return the pod with a note of how it was started; a cold start is reported once for each reason."""
+        """Return the pod annotated with how it started; report a cold start once per reason."""
         if how == pod.metadata.annotations.get(HOW, ""):
             return pod
         pod = replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, HOW: how}))
@@ -225,7 +225,7 @@ class Kubelet:
         return run.uid in self._asks_for_gpus and not machine.cpu and not machine.config.gpu
 
     def _is_live(self, pod: Pod) -> bool:
-        """Whether a pod, of whatever run, has processes or is about to."""
+        """Return whether a pod, of any run, has processes or is about to start them."""
         run = self.store.run(pod.metadata.owner_references[0].uid)
         if run is None or pod.status.phase in ("Succeeded", "Failed"):
             return False
@@ -233,7 +233,7 @@ class Kubelet:
         return supervisor.alive(folder) if was_launched(folder) else is_driven(run)
 
     def _report(self, pod: Pod, folder: Path, watched: _Watched) -> None:
-        # Asked first: what a dead supervisor wrote is its last word.
+        # Checked before reading: a dead supervisor writes nothing more.
         alive = supervisor.alive(folder)
         status_file = folder / "status.json"
         found = file_version(str(status_file))
@@ -256,7 +256,7 @@ class Kubelet:
             self._tell(watched, Event("Warning", f"{pod.metadata.name}: {warning}", warning=True))
 
     def _end(self, pod: Pod, folder: Path, watched: _Watched) -> None:
-        """Stops a pod that is to go; when its processes are over its row goes too, its logs stay."""
+        """Stop a deleted pod; once its processes have ended, remove its row. Its logs stay."""
         if was_launched(folder) and supervisor.alive(folder):
             if not watched.stopping or (self.hurry and not watched.hurried):
                 supervisor.stop(folder, self._grace(pod, watched.run))
@@ -270,11 +270,11 @@ class Kubelet:
         self._watched.pop(pod.metadata.uid, None)
 
     def _grace(self, pod: Pod, run: Run) -> float | None:
-        """Return how long a pod may take to stop; None leaves it at what the manifest says."""
+        """Return how long a pod may take to stop; None for the period of the manifest."""
         if self.hurry:
             return 0.0
         unset = pod.spec.get("terminationGracePeriodSeconds") is None
-        # Collectives ignore SIGTERM, and would take all of the default though nothing waits for them.
+        # Collectives ignore SIGTERM and would use the whole default period, although the job has finished.
         return self.durations.end_grace.total_seconds() if unset and self.is_finished(run) else None
 
     def _store_status(self, pod: Pod, status: PodStatus, report: Report) -> None:
@@ -296,7 +296,7 @@ class Kubelet:
     def _tell_refusal(self, pod: Pod, watched: _Watched, refusal: Refusal) -> None:
         """Report a pod of a Deployment that cannot start, to the job that owns the Deployment if there is one.
 
-        The status of a job says it of its replicas; what is not installed is said when the job is submitted.
+        The status of a job reports this for replicas. Missing packages are reported when the job is submitted.
         """
         if TEMPLATE_HASH in pod.metadata.labels and not isinstance(refusal, ImageError):
             why = ". ".join(filter(None, (refusal.message, refusal.hint)))
@@ -310,7 +310,7 @@ class Kubelet:
 
 
 def conditions(pod: Pod, status: PodStatus, now: datetime) -> list[PodCondition]:
-    """Return the conditions of a status with whether the pod is ready, as a kubelet says it; sidecars count too."""
+    """Return the conditions of a status with those of readiness, as a kubelet sets them; sidecars count too."""
     sidecars = {one["name"] for one in pod.spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
     needed = [one for one in status.init_container_statuses if one.name in sidecars] + status.container_statuses
     unready = [one.name for one in needed if not one.ready]
@@ -329,7 +329,7 @@ def conditions(pod: Pod, status: PodStatus, now: datetime) -> list[PodCondition]
 
 
 def unknown_end(pod: Pod) -> PodStatus:
-    """The status of a pod whose supervisor died without a word, as a kubelet gives it."""
+    """Return the status of a pod whose supervisor died without a report, as a kubelet writes it."""
     now = datetime.now(UTC)
     ended = [
         replace(

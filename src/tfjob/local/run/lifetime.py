@@ -1,4 +1,4 @@
-"""The beginning and the end of a run: its folder, its row, and what to remove with it."""
+"""The start and the removal of a run: its folder, its row, and everything to remove with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Started:
-    """A run that was stored just now, with the lock of its driver."""
+    """A run that was just stored, with the lock of its driver."""
 
     run: Run
     lock: int
@@ -64,7 +64,7 @@ def start_run(home: Home, store: Store, owner: Object, manifest: bytes, options:
 
     try:
         above = highest_number(home, namespace, name)
-        run = store.add_run(owner, attached=attached, boot=boot_id(), folder=make_folder, above=above)
+        run = store.add_run(owner, make_folder, attached=attached, boot=boot_id(), above=above)
         write_whole(run.folder / "job.json", msgspec.json.format(run.data))
     except BaseException:
         for lock in locks:
@@ -82,14 +82,13 @@ def _origin(options: Options) -> Provenance:
 
 
 def highest_number(home: Home, namespace: str, name: str) -> int:
-    """Return the highest number among the folders of a name: they may outlive the database."""
+    """Return the highest run number among the folders of a name, because folders may outlive the database."""
     folders = home.run_folder(namespace, name, 0).parent.glob(f"{name}.*")
     numbers = (folder.name.removeprefix(f"{name}.") for folder in folders)
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
 def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], namespace: str) -> None:
-    """Store the ConfigMaps, Secrets and claims of a manifest, each where its kind belongs."""
     now = datetime.now(UTC)
     for document in objects:
         metadata = document["metadata"]
@@ -126,5 +125,5 @@ def end_leftovers(store: Store, run: Run) -> None:
 
 
 def _family(store: Store, run: Run) -> list[Run]:
-    """Return a root with every run of its tree, the root first; of another run, the run alone."""
+    """Return all runs of a root's tree, the root first; for any other run, just the run."""
     return store.tree(run.uid, everything=True) if run.root == run.uid else [run]

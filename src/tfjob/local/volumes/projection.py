@@ -29,7 +29,7 @@ _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 @dataclass(frozen=True)
 class File:
-    """One file: its contents and permission bits."""
+    """The contents and permission bits of one file."""
 
     data: bytes
     mode: int
@@ -37,14 +37,14 @@ class File:
 
 @dataclass
 class Projection:
-    """Files by their path inside the volume; `secret` when any of them comes from a Secret."""
+    """Files by their path inside the volume; `secret` if any of them comes from a Secret."""
 
     files: dict[str, File] = field(default_factory=dict)
     secret: bool = False
 
 
 def project(kind: str, source: Mapping[str, Any], pod: Pod, references: References, node: Node) -> Projection:
-    """The files of a volume source of `kind`: configMap, secret, downwardAPI or projected."""
+    """Return the files of a volume of `kind` configMap, secret, downwardAPI or projected."""
     mode = source.get("defaultMode")
     projection = Projection()
     parts = source.get("sources") or [] if kind == "projected" else [{kind: source}]

@@ -1,8 +1,8 @@
-"""From a pod's volumes to folders, files and mounts.
+"""From the volumes of a pod to folders, files and mounts.
 
-`resolve` decides and touches nothing; `prepare` makes the folders and writes the configMap files. A secret's contents
-are never written here: they go to the supervisor through a pipe. Each kind of volume is one small function; a kind that
-is not among them is rejected by name unless the user maps the volume to a folder.
+`resolve` decides and touches nothing; `prepare` creates folders and writes the files of ConfigMaps. The contents of a
+Secret are never written to disk: they go to the supervisor through a pipe. Each kind of volume is one small function;
+other kinds are unsupported unless the user maps the volume to a folder.
 
 At levels without mount namespaces, mount paths in strings are replaced with the folders that hold the files. Only whole
 paths are replaced: `/data` in `--dir=/data/mnist`, `/a:/data` or `"/data"`, but not in `/data2`, `s3://bucket/data`,
@@ -44,21 +44,21 @@ _HOST_PATH_TYPES: dict[str, Callable[[int], bool]] = {
     "CharDevice": stat.S_ISCHR,
     "BlockDevice": stat.S_ISBLK,
 }
-# A path starts at the start of the text or after one of these. A quote that closes a shell variable ("$HOME"/data)
-# goes on with a path; only a file URL's slashes lead to one.
+# A path begins at the start of the text or after one of these characters. It also begins after `file://`, but not after
+# a quote that closes a shell variable ("$HOME"/data).
 _BEFORE_PATH = r"""(?:(?<![^\s=:,;(\[{<>|&@!"'`])|(?<=file://))"""
 _CLOSED_VARIABLE = re.compile(r"""(?:[})]|\$\w+)["']$""")
-# It ends at the end, before a slash, or before what cannot belong to a name.
+# A path ends at the end of the text, before a slash, or before a character that cannot be part of a name.
 _AFTER_PATH = r"""(?=$|[/\s=:,;()\[\]{}<>|&@!"'`\\?#])"""
 
 
 class VolumeError(Refusal):
-    """A volume, or a mount of one, that this machine cannot honour."""
+    """A volume, or a mount of one, that this machine does not support."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """One mount of one container: `sub_path` is a folder or file inside the volume's own `base`."""
+    """One mount of one container; `sub_path` is a folder or file below the `base` of the volume."""
 
     volume: str
     base: Path
@@ -84,7 +84,7 @@ class Tmpfs:
 
 @dataclass
 class Volumes:
-    """What a pod's containers see, and what has to exist before they start."""
+    """What the containers of a pod mount, and what must exist before they start."""
 
     mounts: dict[str, list[Mount]] = field(default_factory=dict)
     tmpfs: list[Tmpfs] = field(default_factory=list)
@@ -95,13 +95,13 @@ class Volumes:
     empty_files: list[Path] = field(default_factory=list)
 
     def rewrites(self, container: str) -> dict[str, str]:
-        """Mount path to folder, for the levels that cannot mount."""
+        """Return the folder of each mount path, for levels that cannot mount."""
         return {mount.target: str(mount.source) for mount in self.mounts[container]}
 
 
 @dataclass(frozen=True)
 class Context:
-    """What volumes are resolved against: the pod, its folder, and this machine."""
+    """The pod, its folder, and what this machine provides for its volumes."""
 
     pod: Pod
     folder: Path
@@ -116,9 +116,9 @@ def resolve(
     variables: Mapping[str, Mapping[str, str]],
     images: Mapping[str, Mapping[str, Path]] | None = None,
 ) -> Volumes:
-    """The volumes of a pod; `variables` are each container's declared ones, for subPathExpr.
+    """Return the volumes of a pod; `variables` are the declared ones of each container, for subPathExpr.
 
-    `images` are the folders that stand in for those of each container's image: a volume at the same path covers one.
+    `images` are folders in place of folders of each container's image; a volume at the same path replaces them.
     """
     made = Volumes()
     sources = {volume["name"]: _source(volume, context, made) for volume in context.pod.spec.get("volumes") or []}
@@ -131,14 +131,14 @@ def resolve(
             for target, folder in (images or {}).get(name, {}).items()
         }
         mounts = beneath | _mounts(container, sources, variables.get(name, {}))
-        # A mount inside another one's path must come after it.
+        # A mount inside another mount must come after it.
         made.mounts[name] = sorted(mounts.values(), key=lambda mount: mount.target.count("/"))
     _add_memory_folders(made)
     return made
 
 
 def prepare(volumes: Volumes, context: Context, now: datetime) -> list[Claim]:
-    """Make everything that `resolve` decided; the claims that nobody had declared and that were made now."""
+    """Create everything that `resolve` decided, and return the undeclared claims that were created."""
     fresh = []
     for name in volumes.claims:
         claim, made = context.claims.ensure(context.pod.metadata.namespace, name, now)
@@ -222,8 +222,7 @@ def _host_path(name: str, details: Mapping[str, Any], context: Context, made: Vo
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        # A container runtime would make an empty folder here for an unset type; a training job that reads
-        # nothing where its data should be helps nobody.
+        # Kubernetes creates an empty folder for an unset type, but a training job that finds no data is useless.
         if kind == "DirectoryOrCreate":
             made.folders[path] = 0o755
         elif kind == "FileOrCreate":
@@ -277,7 +276,7 @@ _KINDS: dict[str, Callable[[str, Mapping[str, Any], Context, Volumes], _Source]]
 
 
 def check(volume: Mapping[str, Any], context: Context) -> None:
-    """Refuse a volume that `resolve` would refuse, as far as that does not depend on a ConfigMap or Secret."""
+    """Raise the error that `resolve` would raise for a volume, as far as no ConfigMap or Secret is needed for that."""
     kinds = {kind for kind, value in volume.items() if kind != "name" and value is not None}
     if volume["name"] in context.mapping or not kinds & {"configMap", "secret", "downwardAPI", "projected"}:
         _source(volume, context, Volumes())
@@ -345,7 +344,7 @@ def _list(pod: Pod, key: str) -> list[dict[str, Any]]:
 
 
 def rewrite_paths(text: str, mapping: Mapping[str, str]) -> str:
-    """`text` with every mount path of `mapping` replaced by its folder; the longest path counts."""
+    """Replace every mount path of `mapping` in `text` with its folder; the longest matching path wins."""
     if not mapping:
         return text
     paths = "|".join(re.escape(path) for path in sorted(mapping, key=len, reverse=True))
@@ -359,7 +358,7 @@ def rewrite_paths(text: str, mapping: Mapping[str, str]) -> str:
 
 
 def rewrite_all_paths(texts: list[str], mapping: Mapping[str, str]) -> list[str]:
-    """The mount paths that occur in `texts`, so that the user can be told."""
+    """Return the mount paths that occur in `texts`."""
     return sorted(
         path for path, folder in mapping.items() if any(rewrite_paths(text, {path: folder}) != text for text in texts)
     )
