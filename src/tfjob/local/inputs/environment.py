@@ -9,9 +9,12 @@ ones before. As on a cluster, `$(VAR)` only refers to variables that the manifes
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
 from tfjob.local.inputs.references import (
     MissingReference,
@@ -22,12 +25,6 @@ from tfjob.local.inputs.references import (
     resource_value,
 )
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from tfjob.api.objects import Pod
 
 FROM_HOST = ("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 PROXY = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
@@ -52,8 +49,8 @@ class Environment:
         return {**self.base, **self.declared}
 
     def shown(self) -> dict[str, str]:
-        """Return the variables with secret values hidden."""
-        return {name: "(secret)" if name in self.secret else value for name, value in self.variables().items()}
+        """Return the declared variables with secret values hidden."""
+        return {name: "(secret)" if name in self.secret else value for name, value in self.declared.items()}
 
 
 def resolve(

@@ -11,16 +11,14 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from tfjob.api import quantity
 from tfjob.api.objects import Pod, PodCondition, PodStatus
 from tfjob.durations import durations_from
-
-if TYPE_CHECKING:
-    from tfjob.local.state.store import Store
+from tfjob.local.state.store import Store
 
 RESOURCES = ("nvidia.com/gpu", "alpha.kubernetes.io/nvidia-gpu")
 """The current name and the name from 2017, with the same meaning."""

@@ -13,17 +13,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfjob.local.inputs import environment
 from tfjob.local.state.config import PROJECT_FILE, Config, ConfigError, ImageEntry, upward
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _TAG_OR_DIGEST = re.compile(r"(?::[\w][\w.-]*)?(?:@[\w:+.-]+)?$", re.ASCII)
 _PYTHON_NAMES = ("python", "python3")

@@ -173,8 +173,8 @@ class LocalCluster:
             write_whole(folder / "job.json", msgspec.json.format(msgspec.json.encode(child)))
             return folder
 
+        above = highest_number(self.home, namespace, name)
         try:
-            above = highest_number(self.home, namespace, name)
             self.store.add_run(child, make_folder, root=self.root.uid, above=above)
         except BaseException:
             for folder in made:

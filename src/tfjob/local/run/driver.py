@@ -83,20 +83,18 @@ class Driver:
         self._wakeups: Wakeups | None = None
         self._machines: dict[str, Machine] = {}
         self._services: Services | None = None
-        machine = self._machine(run)
+        machine, durations = self._machine(run), durations_from(os.environ)
         network = self._network = Network(store, run.uid, machine.level)
         kinds = list(kinds)
-        cluster = LocalCluster(home, store, run, kinds, network, on_news)
-        self.cluster = cluster
-        durations = durations_from(os.environ)
-        self.controller = Controller(cluster, kinds, durations=durations)
+        self.cluster = LocalCluster(home, store, run, kinds, network, on_news)
+        self.controller = Controller(self.cluster, kinds, durations=durations)
         self.kubelet = Kubelet(
-            store,
-            run.uid,
-            self._machine,
-            network,
+            store=store,
+            root=run.uid,
+            machine_of=self._machine,
+            network=network,
             lifeline=run.folder / "lifeline" if attached else None,
-            publish=lambda owner, news: cluster.publish_about(owner.uid, news),
+            publish=lambda owner, event: self.cluster.publish_about(owner.uid, event),
             is_finished=self._is_finished,
             warm=WarmStart(home, machine, durations) if machine.warm is not False else None,
             durations=durations,

@@ -64,9 +64,10 @@ class Report(msgspec.Struct, rename="camel"):
 
 @dataclass
 class _Watched:
-    """What this process remembers about a pod, and the run that owns the pod."""
+    """What this process remembers about a pod, with its folder and the run that owns it."""
 
     run: Run
+    folder: Path
     seen: tuple[int, ...] | None = None
     next_try: float = 0.0
     stopping: bool = False
@@ -79,42 +80,28 @@ class _Begun:
     """A pod whose supervisor is starting."""
 
     pod: Pod
-    folder: Path
     watched: _Watched
     process: subprocess.Popen[bytes]
 
 
+@dataclass(kw_only=True)
 class Kubelet:
     """The pods of a root run and of everything that it owns."""
 
-    def __init__(
-        self,
-        store: Store,
-        root: str,
-        machine_of: Callable[[Run], Machine],
-        network: Network,
-        *,
-        lifeline: Path | None,
-        publish: Callable[[Run, Event], None],
-        is_finished: Callable[[Run], bool],
-        warm: WarmStart | None = None,
-        durations: Durations = USUAL,
-    ) -> None:
-        self.store = store
-        self.durations = durations
-        self.root = root
-        self.machine_of = machine_of
-        self.is_finished = is_finished
-        self.network = network
-        self.lifeline = lifeline
-        self.publish = publish
-        self.warm = warm
-        self._told_cold: set[str] = set()
-        self.hurry = False
-        self._watched: dict[str, _Watched] = {}
-        self._network_version = network.version
-        self._asks_for_gpus: set[str] = set()
-        """Uids of runs with a pod that requests GPUs; the other pods of such a run see none."""
+    store: Store
+    root: str
+    machine_of: Callable[[Run], Machine]
+    network: Network
+    lifeline: Path | None
+    publish: Callable[[Run, Event], None]
+    is_finished: Callable[[Run], bool]
+    warm: WarmStart | None = None
+    durations: Durations = USUAL
+    hurry: bool = False
+    """Set to end stopping pods at once."""
+    _told_cold: set[str] = field(default_factory=set)
+    _watched: dict[str, _Watched] = field(default_factory=dict)
+    _network_version: int = -1
 
     def sync(self) -> None:
         """Start, report, stop or remove every pod once; if many have to start, some wait for the next call."""
@@ -123,19 +110,17 @@ class Kubelet:
         tree = self.store.tree(self.root)
         self._write_hosts(tree)
         pods = [(pod, owner) for owner in tree for pod in self.store.children(Pod, owner.uid)]
-        self._asks_for_gpus = {run.uid for pod, run in pods if gpus.asked_by_pod(pod.spec)}
         for pod, run in pods:
-            watched = self._watched.setdefault(pod.metadata.uid, _Watched(run))
+            watched = self._watched.setdefault(pod.metadata.uid, _Watched(run, pod_folder(run.folder, pod)))
             watched.run = run
-            folder = pod_folder(run.folder, pod)
             if pod.metadata.deletion_timestamp is not None:
-                self._end(pod, folder, watched)
+                self._end(pod, watched)
             elif pod.status.phase not in ("Succeeded", "Failed"):
-                if was_launched(folder):
-                    self._report(pod, folder, watched)
+                if was_launched(watched.folder):
+                    self._report(pod, watched)
                     continue
                 until = until or time.monotonic() + STARTING_SECONDS
-                if time.monotonic() < until and (one := self._begin(pod, folder, watched)):
+                if time.monotonic() < until and (one := self._begin(pod, watched)):
                     begun.append(one)
                     if len(begun) == STARTS_AT_ONCE:
                         self._finish(begun.pop(0))
@@ -152,18 +137,19 @@ class Kubelet:
             if hosts.exists():
                 self.network.write_hosts(hosts)
 
-    def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> _Begun | None:
+    def _begin(self, pod: Pod, watched: _Watched) -> _Begun | None:
         """Start the supervisor of a pod, if the pod can start now."""
-        run, machine = watched.run, self.machine_of(watched.run)
+        run, folder, machine = watched.run, watched.folder, self.machine_of(watched.run)
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:
             return None
         watched.next_try = now.timestamp() + self.durations.start_retry.total_seconds()
-        if self._shares_gpus(run):
+        peers = self.store.children(Pod, run.uid)
+        # If any pod of a run requests GPUs, the others see none.
+        if not machine.cpu and not machine.config.gpu and any(gpus.asked_by_pod(peer.spec) for peer in peers):
             available = gpus.found(machine.environ)
             pod = gpus.hold(self.store, pod, available, self._is_live)
             if gpus.HELD not in pod.metadata.annotations:
-                peers = self.store.children(Pod, run.uid)
                 self._store_status(pod, gpus.waiting(pod, peers, available), Report())
                 return None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,10 +172,10 @@ class Kubelet:
             pod = self._noted(pod, how, run)
             if how == WARM:
                 watched.next_try = 0.0
-                self._report(pod, folder, watched)
+                self._report(pod, watched)
                 return None
             write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
-            return _Begun(pod, folder, watched, supervisor.begin(folder, msgspec.json.encode(ready.secrets)))
+            return _Begun(pod, watched, supervisor.begin(folder, msgspec.json.encode(ready.secrets)))
         except OSError as error:
             self._not_started(pod, error)
             return None
@@ -197,12 +183,12 @@ class Kubelet:
     def _finish(self, begun: _Begun) -> None:
         """Wait until a supervisor holds its lock, and report for the first time."""
         try:
-            supervisor.await_lock(begun.process, begun.folder)
+            supervisor.await_lock(begun.process, begun.watched.folder)
         except OSError as error:
             self._not_started(begun.pod, error)
             return
         begun.watched.next_try = 0.0
-        self._report(begun.pod, begun.folder, begun.watched)
+        self._report(begun.pod, begun.watched)
 
     def _not_started(self, pod: Pod, error: OSError) -> None:
         self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
@@ -220,10 +206,6 @@ class Kubelet:
             self.publish(run, Event("ColdStart", message, warning=asked))
         return pod
 
-    def _shares_gpus(self, run: Run) -> bool:
-        machine = self.machine_of(run)
-        return run.uid in self._asks_for_gpus and not machine.cpu and not machine.config.gpu
-
     def _is_live(self, pod: Pod) -> bool:
         """Return whether a pod, of any run, has processes or is about to start them."""
         run = self.store.run(pod.metadata.owner_references[0].uid)
@@ -232,10 +214,10 @@ class Kubelet:
         folder = pod_folder(run.folder, pod)
         return supervisor.alive(folder) if was_launched(folder) else is_driven(run)
 
-    def _report(self, pod: Pod, folder: Path, watched: _Watched) -> None:
+    def _report(self, pod: Pod, watched: _Watched) -> None:
         # Checked before reading: a dead supervisor writes nothing more.
-        alive = supervisor.alive(folder)
-        status_file = folder / "status.json"
+        alive = supervisor.alive(watched.folder)
+        status_file = watched.folder / "status.json"
         found = file_version(str(status_file))
         if found == watched.seen and alive:
             return
@@ -255,8 +237,9 @@ class Kubelet:
         for warning in report.warnings:
             self._tell(watched, Event("Warning", f"{pod.metadata.name}: {warning}", warning=True))
 
-    def _end(self, pod: Pod, folder: Path, watched: _Watched) -> None:
+    def _end(self, pod: Pod, watched: _Watched) -> None:
         """Stop a deleted pod; once its processes have ended, remove its row. Its logs stay."""
+        folder = watched.folder
         if was_launched(folder) and supervisor.alive(folder):
             if not watched.stopping or (self.hurry and not watched.hurried):
                 supervisor.stop(folder, self._grace(pod, watched.run))
@@ -330,31 +313,14 @@ def conditions(pod: Pod, status: PodStatus, now: datetime) -> list[PodCondition]
 
 def unknown_end(pod: Pod) -> PodStatus:
     """Return the status of a pod whose supervisor died without a report, as a kubelet writes it."""
-    now = datetime.now(UTC)
-    ended = [
-        replace(
-            status,
-            ready=False,
-            state=ContainerState(
-                terminated=ContainerTerminated(
-                    exit_code=137,
-                    reason=UNKNOWN,
-                    message="its supervisor ended unexpectedly",
-                    started_at=status.state.running.started_at if status.state.running else None,
-                    finished_at=now,
-                )
-            ),
-        )
-        for status in pod.status.container_statuses
-        or [ContainerStatus(name=container["name"]) for container in pod.spec.get("containers") or []]
-    ]
-    return replace(
-        pod.status,
-        phase="Failed",
-        reason=UNKNOWN,
-        message="its supervisor ended unexpectedly",
-        container_statuses=ended,
-    )
+    now, message = datetime.now(UTC), "its supervisor ended unexpectedly"
+    unstarted = [ContainerStatus(name=container["name"]) for container in pod.spec.get("containers") or ()]
+    ended = []
+    for status in pod.status.container_statuses or unstarted:
+        began = status.state.running.started_at if status.state.running else None
+        end = ContainerTerminated(exit_code=137, reason=UNKNOWN, message=message, started_at=began, finished_at=now)
+        ended.append(replace(status, ready=False, state=ContainerState(terminated=end)))
+    return replace(pod.status, phase="Failed", reason=UNKNOWN, message=message, container_statuses=ended)
 
 
 def _reason(refusal: Refusal) -> str:

@@ -21,7 +21,7 @@ from tfjob.local.run.pod_folder import clean, pod_folder, sweep
 from tfjob.local.sandbox import rootfs, supervisor
 from tfjob.local.state.home import Home, boot_id, write_whole
 from tfjob.local.state.options import Options
-from tfjob.local.state.provenance import PROVENANCE_FILE, Provenance, provenance
+from tfjob.local.state.provenance import PROVENANCE_FILE, provenance
 from tfjob.local.state.secrets import Secrets
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
@@ -44,7 +44,8 @@ def start_run(home: Home, store: Store, owner: Object, manifest: bytes, options:
         end_leftovers(store, last)
         for one in reversed(_family(store, last)):
             store.retire(one.uid)
-    origin = _origin(options)
+    project, python = Path(options.project), Path(options.python) if options.python else None
+    origin = provenance(project, chosen_interpreter(python, project))
     made: list[Path] = []
     locks: list[int] = []
 
@@ -73,12 +74,6 @@ def start_run(home: Home, store: Store, owner: Object, manifest: bytes, options:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     return Started(run, locks[0])
-
-
-def _origin(options: Options) -> Provenance:
-    project = Path(options.project)
-    python = Path(options.python) if options.python else None
-    return provenance(project, chosen_interpreter(python, project))
 
 
 def highest_number(home: Home, namespace: str, name: str) -> int:

@@ -10,18 +10,15 @@ from __future__ import annotations
 import hashlib
 import re
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tfjob.local.sandbox import processes
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    import sqlite3
 
 SCHEMA = """
 create table addresses (

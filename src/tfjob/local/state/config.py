@@ -28,17 +28,15 @@ from __future__ import annotations
 
 import posixpath
 import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfjob.api import quantity
 from tfjob.api.suggest import nearest
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 PROJECT_FILE = "tfjob.toml"
 LEVELS = ("auto", "full", "addresses", "ports")
@@ -102,12 +100,9 @@ def overlay(config: Config, file: Path) -> Config:
     file = file.absolute()
     document = _read(file)
     _only_known(document, _TABLES, file, "")
-    images = {
-        name: _image(name, entry, file) for name, entry in _table(document.get("images", {}), file, "images").items()
-    }
-    folders = _table(document.get("volumes", {}), file, "volumes")
-    volumes = {name: _path(folder, file, f"volumes.{name}") for name, folder in folders.items()}
-    local = _table(document.get("local", {}), file, "local")
+    images, volumes, local = (_table(document.get(name, {}), file, name) for name in _TABLES)
+    images = {name: _image(name, entry, file) for name, entry in images.items()}
+    volumes = {name: _path(folder, file, f"volumes.{name}") for name, folder in volumes.items()}
     _only_known(local, _LOCAL, file, "local")
     settings = {key: _LOCAL[key](value, file, f"local.{key}") for key, value in local.items()}
     # Entries of the later file come first: patterns are tried in this order.

@@ -9,20 +9,17 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tfjob.api import quantity
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
 from tfjob.local.inputs.references import (
     MissingReference,
@@ -17,11 +19,6 @@ from tfjob.local.inputs.references import (
     resource_value,
 )
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tfjob.api.objects import Pod
 
 DEFAULT_MODE = 0o644
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")

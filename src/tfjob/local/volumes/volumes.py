@@ -14,23 +14,20 @@ from __future__ import annotations
 import posixpath
 import re
 import stat
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfjob.api import quantity
+from tfjob.api.objects import Pod
 from tfjob.local.inputs import environment
+from tfjob.local.inputs.references import Node, References
+from tfjob.local.sandbox.pod_spec import Tmpfs
 from tfjob.local.state.errors import Refusal
+from tfjob.local.volumes.claims import Claim, Claims
 from tfjob.local.volumes.projection import File, project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    from tfjob.api.objects import Pod
-    from tfjob.local.inputs.references import Node, References
-    from tfjob.local.volumes.claims import Claim, Claims
-
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PAGE = 4096
@@ -69,17 +66,6 @@ class Mount:
     @property
     def source(self) -> Path:
         return self.base / self.sub_path if self.sub_path else self.base
-
-
-@dataclass(frozen=True)
-class Tmpfs:
-    """A volume in memory, private to the pod; size 0 is the kernel's default, `folders` must exist for subPaths."""
-
-    name: str
-    path: Path
-    size: int
-    secret: bool
-    folders: tuple[str, ...] = ()
 
 
 @dataclass
@@ -155,7 +141,7 @@ def prepare(volumes: Volumes, context: Context, now: datetime) -> list[Claim]:
             path.unlink(missing_ok=True)
             path.write_bytes(file.data)
             path.chmod(file.mode)
-        in_memory = {tmpfs.path for tmpfs in volumes.tmpfs}
+        in_memory = {Path(tmpfs["path"]) for tmpfs in volumes.tmpfs}
         for mounts in volumes.mounts.values():
             for mount in mounts:
                 if mount.sub_path and mount.base not in in_memory:
@@ -198,7 +184,8 @@ def _empty_dir(name: str, details: Mapping[str, Any], context: Context, made: Vo
     if details.get("medium") in (None, ""):
         made.folders[path] = 0o777
     elif details["medium"] == "Memory":
-        made.tmpfs.append(Tmpfs(name, path, _bytes(name, details.get("sizeLimit")), secret=False))
+        size = _bytes(name, details.get("sizeLimit"))
+        made.tmpfs.append({"name": name, "path": str(path), "size": size, "secret": False})
     else:
         raise VolumeError(f'volume "{name}": emptyDir medium {details["medium"]} is not supported on this machine')
     return _Source(path)
@@ -253,7 +240,7 @@ def _projected(kind: str) -> Callable[[str, Mapping[str, Any], Context, Volumes]
         projection = project(kind, details, context.pod, context.references, context.node)
         if projection.secret:
             size = sum(-(-len(file.data) // _PAGE) + 1 for file in projection.files.values()) * _PAGE
-            made.tmpfs.append(Tmpfs(name, path, size + 64 * _PAGE, secret=True))
+            made.tmpfs.append({"name": name, "path": str(path), "size": size + 64 * _PAGE, "secret": True})
             made.secret_files[name] = projection.files
         else:
             made.folders[path] = 0o755
@@ -326,10 +313,10 @@ def _make_sub_path(mount: Mount) -> None:
 
 
 def _add_memory_folders(made: Volumes) -> None:
-    for index, tmpfs in enumerate(made.tmpfs):
-        if not tmpfs.secret:
-            used = {mount.sub_path for mounts in made.mounts.values() for mount in mounts if mount.base == tmpfs.path}
-            made.tmpfs[index] = replace(tmpfs, folders=tuple(sorted(used - {""})))
+    mounts = [mount for some in made.mounts.values() for mount in some if mount.sub_path]
+    for tmpfs in made.tmpfs:
+        if not tmpfs["secret"]:
+            tmpfs["folders"] = sorted({mount.sub_path for mount in mounts if str(mount.base) == tmpfs["path"]})
 
 
 def _bytes(name: str, size: str | float | None) -> int:
