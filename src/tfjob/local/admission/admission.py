@@ -280,11 +280,11 @@ def _port_problems(ports: Sequence[Mapping[str, Any]], at: At, host: Host) -> It
         if port.get("hostPort"):
             yield _refused((*at, index, "hostPort"), f"{UNSUPPORTED}: a replica listens at its own address", REMOVE)
         number = port.get("containerPort")
-        if host.level in ("full", "addresses") and isinstance(number, int) and port.get("protocol", "TCP") == "TCP":
-            taken = addresses.port_problem("127.77.255.254", [number])
-            if taken:
-                # Only a warning: the replica gets another port, and its peers learn about it.
-                yield _warning((*at, index, "containerPort"), taken[0], _as_hint(taken[1]))
+        is_own = host.level in ("full", "addresses") and port.get("protocol", "TCP") == "TCP"
+        if is_own and isinstance(number, int) and not addresses.is_free("127.77.255.254", number):
+            # Only a warning: the replica gets another port, and its peers learn about it.
+            message, hint = addresses.taken_port(number)
+            yield _warning((*at, index, "containerPort"), message, _as_hint(hint))
 
 
 def _fixed_port_problems(pod: Mapping[str, Any], at: At, host: Host, replicas: int) -> Iterator[Problem]:

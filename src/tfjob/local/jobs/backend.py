@@ -118,7 +118,6 @@ class LocalBackend:
         if not isinstance(record_.object, TFJob):
             return ""
         from tfjob.local.pod.machine import machine_of
-        from tfjob.local.state.errors import Refusal
         from tfjob.local.volumes.job_storage import folder_of
 
         try:

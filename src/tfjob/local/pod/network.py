@@ -25,7 +25,7 @@ from tfjob.api.objects import OwnerReference, Pod, Service
 from tfjob.api.resources import DEPLOYMENTS
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import addresses
-from tfjob.local.state.addresses import AddressError, HostEntry
+from tfjob.local.state.addresses import AddressError
 from tfjob.local.state.store import Store
 
 HOSTS = Path("/etc/hosts")
@@ -120,9 +120,11 @@ class Network:
 
     def write_hosts(self, file: Path) -> None:
         """Write the hosts file that all pods of a run share; in place, because the pods have it mounted."""
-        entries = [HostEntry(peer.ip, peer.name, peer.namespace) for peer in self.peers()]
-        namespace = entries[0].namespace if entries else ""
-        text = addresses.hosts_file(entries, _host_table(), namespace)
+        try:
+            base = HOSTS.read_text()
+        except OSError:
+            base = f"{LOOPBACK}\tlocalhost\n"
+        text = hosts_file(self.peers(), base)
         if not file.exists():
             file.write_text(text)
         elif file.read_text() != text:
@@ -195,19 +197,33 @@ def planned(services: Sequence[Service], level: Level) -> list[Peer]:
     """Return an example of the network, for a dry run: nothing is leased."""
     found = []
     for number, service in enumerate(services):
-        name, namespace, wanted = service.metadata.name, service.metadata.namespace, told_ports(service)
-        if level != "ports":
-            found.append(Peer(name, namespace, f"127.77.{number // 254}.{number % 254 + 1}"))
-        else:
-            found.append(Peer(name, namespace, LOOPBACK, dict.fromkeys(wanted, addresses.FIRST_PORT + number)))
+        address, ports = f"127.77.{number // 254}.{number % 254 + 1}", dict[int, int]()
+        if level == "ports":
+            address, ports = LOOPBACK, dict.fromkeys(told_ports(service), addresses.FIRST_PORT + number)
+        found.append(Peer(service.metadata.name, service.metadata.namespace, address, ports))
     return found
 
 
-def _host_table() -> str:
-    try:
-        return HOSTS.read_text()
-    except OSError:
-        return f"{LOOPBACK}\tlocalhost\n"
+def hosts_file(peers: Sequence[Peer], base: str) -> str:
+    """Return `base` without the names of the peers, then the peers; pods run in the namespace of the first one."""
+    names = {peer: _names(peer, peers[0].namespace) for peer in peers}
+    taken = {name for some in names.values() for name in some}
+    lines = [kept for line in base.splitlines() if (kept := _without(line, taken)) is not None]
+    return "\n".join([*lines, *(f"{peer.ip}\t{' '.join(some)}" for peer, some in names.items())]) + "\n"
+
+
+def _names(peer: Peer, namespace: str) -> list[str]:
+    full = f"{peer.name}.{peer.namespace}"
+    short = [peer.name] if peer.namespace == namespace else []
+    return [f"{full}.svc", f"{full}.svc.cluster.local", full, *short]
+
+
+def _without(line: str, taken: set[str]) -> str | None:
+    address, *names = line.partition("#")[0].split() or [""]
+    if taken.isdisjoint(names):
+        return line
+    kept = [name for name in names if name not in taken]
+    return f"{address}\t{' '.join(kept)}" if kept else None
 
 
 @dataclass(frozen=True)
@@ -217,7 +233,7 @@ class Peer:
     name: str
     namespace: str
     ip: str
-    ports: Mapping[int, int] = field(default_factory=dict)
+    ports: Mapping[int, int] = field(default_factory=dict, hash=False)
 
 
 def rewrite_peers(text: str, peers: Iterable[Peer], *, names: bool) -> str:

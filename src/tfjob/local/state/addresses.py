@@ -8,13 +8,11 @@ and a holder (the pod or the Service) until it is released. The functions run in
 from __future__ import annotations
 
 import hashlib
-import re
 import socket
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from tfjob.local.sandbox import processes
@@ -40,15 +38,6 @@ _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 class AddressError(Refusal):
     """No address or port can be leased; the message names a port that another program holds."""
-
-
-@dataclass(frozen=True)
-class HostEntry:
-    """The name of a Service that pods resolve, with its address."""
-
-    ip: str
-    name: str
-    namespace: str
 
 
 def lease_address(
@@ -131,46 +120,15 @@ def is_free(ip: str, port: int) -> bool:
     return True
 
 
-def port_problem(ip: str, ports: Iterable[int]) -> tuple[str, str] | None:
-    """Return message and hint about the first port that is not free at an address; None if all are free."""
-    return next((taken_port(port) for port in ports if not is_free(ip, port)), None)
-
-
 def taken_port(port: int) -> tuple[str, str]:
     """Return message and hint about a port that cannot be used."""
-    if port < 1024 and not _holder_of(port):
-        return (
-            f"an ordinary user cannot listen on port {port}",
-            "Use a port from 1024 up in the manifest, or run with --level ports.",
-        )
-    who = _holder_of(port) or "another program"
-    return (
-        f"port {port} is taken on this machine by {who}, which listens on every address",
-        "Stop it, use another port in the manifest, or run with --level ports.",
-    )
-
-
-def hosts_file(entries: Iterable[HostEntry], base: str, namespace: str) -> str:
-    """Return a hosts file for pods of a namespace: `base` without the names of the entries, then the entries."""
-    ours = {entry: _names(entry, namespace) for entry in entries}
-    claimed = {name for names in ours.values() for name in names}
-    lines = [kept for line in base.splitlines() if (kept := _without(line, claimed)) is not None]
-    lines += [f"{entry.ip}\t{' '.join(names)}" for entry, names in ours.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _names(entry: HostEntry, namespace: str) -> list[str]:
-    full = f"{entry.name}.{entry.namespace}"
-    names = [f"{full}.svc", f"{full}.svc.cluster.local", full]
-    return [*names, entry.name] if entry.namespace == namespace else names
-
-
-def _without(line: str, claimed: set[str]) -> str | None:
-    words = re.split(r"\s+", line.partition("#")[0].strip())
-    if not claimed.intersection(words[1:]):
-        return line
-    kept = [word for word in words[1:] if word not in claimed]
-    return f"{words[0]}\t{' '.join(kept)}" if kept else None
+    holder = _holder_of(port)
+    if port < 1024 and not holder:
+        hint = "Use a port from 1024 up in the manifest, or run with --level ports."
+        return f"an ordinary user cannot listen on port {port}", hint
+    holder = holder or "another program"
+    hint = "Stop it, use another port in the manifest, or run with --level ports."
+    return f"port {port} is taken on this machine by {holder}, which listens on every address", hint
 
 
 def _candidates(seed: str) -> Iterator[str]:
@@ -186,16 +144,12 @@ def _spread(seed: str, span: int) -> int:
 
 def _holder_of(port: int) -> str:
     """Return the program that listens on a port, if this user can see it; empty without /proc."""
-    listening = set()
-    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
-        rows = [line.split() for line in table.read_text().splitlines()[1:]] if table.exists() else []
-        listening |= {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN and _port_of(row[1]) == port}
+    tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
+    rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    at_port = [row for row in rows if row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port]
+    listening = {f"socket:[{row[9]}]" for row in at_port}
     for pid in processes.table() if listening else ():
         with suppress(OSError):  # a process of another user, or one that ends
             if any(str(link.readlink()) in listening for link in Path(f"/proc/{pid}/fd").iterdir()):
                 return f"{Path(f'/proc/{pid}/comm').read_text().strip()} (process {pid})"
     return "another user's program" if listening else ""
-
-
-def _port_of(address: str) -> int:
-    return int(address.rpartition(":")[2], 16)

@@ -71,9 +71,7 @@ class Claims:
 
     def find(self, namespace: str, name: str) -> Claim | None:
         folder = self.folder(namespace, name)
-        if not folder.is_dir():
-            return None
-        return Claim(namespace, name, folder, _read(folder))
+        return Claim(namespace, name, folder, _read(folder)) if folder.is_dir() else None
 
     def ensure(self, namespace: str, name: str, now: datetime) -> tuple[Claim, bool]:
         """Return the claim of that name, and whether it was created just now."""
@@ -96,12 +94,11 @@ class Claims:
         return self._write(namespace, name, record)
 
     def all(self) -> list[Claim]:
-        found = []
-        for namespace in _names(self._root, _NAMESPACE):
-            for name in _names(self._root / namespace, _NAME):
-                folder = self._root / namespace / name
-                found.append(Claim(namespace, name, folder, _read(folder)))
-        return found
+        return [
+            Claim(namespace, name, self._root / namespace / name, _read(self._root / namespace / name))
+            for namespace in _names(self._root, _NAMESPACE)
+            for name in _names(self._root / namespace, _NAME)
+        ]
 
     def delete(self, namespace: str, name: str, used_by: Sequence[str]) -> None:
         """Delete a claim and its files. Raises ClaimError while pods use it or something is mounted in it."""

@@ -42,33 +42,22 @@ class Projection:
 
 def project(kind: str, source: Mapping[str, Any], pod: Pod, references: References, node: Node) -> Projection:
     """Return the files of a volume of `kind` configMap, secret, downwardAPI or projected."""
-    mode = source.get("defaultMode")
+    mode = DEFAULT_MODE if source.get("defaultMode") is None else source["defaultMode"]
     projection = Projection()
     parts = source.get("sources") or [] if kind == "projected" else [{kind: source}]
-    for part in parts:
-        for part_kind, details in part.items():
-            _add(projection, part_kind, details or {}, DEFAULT_MODE if mode is None else mode, pod, references, node)
+    for part_kind, details in (item for part in parts for item in part.items()):
+        match part_kind:
+            case "configMap":
+                files = _keys(CONFIG_MAP, details or {}, mode, references)
+            case "secret":
+                files = _keys(SECRET, details or {}, mode, references)
+                projection.secret = True
+            case "downwardAPI":
+                files = _fields(details or {}, mode, pod, node)
+            case _:
+                raise Refusal(f"a projected volume cannot contain {part_kind} on this machine, which has no API server")
+        projection.files.update(files)
     return projection
-
-
-def _add(
-    projection: Projection,
-    kind: str,
-    source: Mapping[str, Any],
-    mode: int,
-    pod: Pod,
-    references: References,
-    node: Node,
-) -> None:
-    if kind == "configMap":
-        projection.files.update(_keys(CONFIG_MAP, source, mode, references))
-    elif kind == "secret":
-        projection.secret = True
-        projection.files.update(_keys(SECRET, source, mode, references))
-    elif kind == "downwardAPI":
-        projection.files.update(_fields(source, mode, pod, node))
-    else:
-        raise Refusal(f"a projected volume cannot contain {kind} on this machine, which has no API server")
 
 
 def _keys(kind: str, source: Mapping[str, Any], mode: int, references: References) -> dict[str, File]:
