@@ -124,17 +124,16 @@ def problems(job: TFJob, host: Host) -> list[Problem]:
             # The plan adds the command of the default parameter server when it creates the pod.
             is_written = server_container(replica.template) is not None
             template = template_of(job, name) if is_written else replica.template
-            pod = template.get("spec") or {}
-            found += [*_pod_problems(pod, at, host), *_fixed_port_problems(pod, at, host, replica.replicas or 1)]
+            found += _pod_problems(template.get("spec") or {}, at, host, replica.replicas or 1)
     return [*found, *_fit_problems(job, host)]
 
 
 def object_problems(document: Mapping[str, Any], host: Host) -> list[Problem]:
     """Return the problems of another document of the manifest; paths are relative to that document."""
     if document.get("kind") == "Deployment":
-        spec, inner = document["spec"], ("spec", "template", "spec")
-        pod, replicas = spec["template"]["spec"], spec.get("replicas", 1)
-        return [*_pod_problems(pod, inner, host), *_fixed_port_problems(pod, inner, host, replicas)]
+        spec = document["spec"]
+        at = ("spec", "template", "spec")
+        return [*_pod_problems(spec["template"]["spec"], at, host, spec.get("replicas", 1))]
     if document.get("kind") == "Service":
         return [*_service_problems(document.get("spec") or {})]
     if document.get("kind") == "PersistentVolumeClaim":
@@ -189,7 +188,7 @@ def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
         yield _refused(at, f"the default parameter server needs TensorFlow, which {python} does not have", hint)
 
 
-def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
+def _pod_problems(pod: Mapping[str, Any], at: At, host: Host, replicas: int) -> Iterator[Problem]:
     yield from _unsupported(pod, UNSUPPORTED_IN_POD, at)
     yield from _without_effect(pod, WITHOUT_EFFECT_IN_POD, at, "on a single machine")
     if (pod.get("os") or {}).get("name", "linux") != "linux":
@@ -205,6 +204,7 @@ def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Proble
         for index, container in enumerate(pod.get(group) or []):
             yield from _container_problems(container, (*at, group, index), host)
             yield from _mount_problems(container, (*at, group, index))
+    yield from _fixed_port_problems(pod, at, host, replicas)
 
 
 def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
@@ -392,7 +392,6 @@ def _fit_problems(job: TFJob, host: Host) -> Iterator[Problem]:
 
 
 def gpus_asked_for(job: TFJob) -> int:
-    """Return how many GPUs the replicas that run at the same time need in total."""
     parallelism = job.metadata.annotations.get(PARALLELISM, "")
     most = int(parallelism) if parallelism.isdecimal() else MOST_REPLICAS
     return sum(

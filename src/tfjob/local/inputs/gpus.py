@@ -33,8 +33,8 @@ _DEVICE = re.compile(r"nvidia\d+")
 
 def found(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]:
     """Return the GPUs that the caller may use, as CUDA_VISIBLE_DEVICES names them; `root` contains /proc and /dev."""
-    known = len(_entries(root / "proc/driver/nvidia/gpus"))
-    count = known or sum(bool(_DEVICE.fullmatch(name)) for name in _entries(root / "dev")) or _listed(environ)
+    known = len(list((root / "proc/driver/nvidia/gpus").glob("*")))
+    count = known or sum(bool(_DEVICE.fullmatch(path.name)) for path in (root / "dev").glob("*")) or _listed(environ)
     if VISIBLE not in environ:
         return tuple(str(number) for number in range(count))
     usable = []
@@ -80,7 +80,12 @@ def hold(store: Store, pod: Pod, available: Sequence[str], is_live: Callable[[Po
     wait forever. `is_live` returns whether a pod of any run may still use its GPUs.
     """
 
+    if HELD in pod.metadata.annotations:
+        return pod
+
     def change(everyone: list[Pod]) -> list[Pod]:
+        if not asked_by_pod(pod.spec):
+            return [_holding(one, []) for one in everyone if _same(one, pod)]
         holders = [one for one in everyone if HELD in one.metadata.annotations and is_live(one)]
         taken = {name for one in holders for name in one.metadata.annotations[HELD].split(",")}
         free = [name for name in available if name not in taken]
@@ -89,19 +94,12 @@ def hold(store: Store, pod: Pod, available: Sequence[str], is_live: Callable[[Po
             return []
         return [_holding(one, [free.pop(0) for _ in range(asked_by_pod(one.spec))]) for one in waiting]
 
-    if HELD in pod.metadata.annotations:
-        return pod
-    if not asked_by_pod(pod.spec):
-        changed = store.change_pods(lambda everyone: [_holding(one, []) for one in everyone if _same(one, pod)])
-    else:
-        changed = store.change_pods(change)
-    there = next((one for one in changed if _same(one, pod)), None)
+    there = next((one for one in store.change_pods(change) if _same(one, pod)), None)
     # Another pod of the job may have taken this pod's GPUs together with its own.
     return there or next((one for one in store.children(Pod, _owner(pod)) if _same(one, pod)), pod)
 
 
 def waiting(pod: Pod, peers: Sequence[Pod], available: Sequence[str]) -> PodStatus:
-    """Return the status of a pod that waits for GPUs; `peers` are the pods of its job."""
     together = _waiting_with(pod, peers)
     others = f" for this replica and {len(together) - 1} more of its job" if len(together) > 1 else ""
     wanted = f"{_asked_together(together)} of this machine's {len(available)} GPUs"
@@ -145,13 +143,6 @@ def _amount(value: str | float) -> int:
         return quantity.whole(value)
     except ValueError:
         return 0  # validation reports the quantity
-
-
-def _entries(folder: Path) -> list[str]:
-    try:
-        return [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return []
 
 
 def _listed(environ: Mapping[str, str]) -> int:

@@ -69,7 +69,6 @@ def brought(documents: Iterable[Mapping[str, Any]], namespace: str, kept: Refere
 
 
 def contents(kind: str, document: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the decoded values of a ConfigMap or Secret by key."""
     plain, encoded = ("data", "binaryData") if kind == CONFIG_MAP else ("stringData", "data")
     held = {key: _decoded(kind, document, key, value) for key, value in (document.get(encoded) or {}).items()}
     return held | {key: str(value).encode() for key, value in (document.get(plain) or {}).items()}

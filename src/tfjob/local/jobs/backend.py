@@ -19,18 +19,7 @@ from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica, is_suspended, summary
 from tfjob.jobs.replicas import container_names, replica_name
 from tfjob.jobs.sync_backend import Inline, SyncBackend
-from tfjob.local.jobs.runs import (
-    edit_owner,
-    ensure_driven,
-    find_run,
-    is_at_rest,
-    is_cut_off,
-    job_of,
-    list_runs,
-    owner_of,
-    resumed,
-    suspended,
-)
+from tfjob.local.jobs import runs
 from tfjob.local.run.driver_lock import DRIVER_LOG, is_driven, needs_driver, start_background
 from tfjob.local.state.database import is_disk_full
 from tfjob.local.state.errors import Refusal
@@ -83,10 +72,10 @@ class LocalBackend:
 
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         namespace = None if all_namespaces else self.namespace
-        return [record(run) for run in list_runs(self.store, namespace, everything=everything)]
+        return [record(run) for run in runs.list_runs(self.store, namespace, everything=everything)]
 
     async def find(self, name: str) -> Record:
-        return record(find_run(self.store, name, self.namespace, latest_of_all=self._anywhere))
+        return record(runs.find_run(self.store, name, self.namespace, latest_of_all=self._anywhere))
 
     async def refresh(self, record_: Record) -> Record | None:
         run = self.store.run(record_.uid)
@@ -100,7 +89,7 @@ class LocalBackend:
         known = [unsettled[one.uid] for one in records if one.uid in unsettled]
         for run in known:
             with suppress(OSError, sqlite3.Error):
-                ensure_driven(self.home, self.store, run)
+                runs.ensure_driven(self.home, self.store, run)
         return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
 
     async def pause(self, record_: Record, seconds: float) -> None:
@@ -130,7 +119,7 @@ class LocalBackend:
         from tfjob.records.log_reader import runs_of
 
         run = self._run(record_)
-        return list(runs_of(owner_of(run), run.folder, replica))
+        return list(runs_of(runs.owner_of(run), run.folder, replica))
 
     def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         return self._follow(record_, query) if query.follow else self._read(record_, query)
@@ -139,8 +128,8 @@ class LocalBackend:
         from tfjob.records.log_reader import choose, read, runs_of
 
         run = self._run(record_)
-        runs = choose(runs_of(owner_of(run), run.folder, query.replica), previous=query.previous)
-        kept = read(runs, tail=query.tail, since=query.since)
+        chosen = choose(runs_of(runs.owner_of(run), run.folder, query.replica), previous=query.previous)
+        kept = read(chosen, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
             yield batch
             await self._sleep(0)
@@ -150,7 +139,7 @@ class LocalBackend:
         return {"job.yaml": msgspec.to_builtins(record_.object), "pods.yaml": msgspec.to_builtins(pods)}
 
     async def change(self, record_: Record, change: Callable[[Any], Any]) -> Record:
-        edit_owner(self.store, self._run(record_), change)
+        runs.edit_owner(self.store, self._run(record_), change)
         (changed,) = await self.ensure_driven([await self.refresh(record_) or record_])
         return changed
 
@@ -158,14 +147,14 @@ class LocalBackend:
         await self._drive_until_settled(record_.uid)
 
     async def suspend(self, record_: Record, reason: str) -> Record:
-        return await self.change(record_, lambda job: suspended(job, reason))
+        return await self.change(record_, lambda job: runs.suspended(job, reason))
 
     async def resume(self, record_: Record) -> Record:
         run = self._run(record_)
         while run.root == run.uid and is_driven(run):  # its earlier work must end first
             await self._sleep(STEP_SECONDS)
         self.store.set_attached(run.root, attached=False, boot=boot_id())
-        edit_owner(self.store, run, resumed)
+        runs.edit_owner(self.store, run, runs.resumed)
         start_background(self.home, run)
         return await self.refresh(record_) or record_
 
@@ -215,7 +204,8 @@ class LocalBackend:
             machine = machine_of(self.home, self.store, run)
             # Runs of the same job are shown by id.
             name = record_.name if names.count(record_.name) == 1 else record_.id
-            views[name] = tensorboard.view(deployment(job_of(run), Settings()), machine, run.folder / "tensorboard")
+            wanted = deployment(runs.job_of(run), Settings())
+            views[name] = tensorboard.view(wanted, machine, run.folder / "tensorboard")
         tensorboard.show(views, port, ready)
 
     async def port_forward(
@@ -228,30 +218,30 @@ class LocalBackend:
 
     def _run(self, record_: Record) -> Run:
         run = self.store.run(record_.uid)
-        # If another process has just removed the run, find_run reports that it does not exist.
-        return run or find_run(self.store, record_.id, record_.namespace)
+        # If another process has just removed the run, runs.find_run reports that it does not exist.
+        return run or runs.find_run(self.store, record_.id, record_.namespace)
 
     async def _drive_until_settled(self, uid: str) -> None:
         started = 0
-        while (run := self.store.run(uid)) is not None and not is_at_rest(self.store, run):
+        while (run := self.store.run(uid)) is not None and not runs.is_at_rest(self.store, run):
             if started == MOST_DRIVERS and not is_driven(run):
                 raise DriverFailed(run)
-            started += ensure_driven(self.home, self.store, run)
+            started += runs.ensure_driven(self.home, self.store, run)
             await self._sleep(STEP_SECONDS)
 
     async def _follow(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.records.log_reader import POLL, Follower, sources_of
 
         uid, run = record_.uid, self._run(record_)
-        sources = sources_of(owner_of(run), run.folder, query.replica)
+        sources = sources_of(runs.owner_of(run), run.folder, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
                 present = self.store.run(uid)
-                over = present is None or is_at_rest(self.store, present)
+                over = present is None or runs.is_at_rest(self.store, present)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in sources_of(owner_of(run), run.folder, query.replica):
+                    for source in sources_of(runs.owner_of(run), run.folder, query.replica):
                         follower.add(source)
                     yield []
                 if lines := follower.poll():
@@ -282,16 +272,16 @@ async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[L
 
 
 def record(run: Run) -> Record:
-    """Return a run as commands show it; an interrupted run is suspended, whatever its status says."""
-    owner = owner_of(run)
+    """Return a run as commands show it; an interrupted run is runs.suspended, whatever its status says."""
+    owner = runs.owner_of(run)
     status = summary(owner)
     state, reason = status.state or "Pending", status.reason
-    if is_cut_off(run):
+    if runs.is_cut_off(run):
         state, reason = SUSPENDED, INTERRUPTED
     elif is_suspended(owner) and not is_finished(status):
         state, reason = SUSPENDED, owner.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
     elif state == SUSPENDED and not is_suspended(owner):
-        state, reason = "Pending", RESUMING  # not suspended, because `wait` would return
+        state, reason = "Pending", RESUMING  # not runs.suspended, because `wait` would return
     if (state, reason) == (SUSPENDED, INTERRUPTED):
         # Its replicas ended with the driver, which could not record that.
         if isinstance(owner, TFJob):

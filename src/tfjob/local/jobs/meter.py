@@ -78,7 +78,6 @@ class Meter:
 
 
 def _cost(work: Callable[[], None]) -> float:
-    """Do the work and return the CPU time that it took."""
     begun = time.process_time()
     work()
     return time.process_time() - begun

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from tfjob.api.objects import Deployment, Pod, Service
 from tfjob.jobs.backend import NotFound, Record
 from tfjob.jobs.port_forward import LOCALHOST, Kept
-from tfjob.local.pod.relay import relay
+from tfjob.local.pod.relay import join
 from tfjob.local.state import addresses
 from tfjob.local.state.store import Store
 
@@ -40,7 +40,9 @@ class LocalPlace:
         owner, name = pod.metadata.owner_references[0].uid, pod.metadata.name
         _, ports = addresses.leases(self._store.connection, owner).get(name, ("", {}))
         try:
-            await relay(reader, writer, pod.status.pod_ip or LOCALHOST, ports.get(port, port))
+            connection = await asyncio.open_connection(pod.status.pod_ip or LOCALHOST, ports.get(port, port))
         except OSError as error:
+            writer.close()
             why = os.strerror(error.errno) if error.errno else str(error)
             raise NotFound(f"pod {name} does not answer on port {port}: {why}") from None
+        await join(reader, writer, *connection)

@@ -21,7 +21,6 @@ from tfjob.records.pods import PodRecord, history
 
 
 def replicas(store: Store, run: Run) -> list[Replica]:
-    """Return every replica of a job, with the state of its pod if it has one; for a Deployment, its pods."""
     job = owner_of(run)
     if isinstance(job, Deployment):
         return _servers(store, run)
@@ -36,15 +35,12 @@ def replicas(store: Store, run: Run) -> list[Replica]:
 
 def _servers(store: Store, run: Run) -> list[Replica]:
     past = history(run.folder)
-    return [
-        replica_of(
-            pod.metadata.name,
-            pod,
-            _trace(run, pod, past.get(pod.metadata.name, [])),
-            restarts=restarts_in_place(pod),
-        )
-        for pod in store.children(Pod, run.uid)
-    ]
+    found = []
+    for pod in store.children(Pod, run.uid):
+        name = pod.metadata.name
+        trace = _trace(run, pod, past.get(name, []))
+        found.append(replica_of(name, pod, trace, restarts=restarts_in_place(pod)))
+    return found
 
 
 def _trace(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> Trace:

@@ -97,7 +97,6 @@ def _suspend_root(store: Store, run: Run) -> None:
 
 
 def list_runs(store: Store, namespace: str | None = None, *, everything: bool = False) -> list[Run]:
-    """Return the runs that `ps` shows: the current ones, or all."""
     runs = _shown(store.runs(namespace, everything=everything))
     return runs if everything else [run for run in runs if not is_expired(run)]
 

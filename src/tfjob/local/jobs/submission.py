@@ -47,7 +47,6 @@ class Submission:
 
 
 def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
-    """Store an owner and its objects as a new run. Raises NameInUse or Refusal if a name is taken."""
     owner, options = submission.owner, submission.options
     refuse_if_taken(store, submission)
     keep_objects(home, store, submission.objects, owner.metadata.namespace)
@@ -103,7 +102,6 @@ def _is_in_use(run: Run) -> bool:
 
 
 def _can_change(run: Run) -> bool:
-    """Return whether a run is a Deployment that another submission can update."""
     owner = owner_of(run)
     is_going = owner.metadata.deletion_timestamp is not None or is_suspended(owner)
     return isinstance(owner, Deployment) and run.root == run.uid and _is_in_use(run) and not is_going
@@ -142,7 +140,7 @@ def update(home: Home, store: Store, submission: Submission, run: Run) -> bool:
         return replace(old, metadata=metadata, spec={**kept, **new.spec})
 
     known = {one.metadata.name: one for one in store.children(Service, run.uid)}
-    others = [one for one in submission.services if not _is_alike(one, known.get(one.metadata.name))]
+    others = [one for one in submission.services if _visible(one) != _visible(known.get(one.metadata.name))]
     if not others and changed(present) == present:
         return False
     for one in others:
@@ -155,13 +153,11 @@ def update(home: Home, store: Store, submission: Submission, run: Run) -> bool:
     return True
 
 
-def _is_alike(service: Service, other: Service | None) -> bool:
-    shown = [(one.spec, one.metadata.labels, one.metadata.annotations) for one in (service, other) if one]
-    return len(shown) > 1 and shown[0] == shown[1]
+def _visible(service: Service | None) -> object:
+    return service and (service.spec, service.metadata.labels, service.metadata.annotations)
 
 
 def _refuse_service(store: Store, service: ObjectMeta, run: Run | None) -> None:
-    """Raise Refusal if a run other than `run` has a Service of that name."""
     for found in store.objects(Service, service.namespace):
         if found.metadata.name == service.name:
             holder = store.run(found.metadata.owner_references[0].uid)

@@ -118,7 +118,6 @@ class Server:
 
 
 def show(views: Mapping[str, TensorBoardView], port: int | None, ready: Callable[[Sequence[Board]], None]) -> None:
-    """Run one TensorBoard for some jobs until it ends or is interrupted; call `ready` with its address."""
     with tempfile.TemporaryDirectory() as place:
         shown = together(views, Path(place, "jobs")) if len(views) > 1 else next(iter(views.values()))
         server = Server(shown, Path(place, "log"), free_port(port))

@@ -166,7 +166,7 @@ class _Texts:
         mapping = self.resolved.rewrites(container)
         own = (mount for mount in self.resolved.mounts[container] if mount.volume == VOLUME)
         ours = {mount.target for mount in own if mount.target.startswith(MOUNT_PATH)}
-        for path in volumes.rewrite_all_paths([text], mapping):
+        for path in volumes.mount_paths_in(text, mapping):
             if path in ours:
                 continue  # not the user's: it comes from variables that tfjob sets
             note = f"{path} is {mapping[path]} on this machine, because level {self.level} cannot mount volumes"

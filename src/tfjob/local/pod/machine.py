@@ -14,7 +14,6 @@ from tfjob.controller.kind import Key
 from tfjob.local.inputs import environment
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod.assembly import Machine
-from tfjob.local.sandbox import capabilities
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import config
 from tfjob.local.state.config import Config
@@ -40,6 +39,8 @@ class Choice:
 
 def choose(wanted_level: str, wanted_limits: str) -> Choice:
     """Return what this machine can do; `auto` means the best. Raises Refusal for a request beyond that."""
+    from tfjob.local.sandbox import capabilities  # imported late: drivers do not need it
+
     found = capabilities.probe()
     best = capabilities.level(found)
     notes = []
@@ -61,7 +62,6 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
 
 
 def machine_of(home: Home, store: Store, run: Run) -> Machine:
-    """Return the machine for a stored run."""
     kept = kept_references(home, store, run.key.namespace)
 
     def config_map(name: str) -> Mapping[str, Any] | None:
@@ -74,7 +74,6 @@ def machine_of(home: Home, store: Store, run: Run) -> Machine:
 
 
 def kept_references(home: Home, store: Store, namespace: str) -> References:
-    """Look up the ConfigMaps and Secrets that manifests have left in a namespace."""
     secrets = Secrets(home.secrets)
     return References(
         config_map=lambda name: store.object(Key(namespace, name, "ConfigMap")),

@@ -99,7 +99,6 @@ class Network:
             self.version += 1
 
     def at(self, child: Pod | Service, port: int) -> tuple[str, int]:
-        """Return the real address of a port of a pod or a forwarded Service."""
         known = self._leases(child.metadata.owner_references[0].uid, child.metadata.namespace)
         peer = known.get(child.metadata.name)
         return (peer.ip, peer.ports.get(port, port)) if peer else (LOOPBACK, port)
@@ -245,7 +244,6 @@ def rewrite_peers(text: str, peers: Iterable[Peer], *, names: bool) -> str:
 
 
 def rewrite_own_ports(text: str, pod: Pod, ports: Mapping[int, int]) -> str:
-    """Replace the ports of a pod in `text` with those that it has instead."""
     for port in own_ports(pod) if ports else ():
         if port in ports:
             text = _own_port(port).sub(rf"\g<1>{ports[port]}", text)

@@ -20,7 +20,6 @@ _PATH = "/%:=&?~+!$,;'@()*[]#"
 
 
 def problems(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return the fields of a container whose probe cannot run on this machine, each with the reason."""
     for field in FIELDS:
         if (probe := container.get(field)) and (problem := _problem(probe, container)):
             yield field, problem

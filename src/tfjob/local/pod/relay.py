@@ -1,7 +1,7 @@
 """Connect a TCP connection with another address of this machine.
 
 Each direction ends separately, so a client may close its sending side and still read the answer. A slow receiver slows
-its sender. The caller chooses the address for each connection, for example that of a ready pod.
+its sender.
 """
 
 from __future__ import annotations
@@ -9,17 +9,6 @@ from __future__ import annotations
 import asyncio
 
 CHUNK = 64 * 1024
-
-
-async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
-    """Connect to an address, copy in both directions until both have ended, and close the connection given.
-
-    Raises OSError if the address does not answer. A connection that breaks later just ends.
-    """
-    try:
-        await join(reader, writer, *await asyncio.open_connection(host, port))
-    finally:
-        writer.close()
 
 
 async def join(

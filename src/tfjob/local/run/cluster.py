@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -18,9 +16,9 @@ from tfjob.controller.cluster import Conflict, Rejected
 from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
 from tfjob.local.pod.assembly import DEFAULT_GRACE
 from tfjob.local.pod.network import Network
-from tfjob.local.run.lifetime import highest_number
+from tfjob.local.run.lifetime import add_run
 from tfjob.local.state.addresses import AddressError
-from tfjob.local.state.home import Home, write_whole
+from tfjob.local.state.home import Home
 from tfjob.local.state.options import Options
 from tfjob.local.state.store import Run, Store, marked_for_deletion
 
@@ -81,7 +79,7 @@ class LocalCluster:
         if isinstance(child, PodGroup):
             raise Rejected("NoGangScheduler", "this machine has no gang scheduler")
         if type(child) in self._by_type:
-            self._create_run(child)
+            add_run(self.home, self.store, child, Options.load(self.root.folder).save, root=self.root.uid)
             return
         if isinstance(child, Pod):
             child = replace(child, status=replace(child.status, pod_ip=self._lease(child)))
@@ -135,7 +133,6 @@ class LocalCluster:
             self._on_news(event)
 
     def publish_notes(self, uid: str) -> None:
-        """Publish the notes about new leases as events."""
         while self.network.notes:
             self.publish_about(uid, Event("PortTaken", self.network.notes.pop(), warning=True))
 
@@ -160,26 +157,6 @@ class LocalCluster:
             return [tree[0].key]
         before, self._seen = self._seen, self.store.versions(self.root.uid)
         return [run.key for run in tree if before.get(run.uid) != self._seen.get(run.uid)]
-
-    def _create_run(self, child: Object) -> None:
-        namespace, name = child.metadata.namespace, child.metadata.name
-        made: list[Path] = []
-
-        def make_folder(number: int) -> Path:
-            folder = self.home.run_folder(namespace, name, number)
-            folder.mkdir(mode=0o700, parents=True)
-            made.append(folder)
-            Options.load(self.root.folder).save(folder)
-            write_whole(folder / "job.json", msgspec.json.format(msgspec.json.encode(child)))
-            return folder
-
-        above = highest_number(self.home, namespace, name)
-        try:
-            self.store.add_run(child, make_folder, root=self.root.uid, above=above)
-        except BaseException:
-            for folder in made:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
 
     def _lease(self, child: Pod | Service) -> str:
         try:

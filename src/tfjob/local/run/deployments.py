@@ -133,15 +133,15 @@ class _Fleet:
     def actions(self, owner: Deployment) -> Sequence[Action]:
         if owner.spec.get("paused") and self.old and self.wanted:
             return _deletions(self.ended)
-        step = self._recreate() if is_recreated(owner.spec) else self._roll(*limits(owner.spec, self.wanted))
-        created, surplus = step
+        created, surplus = (
+            self._recreate() if is_recreated(owner.spec) else self._roll(*limits(owner.spec, self.wanted))
+        )
         # Delete unavailable pods first, then the newest ones.
         newest_first = self.new[::-1]
         excess = sorted(newest_first, key=self.is_available)[: max(0, len(self.new) - self.wanted)]
         return [*self._creations(owner, created), *_deletions([*self.ended, *excess, *surplus])]
 
     def _recreate(self) -> tuple[int, list[Pod]]:
-        """Return how many pods to create, and which old ones to delete."""
         older = any(pod.metadata.labels.get(TEMPLATE_HASH) != self.hash for pod in self.all)
         return 0 if older else self.wanted - len(self.new), self.old
 
@@ -199,7 +199,11 @@ def _ready_since(pod: Pod) -> datetime | None:
 def _status(owner: Deployment, fleet: _Fleet, now: datetime) -> DeploymentStatus:
     live = [*fleet.new, *fleet.old]
     _, unavailable = limits(owner.spec, fleet.wanted)
-    conditions = [_availability(owner, len(fleet.available) >= fleet.wanted - unavailable, now)]
+    if len(fleet.available) >= fleet.wanted - unavailable:
+        availability = TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability."
+    else:
+        availability = FALSE, "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+    conditions = [_condition(owner.status, AVAILABLE, *availability, now)]
     complete = not fleet.old and len(fleet.new) == len(fleet.available) == fleet.wanted
     progress = ("NewReplicaSetAvailable", "") if complete else _obstacle(fleet)
     conditions.append(_condition(owner.status, PROGRESSING, TRUE, *progress, now))
@@ -216,14 +220,6 @@ def _status(owner: Deployment, fleet: _Fleet, now: datetime) -> DeploymentStatus
         restarts=sum(one.restart_count for pod in live for one in pod.status.container_statuses),
         conditions=conditions,
     )
-
-
-def _availability(owner: Deployment, enough: bool, now: datetime) -> PodCondition:
-    if enough:
-        found = TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability."
-    else:
-        found = FALSE, "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
-    return _condition(owner.status, AVAILABLE, *found, now)
 
 
 def _obstacle(fleet: _Fleet) -> tuple[str, str]:
@@ -243,7 +239,6 @@ def _obstacle(fleet: _Fleet) -> tuple[str, str]:
 
 
 def _events(before: DeploymentStatus, after: DeploymentStatus) -> list[Event]:
-    """Return an event if a container has ended and waits for its next start."""
     is_new = (before.reason, before.message) != (after.reason, after.message)
     return [Event("BackOff", after.message, warning=True)] if is_new and after.reason == CRASH_LOOP else []
 

@@ -102,7 +102,7 @@ class Driver:
 
     async def drive(self, tick: Callable[[], None] = lambda: None) -> None:
         """Work until the run has ended, is suspended or is deleted; call `tick` in every round."""
-        with self._right_to_drive(), self._lifeline():
+        with self._right_to_drive():
             self.store.set_attached(self.uid, attached=self.attached, boot=boot_id())
             packages = list_packages(self.folder)
             wakeups = self._wakeups = Wakeups()
@@ -234,7 +234,6 @@ class Driver:
         self.cluster.publish_notes(self.uid)
 
     def _announce(self, service: Service, pod: Pod) -> None:
-        """Publish the address of a Service that has its first ready pod."""
         ports = self._network.publish(service)
         run = self.store.run(pod.metadata.owner_references[0].uid)
         if run is not None and is_tensorboard(pod):
@@ -275,24 +274,17 @@ class Driver:
 
     @contextmanager
     def _right_to_drive(self) -> Iterator[None]:
+        """Hold the driver's lock and, if attached, the lifeline: supervisors end their pods when it is released."""
         lock = acquire_driver_lock(self.folder) if self._lock is None else self._lock
         if lock is None:
             raise AlreadyDriven(str(self.folder))
+        held = [lock]
         try:
+            if self.attached:
+                held.append(os.open(self.folder / "lifeline", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                fcntl.flock(held[-1], fcntl.LOCK_EX)
             yield
         finally:
             self._lock = None
-            os.close(lock)
-
-    @contextmanager
-    def _lifeline(self) -> Iterator[None]:
-        """Hold the lock that supervisors of an attached run watch: they end their pods when it is released."""
-        if not self.attached:
-            yield
-            return
-        descriptor = os.open(self.folder / "lifeline", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+            for descriptor in reversed(held):
+                os.close(descriptor)

@@ -67,7 +67,7 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
         return False
     try:
         with (run.root_folder / DRIVER_LOG).open("ab") as log:
-            _reap()
+            _children[:] = [child for child in _children if child.poll() is None]
             process = subprocess.Popen(
                 [sys.executable, "-m", PROGRAM, str(home.path), run.root, str(lock)],
                 stdin=subprocess.DEVNULL,
@@ -85,10 +85,6 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
 
 _children: list[subprocess.Popen[bytes]] = []
 """The drivers that this process started, to reap them: a program may submit many jobs."""
-
-
-def _reap() -> None:
-    _children[:] = [process for process in _children if process.poll() is None]
 
 
 def acquire_driver_lock(folder: Path) -> int | None:

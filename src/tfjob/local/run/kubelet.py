@@ -128,7 +128,6 @@ class Kubelet:
             self._finish(one)
 
     def _write_hosts(self, tree: list[Run]) -> None:
-        """Update the hosts files of running pods after new leases."""
         if self.network.version == self._network_version:
             return
         self._network_version = self.network.version
@@ -138,7 +137,6 @@ class Kubelet:
                 self.network.write_hosts(hosts)
 
     def _begin(self, pod: Pod, watched: _Watched) -> _Begun | None:
-        """Start the supervisor of a pod, if the pod can start now."""
         run, folder, machine = watched.run, watched.folder, self.machine_of(watched.run)
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:

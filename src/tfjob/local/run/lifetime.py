@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,7 +38,6 @@ class Started:
 
 
 def start_run(home: Home, store: Store, owner: Object, manifest: bytes, options: Options, *, attached: bool) -> Started:
-    """Store an object as a root run, in place of the last run of its name."""
     namespace, name = owner.metadata.namespace, owner.metadata.name
     if last := store.current(Key(namespace, name, owner.kind)):
         end_leftovers(store, last)
@@ -46,41 +45,53 @@ def start_run(home: Home, store: Store, owner: Object, manifest: bytes, options:
             store.retire(one.uid)
     project, python = Path(options.project), Path(options.python) if options.python else None
     origin = provenance(project, chosen_interpreter(python, project))
-    made: list[Path] = []
     locks: list[int] = []
 
-    def make_folder(number: int) -> Path:
-        # The folder is complete before other processes see the row: a run without a driver would look interrupted, and
-        # without these files no later driver could continue it.
-        folder = home.run_folder(namespace, name, number)
-        folder.mkdir(mode=0o700, parents=True)
-        made.append(folder)
+    def fill(folder: Path) -> None:
         lock = acquire_driver_lock(folder)
         if lock is not None:
             locks.append(lock)
         write_whole(folder / "manifest.yaml", manifest)
         write_whole(folder / PROVENANCE_FILE, msgspec.json.format(msgspec.json.encode(origin)))
         options.save(folder)
-        return folder
 
     try:
-        above = highest_number(home, namespace, name)
-        run = store.add_run(owner, make_folder, attached=attached, boot=boot_id(), above=above)
-        write_whole(run.folder / "job.json", msgspec.json.format(run.data))
+        run = add_run(home, store, owner, fill, attached=attached, boot=boot_id())
     except BaseException:
         for lock in locks:
             os.close(lock)
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
         raise
     return Started(run, locks[0])
 
 
-def highest_number(home: Home, namespace: str, name: str) -> int:
-    """Return the highest run number among the folders of a name, because folders may outlive the database."""
+def add_run(home: Home, store: Store, owner: Object, fill: Callable[[Path], None], **details: Any) -> Run:
+    """Store an object as a run with a new folder; `details` are those of `Store.add_run`.
+
+    `fill` completes the folder before other processes see the run: without a driver it would look interrupted, and
+    without its files no later driver could continue it.
+    """
+    namespace, name = owner.metadata.namespace, owner.metadata.name
+    # Folders may outlive the database.
     folders = home.run_folder(namespace, name, 0).parent.glob(f"{name}.*")
     numbers = (folder.name.removeprefix(f"{name}.") for folder in folders)
-    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+    above = max((int(number) for number in numbers if number.isdecimal()), default=0)
+    made: list[Path] = []
+
+    def make_folder(number: int) -> Path:
+        folder = home.run_folder(namespace, name, number)
+        folder.mkdir(mode=0o700, parents=True)
+        made.append(folder)
+        fill(folder)
+        return folder
+
+    try:
+        run = store.add_run(owner, make_folder, above=above, **details)
+        write_whole(run.folder / "job.json", msgspec.json.format(run.data))
+    except BaseException:
+        for folder in made:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return run
 
 
 def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], namespace: str) -> None:

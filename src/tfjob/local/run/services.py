@@ -75,7 +75,6 @@ class Services:
 
 
 def selects(service: Service, pod: Pod) -> bool:
-    """Return whether a Service forwards to a pod now."""
     if pod.metadata.namespace != service.metadata.namespace:
         return False
     wanted: Mapping[str, str] = service.spec.get("selector") or {}
@@ -114,7 +113,6 @@ class _Port:
             self._connections.discard(task)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Return a connection to the next pod that answers; None if none does."""
         self._turn += 1
         first = self._turn % (len(self.targets) or 1)
         for host, port in (*self.targets[first:], *self.targets[:first]):

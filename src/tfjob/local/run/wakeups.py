@@ -52,7 +52,6 @@ class Wakeups:
         self._event.set()
 
     async def pause(self) -> None:
-        """Wait for a change or for the next check."""
         rest = BUSY_SECONDS if self._descriptor is None or self._again else REST_SECONDS
         self._again = False
         with suppress(TimeoutError):

@@ -121,7 +121,6 @@ def is_free(ip: str, port: int) -> bool:
 
 
 def taken_port(port: int) -> tuple[str, str]:
-    """Return message and hint about a port that cannot be used."""
     holder = _holder_of(port)
     if port < 1024 and not holder:
         hint = "Use a port from 1024 up in the manifest, or run with --level ports."

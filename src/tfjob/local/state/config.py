@@ -96,7 +96,6 @@ def load(start: Path, environ: Mapping[str, str]) -> Config:
 
 
 def overlay(config: Config, file: Path) -> Config:
-    """Return `config` with the settings of `file` in place of its own."""
     file = file.absolute()
     document = _read(file)
     _only_known(document, _TABLES, file, "")

@@ -132,7 +132,6 @@ def _open_writable(path: Path) -> sqlite3.Connection:
 
 
 def is_disk_full(path: Path) -> bool:
-    """Return whether the disk of a database has no room for its journal."""
     left = os.statvfs(path.parent)
     return left.f_bavail * left.f_frsize < LEAST_BYTES
 

@@ -43,7 +43,6 @@ class Home:
 
     @property
     def fork_servers(self) -> Path:
-        """The folders of fork servers, from which replicas start warm."""
         return self.path / "fork-servers"
 
     def run_folder(self, namespace: str, name: str, number: int) -> Path:

@@ -164,7 +164,6 @@ class Store:
         return self._runs("coalesce(roots.settled_until, 0) <= :now", {"now": time.time()})
 
     def current(self, key: Key) -> Run | None:
-        """Return the run that a name refers to now."""
         condition = "current and kind = :kind and namespace = :namespace and name = :name"
         return next(iter(self._runs(condition, asdict(key))), None)
 
@@ -239,7 +238,6 @@ class Store:
     # --- children -----------------------------------------------------------------------------------------------
 
     def children(self, kind: type[Child], owner: str) -> list[Child]:
-        """Return the children of one kind, oldest first."""
         cache = self._cache()
         if (kind, owner) not in cache:
             cache[kind, owner] = self._read(kind, "owner = ?", (owner,))
@@ -255,7 +253,6 @@ class Store:
         return self._read(Pod, "instr(data, cast(? as blob))", (mention,))
 
     def objects(self, kind: type[Child], namespace: str) -> list[Child]:
-        """Return the current objects of one kind in a namespace, oldest first."""
         return self._read(kind, "current and namespace = ?", (namespace,))
 
     def _read(self, kind: type[Child], condition: str, values: Sequence[str]) -> list[Child]:
@@ -295,7 +292,6 @@ class Store:
             )
 
     def object(self, key: Key) -> dict[str, object] | None:
-        """Return the object that a name refers to now, as it is stored."""
         row = self.connection.execute(
             "select data from objects where current and kind = ? and namespace = ? and name = ?",
             (key.kind, key.namespace, key.name),
@@ -319,7 +315,6 @@ class Store:
             )
 
     def events(self, about: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
-        """Return the events of an object with their ids, oldest first."""
         query = (
             "select id, time, last, count, warning, reason, message from events where about = ? and id > ? order by id"
         )

@@ -62,7 +62,6 @@ class Claims:
         self._root = root
 
     def folder(self, namespace: str, name: str) -> Path:
-        """Return the folder of a claim, whether it exists or not."""
         if not _NAMESPACE.fullmatch(namespace):
             raise ClaimError(f'invalid namespace "{namespace}"', "Use lowercase letters, digits and dashes.")
         if not _NAME.fullmatch(name) or len(name) > 240:
@@ -184,10 +183,7 @@ def _read(folder: Path) -> Record:
 
 
 def _names(folder: Path, valid: re.Pattern[str]) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and valid.fullmatch(entry.name))
-    except FileNotFoundError:
-        return []
+    return sorted(entry.name for entry in folder.glob("*") if entry.is_dir() and valid.fullmatch(entry.name))
 
 
 def _mounted_within(folder: Path) -> Path | None:

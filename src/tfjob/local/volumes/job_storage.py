@@ -43,7 +43,6 @@ def folder_of(job: TFJob, claims: Claims, mapping: Mapping[str, Path]) -> Path |
 
 
 def filled_claim(job: TFJob, claims: Claims) -> Claim | None:
-    """Return the claim of a job's storage if it already contains a file."""
     volume, mount = storage_of(job, for_all=True) or ({}, {})
     name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
     claim = claims.find(job.metadata.namespace, name) if name else None

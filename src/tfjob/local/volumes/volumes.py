@@ -81,7 +81,6 @@ class Volumes:
     empty_files: list[Path] = field(default_factory=list)
 
     def rewrites(self, container: str) -> dict[str, str]:
-        """Return the folder of each mount path, for levels that cannot mount."""
         return {mount.target: str(mount.source) for mount in self.mounts[container]}
 
 
@@ -108,10 +107,9 @@ def resolve(
     """
     made = Volumes()
     sources = {volume["name"]: _source(volume, context, made) for volume in context.pod.spec.get("volumes") or []}
-    for container in (*_list(context.pod, "initContainers"), *_list(context.pod, "containers")):
+    spec = context.pod.spec
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         name = container["name"]
-        if container.get("volumeDevices"):
-            raise VolumeError(f'container "{name}": volumeDevices are not supported on this machine')
         beneath = {
             target: Mount("image", folder, "", target, read_only=False)
             for target, folder in (images or {}).get(name, {}).items()
@@ -119,7 +117,10 @@ def resolve(
         mounts = beneath | _mounts(container, sources, variables.get(name, {}))
         # A mount inside another mount must come after it.
         made.mounts[name] = sorted(mounts.values(), key=lambda mount: mount.target.count("/"))
-    _add_memory_folders(made)
+    in_folders = [mount for some in made.mounts.values() for mount in some if mount.sub_path]
+    for tmpfs in made.tmpfs:
+        if not tmpfs["secret"]:
+            tmpfs["folders"] = sorted({mount.sub_path for mount in in_folders if str(mount.base) == tmpfs["path"]})
     return made
 
 
@@ -166,9 +167,8 @@ def _source(volume: Mapping[str, Any], context: Context, made: Volumes) -> _Sour
     if name in context.mapping:
         folder = context.mapping[name]
         if not folder.exists():
-            raise VolumeError(
-                f'volume "{name}" is mapped to {folder}, which does not exist', "Create the folder first."
-            )
+            text = f'volume "{name}" is mapped to {folder}, which does not exist'
+            raise VolumeError(text, "Create the folder first.")
         return _Source(folder, bool(details.get("readOnly")))
     if kind not in _KINDS:
         raise VolumeError(
@@ -203,9 +203,8 @@ def _host_path(name: str, details: Mapping[str, Any], context: Context, made: Vo
     if not path.is_absolute():
         raise VolumeError(f'volume "{name}": hostPath "{path}" must be absolute')
     if kind not in _HOST_PATH_TYPES:
-        raise VolumeError(
-            f'volume "{name}": unknown hostPath type {kind}', f"Supported: {', '.join(filter(None, _HOST_PATH_TYPES))}."
-        )
+        hint = f"Supported: {', '.join(filter(None, _HOST_PATH_TYPES))}."
+        raise VolumeError(f'volume "{name}": unknown hostPath type {kind}', hint)
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -274,19 +273,11 @@ def _mounts(
 ) -> dict[str, Mount]:
     mounts: dict[str, Mount] = {}
     for wanted in container.get("volumeMounts") or []:
-        volume, where = wanted.get("name") or "", f'container "{container["name"]}"'
-        if volume not in sources:
-            raise VolumeError(f'{where}: volumeMounts names "{volume}", which is not in volumes')
-        if (wanted.get("mountPropagation") or "None") != "None":
-            raise VolumeError(f'{where}: mountPropagation of "{volume}" is not supported on this machine')
+        source = sources[wanted["name"]]
         target = posixpath.normpath("/" + (wanted.get("mountPath") or "")).replace("//", "/")
-        if target == "/":
-            raise VolumeError(f'{where}: "{volume}" cannot be mounted at /')
-        if target in mounts:
-            raise VolumeError(f"{where}: two volumes are mounted at {target}")
-        source = sources[volume]
+        sub_path = _sub_path(wanted, variables, f'container "{container["name"]}"')
         read_only = source.read_only or bool(wanted.get("readOnly"))
-        mounts[target] = Mount(volume, source.base, _sub_path(wanted, variables, where), target, read_only)
+        mounts[target] = Mount(wanted["name"], source.base, sub_path, target, read_only)
     return mounts
 
 
@@ -305,18 +296,10 @@ def _sub_path(wanted: Mapping[str, Any], variables: Mapping[str, str], where: st
 def _make_sub_path(mount: Mount) -> None:
     base, wanted = mount.base.resolve(), mount.source.resolve()
     if wanted != base and base not in wanted.parents:
-        raise VolumeError(
-            f'subPath "{mount.sub_path}" of volume "{mount.volume}" leads out of the volume through a symbolic link'
-        )
+        text = f'subPath "{mount.sub_path}" of volume "{mount.volume}" leads out of the volume through a symbolic link'
+        raise VolumeError(text)
     if not wanted.exists():
         wanted.mkdir(parents=True)
-
-
-def _add_memory_folders(made: Volumes) -> None:
-    mounts = [mount for some in made.mounts.values() for mount in some if mount.sub_path]
-    for tmpfs in made.tmpfs:
-        if not tmpfs["secret"]:
-            tmpfs["folders"] = sorted({mount.sub_path for mount in mounts if str(mount.base) == tmpfs["path"]})
 
 
 def _bytes(name: str, size: str | float | None) -> int:
@@ -324,10 +307,6 @@ def _bytes(name: str, size: str | float | None) -> int:
         return quantity.whole(size or 0)
     except ValueError as error:
         raise VolumeError(f'volume "{name}": sizeLimit: {error}') from None
-
-
-def _list(pod: Pod, key: str) -> list[dict[str, Any]]:
-    return pod.spec.get(key) or []
 
 
 def rewrite_paths(text: str, mapping: Mapping[str, str]) -> str:
@@ -344,8 +323,5 @@ def rewrite_paths(text: str, mapping: Mapping[str, str]) -> str:
     return re.sub(f"{_BEFORE_PATH}(?:{paths}){_AFTER_PATH}", replacement, text)
 
 
-def rewrite_all_paths(texts: list[str], mapping: Mapping[str, str]) -> list[str]:
-    """Return the mount paths that occur in `texts`."""
-    return sorted(
-        path for path, folder in mapping.items() if any(rewrite_paths(text, {path: folder}) != text for text in texts)
-    )
+def mount_paths_in(text: str, mapping: Mapping[str, str]) -> list[str]:
+    return sorted(path for path, folder in mapping.items() if rewrite_paths(text, {path: folder}) != text)
