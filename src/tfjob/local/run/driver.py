@@ -217,7 +217,7 @@ class Driver:
         """Says once what goes wrong in a part, however often it is tried."""
         if str(error) != self._troubles.get(part):
             self._troubles[part] = str(error)
-            logger.warning("%s; trying again", error)
+            logger.warning("%s; retrying", error)
 
     def _machine(self, run: Run) -> Machine:
         if run.uid not in self._machines:
