@@ -1,4 +1,4 @@
-"""The descriptions in docs/reference; tools/reference.py combines them with names, types and defaults from the code."""
+"""The sentences of docs/reference; tools/reference.py adds them to what it finds in the code."""
 
 from __future__ import annotations
 
@@ -49,35 +49,35 @@ ENVIRONMENT = {
 RANDOM_ID = "4 random letters and digits"
 
 ALPHA1_FIELDS = {
-    "spec.RuntimeId": "part of the names of all objects of the job; also `runtimeId`",
-    "spec.replicaSpecs": "the replicas; also `replica_specs`",
-    "spec.replicaSpecs[].IsDefaultPS": "set by the operator: whether these are standard parameter servers",
-    "spec.replicaSpecs[].replicas": "number of replicas; 1 for a MASTER",
-    "spec.replicaSpecs[].template": "a pod template with a container named `tensorflow`; a PS without a template is a"
-    " standard parameter server",
-    "spec.replicaSpecs[].tfPort": "the port of their Services and of the addresses in TF_CONFIG",
-    "spec.replicaSpecs[].tfReplicaType": "`MASTER`, `WORKER` or `PS`",
-    "spec.tensorboard": "a TensorBoard for the job, from its start until it is deleted",
-    "spec.tensorboard.logDir": "the folder with the event files; required",
-    "spec.tensorboard.serviceType": "type of its Service: `ClusterIP`, `LoadBalancer` or `NodePort`",
-    "spec.tensorboard.volumes": "its volumes",
-    "spec.tensorboard.volumeMounts": "where they are mounted",
-    "spec.terminationPolicy": "which replica ends the job",
-    "spec.terminationPolicy.chief": "the replica whose end is the end of the job",
-    "spec.terminationPolicy.chief.replicaName": "its type",
-    "spec.terminationPolicy.chief.replicaIndex": "its index",
-    "spec.tfImage": "the image of standard parameter servers",
-    "spec.schedulerName": "the scheduler of the pods",
+    "spec.RuntimeId": "Part of the names of all children of the job. May also be spelled `runtimeId`.",
+    "spec.replicaSpecs": "Replicas of the job, one entry for each type. May also be spelled `replica_specs`.",
+    "spec.replicaSpecs[].IsDefaultPS": "Whether these are default parameter servers. Written by the operator.",
+    "spec.replicaSpecs[].replicas": "Number of replicas of this type. A `MASTER` has one.",
+    "spec.replicaSpecs[].template": "Pod template with a container named `tensorflow`. A `PS` without a template is a"
+    " default parameter server.",
+    "spec.replicaSpecs[].tfPort": "Port of the replicas' Services, and of the addresses in `TF_CONFIG`.",
+    "spec.replicaSpecs[].tfReplicaType": "Type of the replicas: `MASTER`, `WORKER` or `PS`.",
+    "spec.tensorboard": "TensorBoard that runs alongside the job until the job is deleted.",
+    "spec.tensorboard.logDir": "Folder with the event files. Required.",
+    "spec.tensorboard.serviceType": "Type of TensorBoard's Service: `ClusterIP`, `LoadBalancer` or `NodePort`.",
+    "spec.tensorboard.volumes": "Volumes that TensorBoard can mount.",
+    "spec.tensorboard.volumeMounts": "Mounts of these volumes in TensorBoard's container.",
+    "spec.terminationPolicy": "Success rule: the job ends when one chosen replica ends.",
+    "spec.terminationPolicy.chief": "Replica that decides when the job ends.",
+    "spec.terminationPolicy.chief.replicaName": "Type of this replica.",
+    "spec.terminationPolicy.chief.replicaIndex": "Index of this replica.",
+    "spec.tfImage": "Image of default parameter servers.",
+    "spec.schedulerName": "Scheduler of the pods.",
 }
 
 ALPHA1_IN_V1 = {
     "spec.RuntimeId": "the annotation `tfjob/runtime-id`",
     "spec.replicaSpecs": "`spec.tfReplicaSpecs`, a map by type",
-    "spec.replicaSpecs[].IsDefaultPS": "a PS without `template`",
+    "spec.replicaSpecs[].IsDefaultPS": "a `PS` without `template`",
     "spec.replicaSpecs[].replicas": "`spec.tfReplicaSpecs.TYPE.replicas`",
-    "spec.replicaSpecs[].template": "`spec.tfReplicaSpecs.TYPE.template`, whose `restartPolicy` applies if the"
-    " replica has none",
-    "spec.replicaSpecs[].tfPort": "the port `tfjob-port` of the container; for a standard parameter server the"
+    "spec.replicaSpecs[].template": "`spec.tfReplicaSpecs.TYPE.template`; its `restartPolicy` applies if the replica"
+    " has none",
+    "spec.replicaSpecs[].tfPort": "the port `tfjob-port` of the container; for a default parameter server the"
     " annotation `tfjob/ps-port`",
     "spec.replicaSpecs[].tfReplicaType": "the key in `spec.tfReplicaSpecs`: `Master`, `Worker` or `PS`",
     "spec.tensorboard": "`spec.tensorBoard`",
@@ -87,24 +87,26 @@ ALPHA1_IN_V1 = {
     "spec.tensorboard.volumeMounts": "`spec.tensorBoard.volumeMounts`",
     "spec.terminationPolicy": "`spec.terminationPolicy`, always written",
     "spec.terminationPolicy.chief": "`spec.terminationPolicy.chief`",
-    "spec.terminationPolicy.chief.replicaName": "`spec.terminationPolicy.chief.replicaName`: `Master` and so on",
+    "spec.terminationPolicy.chief.replicaName": "`spec.terminationPolicy.chief.replicaName`, spelled `Master`,"
+    " `Worker` or `PS`",
     "spec.terminationPolicy.chief.replicaIndex": "`spec.terminationPolicy.chief.replicaIndex`",
     "spec.tfImage": "`spec.tfImage`",
     "spec.schedulerName": "the `schedulerName` of every template that has none",
 }
 
-BETA_FIELDS = {"status.details": "the parts of the status that only v1 has"}
+BETA_FIELDS = {"status.details": "Status fields that only v1 has."}
 
 BATCH_FIELDS = {
-    "spec.activeDeadlineSeconds": "fail the job if it runs longer than this number of seconds",
-    "spec.backoffLimit": "number of failures that are retried",
-    "spec.completionMode": "`NonIndexed`, or `Indexed`: each pod has its number in `JOB_COMPLETION_INDEX`",
-    "spec.completions": "number of pods that must succeed; default: `parallelism`",
-    "spec.managedBy": "ignored",
-    "spec.parallelism": "number of pods that run at the same time",
-    "spec.podReplacementPolicy": "ignored",
-    "spec.selector": "set by Kubernetes; ignored",
-    "spec.suspend": "end all pods, and create none until this is false again",
-    "spec.template": "a pod template, with restartPolicy `Never` or `OnFailure`",
-    "spec.ttlSecondsAfterFinished": "delete the job this number of seconds after its end; its local record stays",
+    "spec.activeDeadlineSeconds": "Number of seconds that the job may run. A job that runs longer fails.",
+    "spec.backoffLimit": "Number of failures that are retried.",
+    "spec.completionMode": "`NonIndexed`, or `Indexed` to pass each pod its number in `JOB_COMPLETION_INDEX`.",
+    "spec.completions": "Number of pods that must succeed. Defaults to `parallelism`.",
+    "spec.managedBy": "Ignored.",
+    "spec.parallelism": "Number of pods that run at once.",
+    "spec.podReplacementPolicy": "Ignored.",
+    "spec.selector": "Written by Kubernetes. Ignored.",
+    "spec.suspend": "If true, all pods stop, and none start until it is false again.",
+    "spec.template": "Pod template with the restartPolicy `Never` or `OnFailure`.",
+    "spec.ttlSecondsAfterFinished": "Number of seconds after which a finished job is deleted. The record of a local run"
+    " is kept.",
 }
