@@ -142,7 +142,7 @@ def test_a_program_that_is_missing_is_explained(cli: CommandLine, tmp_path: Path
     file = tmp_path / "web.yaml"
     file.write_text((MANIFESTS / "web.yaml").read_text().replace("[python, ", "[nosuchprogram, "))
     with Running(cli.tool, cli.home, str(file), "--no-limits") as run:
-        run.wait_for('exited 127: exec "nosuchprogram": not found')
+        run.wait_for('exited 127: cannot run "nosuchprogram": not found')
         wait_until(lambda: status(cli)["restarts"] == 1, 60)
         wait_until(lambda: status(cli)["reason"] == "CrashLoopBackOff", 60)
         (replica,) = status(cli)["replicas"]
