@@ -187,10 +187,10 @@ def seconds(span: Any) -> str:
 def tfjob() -> str:
     """Every field of spec and status, of each version, from the types."""
     text = (
-        f"# TFJob\n\n`apiVersion: {api.API_VERSION}`, `kind: {api.KIND}`. These versions are read and run:\n\n"
+        f"# TFJob\n\n`apiVersion: {api.API_VERSION}`, `kind: {api.KIND}`. tfjob reads and runs these versions:\n\n"
         + "".join(f"- `{version}`\n" for version in DIALECTS)
-        + f"\n`tfjob convert` writes {', '.join(map(code, WRITERS))}.\n\nReplica types, in any case: "
-        + f"{', '.join(map(code, api.REPLICA_TYPES))}.\n\n## spec\n\n"
+        + f"\n`tfjob convert` writes {', '.join(map(code, WRITERS))}.\n\nThe replica types are "
+        + f"{', '.join(map(code, api.REPLICA_TYPES))}; their case does not matter.\n\n## spec\n\n"
     )
     bare = api.TFJob(spec=api.TFJobSpec(tf_replica_specs={"Worker": api.ReplicaSpec(template={"spec": {}})}))
     filled = with_defaults(bare).spec
@@ -203,14 +203,14 @@ def older_versions(v1_status: list[list[str]]) -> str:
     """The fields of the other versions, each where that version has it, and what they become in v1."""
     title, spec, status = versions.beta(said, v1_status)
     text = (
-        f"\n## {title}\n\nThe run policy's fields stand directly under `spec`. v1alpha2 of the first days calls the"
-        f" evaluator `Eval`.\n\n{table(OLDER_SPEC, spec)}\n{table(['field', 'type', 'in v1alpha2', ''], status)}"
+        f"\n## {title}\n\nThe fields of the run policy are directly under `spec`. Early releases of v1alpha2 call"
+        f" the evaluator `Eval`.\n\n{table(OLDER_SPEC, spec)}\n{table(['field', 'type', 'in v1alpha2', ''], status)}"
     )
     title, spec, status = versions.alpha1(said)
     text += (
-        f"\n## {title}\n\nNames of fields are understood in any case. Into a TfJob of tensorflow.org on a cluster the"
-        " operator writes every default, and for standard parameter servers their template; a TFJob of kubeflow.org"
-        f" keeps the spec that it was given.\n\n{table(OLDER_SPEC, spec)}\n{table(['field', 'type', ''], status)}"
+        f"\n## {title}\n\nField names are case-insensitive. On a cluster, the operator writes every default, and the"
+        " template of default parameter servers, into a TfJob of tensorflow.org. It does not change the spec of a TFJob"
+        f" of kubeflow.org.\n\n{table(OLDER_SPEC, spec)}\n{table(['field', 'type', ''], status)}"
     )
     title, spec, _ = versions.batch_job(said)
     return text + f"\n## {title}\n\nEach completion is a worker of a TFJob.\n\n{table(SPEC, spec)}"
