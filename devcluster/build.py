@@ -95,8 +95,8 @@ def _run(command: list[str], place: Path, env: dict[str, str], part: Part) -> st
     if done.returncode:
         if done.returncode < 0:
             raise Refused(
-                f"the build of {part.name} {part.version} was ended by signal {-done.returncode}; start it again"
+                f"the build of {part.name} {part.version} was killed by signal {-done.returncode}; run it again"
             )
         end = "\n".join(done.stderr.strip().splitlines()[-15:])
-        raise Refused(f"{part.name} {part.version} does not build: `{' '.join(command)}` says:\n{end}")
+        raise Refused(f"{part.name} {part.version} does not build: `{' '.join(command)}` failed:\n{end}")
     return done.stdout

@@ -37,7 +37,7 @@ def built(name: str, make: Callable[[Path], None]) -> Path:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"{name}: somebody else is making it, waiting ...")
+            say(f"{name}: waiting for another process that is building it ...")
             fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)

@@ -106,5 +106,5 @@ class Client:
 
     def _own(self) -> Folder:
         if self.folder is None:
-            raise Refused(f"the cluster of {self.kubeconfig} was not started by devcluster")
+            raise Refused(f"devcluster did not start the cluster of {self.kubeconfig}")
         return self.folder

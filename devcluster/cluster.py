@@ -32,12 +32,12 @@ class Shape:
         """From what a user asks for."""
         if profile == CONTROL_PLANE:
             if nodes:
-                raise Refused("--nodes needs --profile node: the control-plane profile has none")
+                raise Refused("--nodes needs --profile node: the control-plane profile has no nodes")
             return cls()
         if not 1 <= (nodes or 1) <= 9:
             raise Refused("--nodes must be between 1 and 9")
         if os.geteuid():
-            raise Refused("--profile node needs root (network and mount namespaces, control groups); run it with sudo")
+            raise Refused("--profile node needs root for namespaces and control groups; run it with sudo")
         return cls(NODE, nodes or 1)
 
     def __str__(self) -> str:
@@ -54,7 +54,9 @@ def up(name: str, shape: Shape) -> Client:
             start(folder, shape)
         elif folder.read("shape") != [shape.profile, shape.nodes]:
             was = Shape(*folder.read("shape"))
-            raise Refused(f"cluster {name} is up with {was}; take it down first, or choose another --name")
+            raise Refused(
+                f"cluster {name} is up with {was}; stop it with `down --name {name}`, or choose another --name"
+            )
     return client(folder)
 
 
@@ -85,7 +87,7 @@ def shared(name: str, shape: Shape) -> Iterator[Client]:
     with folder.locked():
         if not is_up(folder):
             if _in_use(folder):
-                raise Refused(f"cluster {name} broke while others use it; its logs are in {folder.logs}")
+                raise Refused(f"cluster {name} is broken while other processes use it; its logs are in {folder.logs}")
             start(folder, shape)
         users = _use(folder)
     try:

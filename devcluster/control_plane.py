@@ -191,7 +191,7 @@ class ControlPlane:
             ended = [one.name for one in self.folder.started() if not one.alive()]
             if ended or time.monotonic() > deadline:
                 culprit = ended[0] if ended else name
-                what = "has ended" if ended else f"is not ready after {patience:.0f} s"
+                what = "has exited" if ended else f"is not ready after {patience:.0f} s"
                 raise Refused(f"{culprit} {what}; its log ends with:\n{tail(self.folder.logs / f'{culprit}.log')}")
             time.sleep(0.1)
 

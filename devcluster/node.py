@@ -158,7 +158,7 @@ class Node:
         while not ready():
             ended = f"{process} ended" in logs[0].read_text() or self.name not in running(self.folder)
             if ended or time.monotonic() > deadline:
-                what = "has ended" if ended else f"is not ready after {patience:.0f} s"
+                what = "has exited" if ended else f"is not ready after {patience:.0f} s"
                 ends = "\n".join(map(tail, logs))
                 raise Refused(f"{process} of {self.name} {what}; the logs end with:\n{ends}")
             time.sleep(0.1)
@@ -204,7 +204,7 @@ _CONTAINERD = """\
 version = 2
 root = "{home}/containerd"
 state = "/run/containerd"
-# These would make folders on the machine, or look for file systems that nobody has.
+# These plugins would make folders on the machine, or look for file systems that are not in use.
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs",
   "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs"]
 [grpc]

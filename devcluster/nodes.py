@@ -71,7 +71,7 @@ def load_image(folder: Folder, archive: Path) -> None:
     """Imports an OCI archive into every node."""
     names = node.running(folder)
     if not names:
-        raise Refused(f"cluster {folder.name} has no nodes to load an image into")
+        raise Refused(f"cluster {folder.name} has no nodes to load an image into; start it with --profile node")
     for name in names:
         node.load(folder, name, archive)
 
@@ -93,7 +93,7 @@ def restore_power(folder: Folder, name: str) -> None:
     """Starts a node again, with the disk that it had, and waits until it is ready."""
     net = network.of(folder)
     if net is None or has_power(folder, name):
-        raise Refused(f"{name} of cluster {folder.name} has power")
+        raise Refused(f"{name} of cluster {folder.name} is running already")
     member = Node(folder, net, _number(name))
     member.start(room.find(folder, SWITCH).pid, folder.read("shape")[1])
     member.await_ready()
@@ -135,7 +135,7 @@ def _await_dns(folder: Folder, net: Network, patience: float = 30) -> None:
     while not _resolves("kubernetes.default.svc.cluster.local", net.dns):
         if time.monotonic() > deadline:
             log = tail(folder.logs / f"{SWITCH}-coredns.log")
-            raise Refused(f"CoreDNS answers no name after {patience:.0f} s; its log ends with:\n{log}")
+            raise Refused(f"CoreDNS does not resolve names after {patience:.0f} s; its log ends with:\n{log}")
         time.sleep(0.1)
 
 

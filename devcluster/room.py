@@ -53,7 +53,7 @@ class Room:
         said = self._opener.stdout.readline()
         self._opener.stdout.close()
         if self._opener.wait() or not said:
-            raise Refused(f"no room for {name}:\n{tail(cluster.logs / f'{name}.log')}")
+            raise Refused(f"cannot create the namespaces of {name}:\n{tail(cluster.logs / f'{name}.log')}")
         self.pid = int(said)
         cluster.note(name, self.pid)
 
@@ -126,5 +126,5 @@ def run(
         command, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False, **given
     )
     if done.returncode:
-        raise Refused(f"`{' '.join(command)}` says: {done.stderr.strip()}{f' to: {text}' if text else ''}")
+        raise Refused(f"`{' '.join(command)}` failed: {done.stderr.strip()}{f' (input: {text})' if text else ''}")
     return str(done.stdout)

@@ -50,14 +50,14 @@ def be_first(orders: dict[str, Any]) -> None:
         try:
             pid, status = os.wait()
         except ChildProcessError:
-            print("nobody is left", file=sys.stderr, flush=True)
+            print("all processes have exited", file=sys.stderr, flush=True)
             return
         order = running.pop(pid, None)
         if order is None:
             continue
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGKILL:
-            print(f"{order['name']} was killed and is started again", file=sys.stderr, flush=True)
+            print(f"{order['name']} was killed; restarting it", file=sys.stderr, flush=True)
             running[start(order)] = order
         else:
             print(f"{order['name']} ended: {code}", file=sys.stderr, flush=True)

@@ -50,7 +50,7 @@ class Folder:
 
     def __init__(self, name: str) -> None:
         if not name.replace("-", "").isalnum() or not name.isascii() or len(name) > 40:
-            raise Refused(f"{name!r} is no name for a cluster: use up to 40 letters, digits and dashes")
+            raise Refused(f"{name!r} is not a valid cluster name: use up to 40 letters, digits and dashes")
         self.name = name
         self.path = root() / name
         self.logs = self.path / "logs"
@@ -118,7 +118,7 @@ class Folder:
         deadline = time.monotonic() + PATIENCE
         while left := self.processes() | {one.pid for one in self.started() if one.alive()}:
             if time.monotonic() > deadline:
-                raise Refused(f"processes of {self.path} do not end: {sorted(left)}")
+                raise Refused(f"these processes of {self.path} do not exit after SIGKILL: {sorted(left)}")
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -121,8 +121,8 @@ class FollowedJob:
         patience = self._backend.client.durations.unseen
         await asyncio.sleep(patience.total_seconds() + MOMENT_SECONDS)
         if is_unseen(self.job, datetime.now(UTC), patience):
-            hint = f"is one running? tfjob doctor{self.record.options}"
-            self.notices.append(f"no operator has looked at it; {hint}")
+            hint = f"check that one is running: tfjob doctor{self.record.options}"
+            self.notices.append(f"no operator has processed it; {hint}")
             self._on_change()
 
 

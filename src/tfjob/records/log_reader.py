@@ -242,7 +242,7 @@ class _Stream:
         else:
             self._file = self._files.open_oldest(self._since)
             if self._since is None and (gone := self._files.truncated()):
-                self._lines.notice(f"[tfjob: {gone} bytes of older output were rotated away]")
+                self._lines.notice(f"[tfjob: log rotation removed {gone} bytes of older output]")
         return self._file is not None
 
     def _go_on(self, number: int | None) -> bool:
@@ -255,7 +255,7 @@ class _Stream:
             opened.close()  # renamed meanwhile, so this may be another one
             return True
         if number is None:
-            self._lines.notice("[tfjob: output may be missing here: it was rotated away before it could be read]")
+            self._lines.notice("[tfjob: output may be missing here: log rotation removed it before it was read]")
         self._lines.take([self._torn] if self._torn else [])
         self._torn = b""
         self._file.close()

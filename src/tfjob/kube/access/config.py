@@ -49,8 +49,8 @@ def load(
             return inside
     if not config.files:
         raise ConfigError(
-            f"there is no kubeconfig: {' and '.join(map(str, files))} {'does' if len(files) == 1 else 'do'} not exist",
-            "Set KUBECONFIG to the file that describes your cluster.",
+            f"no kubeconfig found: {' and '.join(map(str, files))} {'does' if len(files) == 1 else 'do'} not exist",
+            "Set KUBECONFIG to the path of a kubeconfig.",
         )
     return _access(config, context or config.current, environ)
 
@@ -88,26 +88,27 @@ def _access(config: Kubeconfig, name: str, environ: Mapping[str, str]) -> Access
 
 def _context(config: Kubeconfig, name: str) -> Context:
     where = ", ".join(map(str, config.files))
-    known = f"It has {', '.join(sorted(config.contexts))}." if config.contexts else ""
+    known = f"Available contexts: {', '.join(sorted(config.contexts))}" if config.contexts else ""
     if not name:
-        raise ConfigError(f"{where}: no context is current", known and f"Name one of its contexts. {known}")
+        choose = "Select a context with `kubectl config use-context NAME`."
+        raise ConfigError(f"{where}: no current context is set", known and f"{choose} {known}")
     if name not in config.contexts:
         hint = did_you_mean(name, config.contexts)
-        raise ConfigError(f"{where}: there is no context {name}{f' ({hint})' if hint else ''}", known)
+        raise ConfigError(f"{where}: no context is named {name}{f' ({hint})' if hint else ''}", known)
     return config.contexts[name]
 
 
 def _cluster(config: Kubeconfig, name: str, context: Context) -> Cluster:
     cluster = config.clusters.get(context.cluster)
     if cluster is None:
-        raise ConfigError(f"context {name}: there is no cluster {context.cluster!r}")
+        raise ConfigError(f"context {name}: the kubeconfig does not define its cluster {context.cluster!r}")
     url = urlsplit(cluster.server)
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise ConfigError(f"cluster {context.cluster}: server {cluster.server!r} is no http:// or https:// address")
+        raise ConfigError(f"cluster {context.cluster}: server {cluster.server!r} is not an http:// or https:// URL")
     if "@" in url.netloc:  # it would be in every message that names the server
         raise ConfigError(
-            f"cluster {context.cluster}: server holds a user or a password, which no API server takes there",
-            "Write them as username and password of the kubeconfig's user.",
+            f"cluster {context.cluster}: the server URL contains a user name or password, which is not supported",
+            "Set `username` and `password` of the kubeconfig's user instead.",
         )
     return cluster
 
@@ -127,15 +128,15 @@ def _credential(
     user = config.users.get(context.user)
     if user is None:
         if context.user:
-            raise ConfigError(f"context {name}: there is no user {context.user!r}")
+            raise ConfigError(f"context {name}: the kubeconfig does not define its user {context.user!r}")
         return Fixed()
     who = f"user {context.user}"
     if user.auth_provider and not (
         user.token or user.plugin or user.client_certificate or user.client_certificate_data
     ):
         raise ConfigError(
-            f"{who}: auth-provider {user.auth_provider.get('name', '')} is no longer supported by Kubernetes clients",
-            "Log in again with the tool of your provider, which writes an exec plugin today.",
+            f"{who}: Kubernetes clients no longer support auth-provider {user.auth_provider.get('name', '')}",
+            "Log in again with your provider's tool: current versions configure an exec plugin instead.",
         )
     # kubectl's order: a token in a file, a token, user and password, a plugin; a certificate beside any of them.
     if user.token_file:
@@ -156,7 +157,8 @@ def _certificate(user: User, who: str) -> Certificate | None:
     if not key and user.client_key:
         key = contents(Path(user.client_key))
     if bool(chain) != bool(key):
-        raise ConfigError(f"{who}: a client certificate needs both the certificate and its key")
+        missing = "client-key" if chain else "client-certificate"
+        raise ConfigError(f"{who}: {missing} is missing: a client certificate needs both the certificate and its key")
     return Certificate(chain, key) if chain else None
 
 
@@ -171,7 +173,7 @@ def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
     found = tuple((header, value) for header, value in (*named, *groups, *extra) if value)
     for header, value in found:
         if not value.isprintable():
-            raise ConfigError(f"{header}: {value!r} is no name")
+            raise ConfigError(f"{header}: {value!r} contains characters that cannot be printed")
     return found
 
 
@@ -179,7 +181,7 @@ def _decoded(data: str, what: str) -> bytes:
     try:
         return base64.b64decode(data, validate=False)
     except (binascii.Error, ValueError):
-        raise ConfigError(f"{what} is not base64") from None
+        raise ConfigError(f"{what} is not valid base64") from None
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:
@@ -197,7 +199,9 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str:
 def _usable(proxy: str) -> str:
     url = urlsplit(proxy)
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise ConfigError(f"the proxy {url.scheme}://{url.hostname or ''} is not supported", "Use an HTTP proxy.")
+        raise ConfigError(
+            f"the proxy {url.scheme}://{url.hostname or ''} is not supported", "Use an http:// or https:// proxy."
+        )
     return proxy
 
 

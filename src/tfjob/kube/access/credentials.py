@@ -71,13 +71,14 @@ class TokenFile(Fixed):
         except (OSError, UnicodeDecodeError) as error:
             # While a token is being replaced, the old one is still good.
             if not self._header:
-                raise ConfigError(f"the token {self._path}: {getattr(error, 'strerror', 'is no text')}") from None
+                why = getattr(error, "strerror", "it is not valid UTF-8")
+                raise ConfigError(f"cannot read the token file {self._path}: {why}") from None
             return
         if token:
             self._header = bearer(token)
             self._read_at = self._clock()
         elif not self._header:
-            raise ConfigError(f"the token {self._path}: the file is empty")
+            raise ConfigError(f"the token file {self._path} is empty")
 
 
 class CertificateFiles(Fixed):
@@ -103,13 +104,13 @@ def contents(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
 
 
 def bearer(token: str) -> str:
     """Return the header for a token. Raises ConfigError for one that no header can carry."""
     if not token.isascii() or not token.isprintable():
-        raise ConfigError("the token contains characters that no token has")
+        raise ConfigError("the token contains characters that an HTTP header cannot carry")
     return f"Bearer {token}"
 
 

@@ -61,7 +61,7 @@ class ApiError(KubeError):
     def __init__(
         self, code: int, reason: str = "", message: str = "", details: Details | None = None, retry_after: float = 0.0
     ) -> None:
-        super().__init__(message or reason or f"the API server answered {code}")
+        super().__init__(message or reason or f"the API server answered with HTTP status {code}")
         self.code = code
         self.is_transient = code >= 500 or code == 429
         self.reason = reason
@@ -72,13 +72,13 @@ class ApiError(KubeError):
 class Unauthorized(ApiError):
     """401: the credentials are not valid."""
 
-    advice = "The API server rejects your credentials: log in again, or look at the user of your kubeconfig's context."
+    advice = "The API server rejects your credentials. Log in again, or check the user of your kubeconfig's context."
 
 
 class Forbidden(ApiError):
     """403: the user does not have the right."""
 
-    advice = "`tfjob doctor --on k8s` shows what you may do there."
+    advice = "To see your permissions, run `tfjob doctor --on k8s`."
 
 
 class NotFound(ApiError):
@@ -130,7 +130,7 @@ def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> Ap
         seconds = float(status.details.retry_after_seconds)
     if not seconds and kind is TooManyRequests:
         seconds = 1.0
-    message = status.message or f"the API server answered {code}"
+    message = status.message or f"the API server answered with HTTP status {code}"
     return kind(code, status.reason, message, status.details, seconds)
 
 

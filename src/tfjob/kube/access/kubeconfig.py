@@ -107,7 +107,7 @@ def read(files: Iterable[Path]) -> Kubeconfig:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}") from None
+            raise ConfigError(f"cannot read the kubeconfig {path}: {error.strerror}") from None
         merged.files.append(path)
         _merge(merged, _decoded(path, text), path.parent.absolute())
     return merged
@@ -137,7 +137,7 @@ def _decoded(path: Path, text: bytes) -> _File:
     try:
         return msgspec.convert(_without_nulls(parsed.documents[0].value), _File, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path} is no kubeconfig: {error}") from None
+        raise ConfigError(f"{path} is not a valid kubeconfig: {error}") from None
 
 
 def _without_nulls(value: Any) -> Any:

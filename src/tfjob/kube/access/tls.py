@@ -52,14 +52,14 @@ def _trust(made: ssl.SSLContext, trust: Trust) -> None:
         try:
             authority = Path(source).read_bytes()
         except OSError as error:
-            raise ConfigError(f"the cluster's CA {source}: {error.strerror}") from None
+            raise ConfigError(f"cannot read the cluster's CA {source}: {error.strerror}") from None
     if not authority:
         made.load_default_certs()
         return
     try:
         made.load_verify_locations(cadata=authority.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
-        raise ConfigError(f"the cluster's CA is no certificate in PEM: {source}") from None
+        raise ConfigError(f"the cluster's CA is not a PEM certificate: {source}") from None
 
 
 def _show(made: ssl.SSLContext, certificate: Certificate) -> None:
@@ -67,11 +67,13 @@ def _show(made: ssl.SSLContext, certificate: Certificate) -> None:
         try:
             made.load_cert_chain(path, password=_no_passphrase)
         except (ssl.SSLError, ValueError):
-            raise ConfigError("the client certificate and its key do not belong together, or are no PEM") from None
+            raise ConfigError("the client certificate and its key do not match, or are not in PEM format") from None
 
 
 def _no_passphrase() -> str:
-    raise ConfigError("the client key needs a passphrase", "Use a key without one, or an exec plugin.")
+    raise ConfigError(
+        "the client key is protected by a passphrase", "Use a key without a passphrase, or an exec plugin."
+    )
 
 
 @contextmanager

@@ -106,7 +106,7 @@ class Reflector(Generic[T]):
             wait = max(backoff.delay(), trouble.retry_after if isinstance(trouble, ApiError) else 0.0)
             logger.log(
                 logging.WARNING if trouble else logging.INFO,
-                "watch of %s: %s%s; again in %.1f s",
+                "the watch of %s ended: %s%s; retrying in %.1f s",
                 self.resource.plural,
                 reason,
                 f" ({trouble})" if trouble else "",
@@ -226,7 +226,7 @@ class Reflector(Generic[T]):
 
     def _report(self, raw: msgspec.Raw, error: Exception) -> Name:
         metadata = _identities.decode(raw).metadata
-        logger.warning("%s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
+        logger.warning("cannot decode %s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
         return metadata.namespace, metadata.name
 
 

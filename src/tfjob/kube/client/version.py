@@ -39,7 +39,7 @@ def version_problem(version: ServerVersion) -> str | None:
     if version.numbers >= OLDEST or version.numbers == (0, 0):
         return None
     oldest = ".".join(map(str, OLDEST))
-    return f"the cluster runs Kubernetes {version}, and tfjob needs {oldest} or later"
+    return f"the cluster runs Kubernetes {version}, but tfjob needs {oldest} or later"
 
 
 def _number(text: str) -> int:

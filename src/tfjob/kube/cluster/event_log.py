@@ -103,7 +103,7 @@ class EventLog:
                 await self._write(pending)
             except KubeError as error:
                 self.dropped += 1
-                logger.debug("an event about %s was not written: %s", pending.about.metadata.name, error)
+                logger.debug("cannot write an event about %s: %s", pending.about.metadata.name, error)
 
     async def _write(self, pending: _Pending) -> None:
         group = (pending.about.metadata.uid, pending.news.reason, pending.message)

@@ -70,10 +70,10 @@ class Lease:
     def check(self) -> None:
         """Raise LeaseLost unless this process leads: the fence before each write."""
         if self._renewed_at is None:
-            raise LeaseLost(f"{self.namespace}/{self.name} is not held")
+            raise LeaseLost(f"this process does not hold the lease {self.namespace}/{self.name}")
         age = self._clock() - self._renewed_at
         if age >= self.renew_deadline:
-            raise LeaseLost(f"{self.namespace}/{self.name} was not renewed for {age:.1f} s")
+            raise LeaseLost(f"the lease {self.namespace}/{self.name} was not renewed for {age:.1f} s")
 
     async def acquire(self) -> None:
         while True:
@@ -84,7 +84,9 @@ class Lease:
                 wait = self._until_free()
             except (KubeError, TimeoutError) as error:
                 wait = self.retry
-                logger.warning("lease %s/%s: %s", self.namespace, self.name, error or "no answer in time")
+                logger.warning(
+                    "cannot acquire the lease %s/%s: %s", self.namespace, self.name, error or "no answer in time"
+                )
             await self._sleep(wait)
 
     async def hold(self) -> NoReturn:
@@ -96,12 +98,12 @@ class Lease:
                     renewed = await self._take()
             except (KubeError, TimeoutError) as error:
                 logger.warning(
-                    "lease %s/%s is not renewed: %s", self.namespace, self.name, error or "no answer in time"
+                    "cannot renew the lease %s/%s: %s", self.namespace, self.name, error or "no answer in time"
                 )
                 continue
             if not renewed and self._holder not in ("", self.identity):
                 self._renewed_at = None
-                raise LeaseLost(f"{self.namespace}/{self.name} is held by {self._holder}")
+                raise LeaseLost(f"the lease {self.namespace}/{self.name} is held by {self._holder}")
 
     async def release(self) -> None:
         """Let the next process lead at once; this one writes nothing from now on."""
@@ -116,9 +118,9 @@ class Lease:
                 if await self._look() and self._holder == self.identity:
                     await self._write(_FREE)
         except KubeError as error:
-            logger.warning("lease %s/%s is not released: %s", self.namespace, self.name, error)
+            logger.warning("cannot release the lease %s/%s: %s", self.namespace, self.name, error)
         else:
-            logger.info("lease released: %s/%s", self.namespace, self.name)
+            logger.info("released the lease %s/%s", self.namespace, self.name)
 
     async def _take(self) -> bool:
         began = self._clock()  # a renewal counts from before it was sent, to be on the safe side

@@ -205,5 +205,5 @@ def _without_pod(job: Job) -> PodStatus:
         return PodStatus(phase="Succeeded", container_statuses=[container])
     if has_failed(job):
         # A pod that failed is kept, so this one was deleted before its end.
-        return PodStatus(phase="Failed", reason="Terminated", message="its pod was deleted")
+        return PodStatus(phase="Failed", reason="Terminated", message="the pod was deleted")
     return PodStatus(phase="Pending")

@@ -44,7 +44,7 @@ class Answer:
         if rest and self.complete:
             self.keep_alive = False
         elif rest > HEAD_LIMIT:
-            raise ValueError("a head without end")
+            raise ValueError("the header of the response is too long")
 
     def end(self) -> bool:
         """Handle the end of the connection; return whether that completes the answer."""
@@ -65,7 +65,7 @@ class Answer:
         try:
             return zlib.decompress(body, 16 + zlib.MAX_WBITS)
         except zlib.error as error:
-            raise ValueError(f"the answer is not compressed as it says: {error}") from None
+            raise ValueError(f"the response is not valid gzip: {error}") from None
 
     # --- the steps: each takes its part of the data, or returns False when that has not all arrived ---------------
 
@@ -76,7 +76,7 @@ class Answer:
         first, *lines = self._data[self._at : end].decode("latin-1").split("\r\n")
         self._at = end + 4
         if not first.startswith("HTTP/1.") or not first[9:12].isdecimal():
-            raise ValueError(f"no HTTP: {first[:80]!r}")
+            raise ValueError(f"the response is not HTTP: {first[:80]!r}")
         status = int(first[9:12])
         if 100 <= status < 200 and status != 101:
             return True  # a notice; the answer follows
@@ -129,7 +129,7 @@ class Answer:
         if len(self._data) - self._at < 2:
             return False
         if not self._data.startswith(b"\r\n", self._at):
-            raise ValueError("a chunk does not end where it should")
+            raise ValueError("the response has an invalid chunked encoding")
         self._at += 2
         self._step = Answer._chunk_size
         return True
@@ -158,5 +158,5 @@ class Answer:
 def _size(text: str, base: int) -> int:
     """Return a length. Raises ValueError for what `int` accepts besides digits, such as a sign."""
     if not text.isalnum():
-        raise ValueError(f"{text!r} is no length")
+        raise ValueError(f"the response has an invalid length: {text!r}")
     return int(text, base)

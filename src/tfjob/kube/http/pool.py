@@ -147,7 +147,7 @@ class Pool:
             message = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{who}\r\n".encode()
             answer = await outer.exchange(message, self._patience, bodyless=True)
             if answer.status != 200:
-                raise Broken(f"the proxy {proxy.hostname} answered {answer.status}")
+                raise Broken(f"the proxy {proxy.hostname} answered with HTTP status {answer.status}")
             if self._context is None:
                 return outer
             inner = Connection()

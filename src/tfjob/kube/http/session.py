@@ -106,7 +106,7 @@ class Session:
 
     def unreachable(self, error: Exception) -> Unreachable:
         context = f" of context {self.access.context}" if self.access.context else ""
-        return Unreachable(f"the API server {self.access.server}{context} does not answer: {_reason(error)}")
+        return Unreachable(f"cannot reach the API server {self.access.server}{context}: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:
@@ -114,7 +114,7 @@ def _reason(error: Exception) -> str:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not trusted ({error.verify_message})"
         case socket.gaierror():
-            return "its name is not known"
+            return "its host name cannot be resolved"
         case TimeoutError():
             return "no answer in time"
         case OSError() if error.errno and not isinstance(error, ssl.SSLError):

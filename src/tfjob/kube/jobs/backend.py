@@ -50,8 +50,8 @@ class Unattended(errors.KubeError):
 
     def __init__(self, record: Record, seconds: float) -> None:
         super().__init__(
-            f"{record.name} was edited, and no operator has looked at it for {seconds:.0f} s",
-            f"Is the operator running? tfjob doctor{record.options}",
+            f"{record.name} was edited, but no operator has reacted for {seconds:.0f} s",
+            f"Check that the operator is running: tfjob doctor{record.options}",
         )
 
 
@@ -244,7 +244,7 @@ class KubeBackend:
             for one in containers_of(await pods_of(self.client, record.job))
         }
         if replica not in pods:
-            raise NotFound(f"the pod of {replica} is gone")
+            raise NotFound(f"the pod of {replica} no longer exists")
         return await execute(
             self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty
         )
@@ -256,7 +256,7 @@ class KubeBackend:
 
         for record in records:
             if not record.current:
-                raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
+                raise NotFound(f"{record.id} no longer exists on the cluster, so it has no TensorBoard")
         await show(self.client, {record.id: record.job for record in records}, port, ready)
 
     async def port_forward(

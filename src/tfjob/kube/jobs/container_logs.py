@@ -244,7 +244,7 @@ async def _read_one(
         if isinstance(error, ApiError):
             unreadable.add(container.label)
         if not isinstance(error, ApiError) or error.code >= 500:
-            text = f"[tfjob: the log cannot be read: {error.message}]"
+            text = f"[tfjob: cannot read the log: {error.message}]"
             yield [Line(lines.time or datetime.now(UTC), container.label, text, notice=True)]
 
 

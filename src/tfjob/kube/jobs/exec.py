@@ -74,7 +74,7 @@ async def _receive(socket: aiohttp.ClientWebSocketResponse) -> int:
             await asyncio.to_thread(_write, 1 if channel == STDOUT else 2, content)
         elif channel == ERROR and content:
             return exit_code(content)
-    raise ExecFailed("the connection to the container broke before the command had ended")
+    raise ExecFailed("the connection to the container broke before the command finished")
 
 
 def exit_code(status: bytes) -> int:

@@ -48,7 +48,7 @@ class NoTFJobs(KubeError):
 
     def __init__(self, client: Client) -> None:
         super().__init__(
-            f"the cluster {where(client)} knows no TFJobs", "Is the operator installed? tfjob operator install"
+            f"the cluster {where(client)} does not serve TFJobs", "Install the operator first: tfjob operator install"
         )
 
 
@@ -131,7 +131,7 @@ async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
         answer = await client.request("GET", resource.object_path(namespace, name))
         stored = msgspec.json.decode(answer, type=dict[str, Any])
         if stored["metadata"]["uid"] != uid:
-            raise Conflict(409, "Conflict", f"another job has the name {name} by now")
+            raise Conflict(409, "Conflict", f"{name} was replaced by another job with the same name")
         patch = difference(stored, _edited(stored, change))
         if not patch:
             return read_job(resource.kind, answer)
@@ -230,7 +230,7 @@ def _note(job: TFJob, options: str, *, unseen: bool) -> str:
     if is_elsewhere(job):
         return f"it is managed by {job.spec.run_policy.managed_by}"
     if unseen:
-        return f"no operator has looked at it; is one running? tfjob doctor{options}"
+        return f"no operator has processed it; check that one is running: tfjob doctor{options}"
     return ""
 
 

@@ -90,5 +90,5 @@ def _last_words(verdict: Verdict) -> list[Line]:
     label = verdict.replica
     time = verdict.time or datetime.fromtimestamp(0, UTC)
     attempt = f" of attempt {verdict.attempt}" if verdict.attempt else ""
-    head = f"[tfjob: the log{attempt} is gone; these last lines were kept in the job's status]"
+    head = f"[tfjob: the log{attempt} no longer exists; the job's status kept these last lines]"
     return [Line(time, label, head, notice=True), *(Line(time, label, text) for text in verdict.last_lines)]

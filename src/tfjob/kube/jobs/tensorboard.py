@@ -46,8 +46,8 @@ async def show(
     Only one of them can have a port that is asked for. Raises NotReady if one has no pod in time.
     """
     if port and len(jobs) > 1:
-        hint = "Leave --port out, or show one job at a time."
-        raise KubeError(f"port {port} can lead to one TensorBoard, and each of these jobs has its own", hint)
+        hint = "Omit --port, or show one job at a time."
+        raise KubeError(f"port {port} can serve one TensorBoard only, but each of these jobs has its own", hint)
     async with AsyncExitStack() as forwards:
         boards = [await _forward(client, name, job, port, forwards) for name, job in jobs.items()]
         ready(boards)
@@ -62,7 +62,7 @@ async def _forward(client: Client, name: str, job: TFJob, port: int | None, forw
         await asyncio.sleep(STEP_SECONDS)
     if why:
         raise NotReady(
-            why, f"Look at it: kubectl -n {job.metadata.namespace} describe deployment {tensorboard_name(job)}"
+            why, f"For details: kubectl -n {job.metadata.namespace} describe deployment {tensorboard_name(job)}"
         )
 
     target = Target(f"TensorBoard {tensorboard_name(job)}", lambda: _pods(client, job), is_ready)
@@ -80,7 +80,7 @@ async def _listen(forward: Forward, port: int | None) -> asyncio.Server:
         if port is None:
             return await forward.listen(LOCALHOST, PortPair(0, str(PORT)))
         why = error.strerror or str(error)
-        raise KubeError(f"port {port} cannot be used: {why}", "Choose another one, or leave --port out.") from None
+        raise KubeError(f"cannot listen on port {port}: {why}", "Choose another port, or omit --port.") from None
 
 
 async def _pods(client: Client, job: TFJob) -> list[Pod]:

@@ -53,7 +53,7 @@ class Preflight:
         try:
             await create(self.client, await as_kept(self.client, manifest), dry_run=True)
         except AlreadyExists:
-            return [Problem("metadata.name", "a job of that name exists on the cluster", warning=True)]
+            return [Problem("metadata.name", "a job with this name already exists on the cluster", warning=True)]
         except ApiError as error:
             return refusals(error)
         return []
@@ -73,10 +73,10 @@ class Preflight:
         known = {**documents, **dict(zip(sorted(names), looked, strict=True))}
         problems = [problem for one in wanted if (problem := _fault(one, known[one.kind, one.name])) is not None]
         hidden = sorted({kind for (kind, _), value in known.items() if value is _HIDDEN})
-        unknown = "so it is not known whether those that the job needs exist"
+        unchecked = "so tfjob cannot check whether those that the job needs exist"
         return [
             *problems,
-            *(Problem("", f"you may not read a {kind} there, {unknown}", warning=True) for kind in hidden),
+            *(Problem("", f"you may not read {kind}s in this namespace, {unchecked}", warning=True) for kind in hidden),
         ]
 
     async def _look(self, kind: str, name: str) -> Mapping[str, Any] | None:
@@ -106,7 +106,7 @@ class Preflight:
             if isinstance(error, Forbidden) and CANNOT in error.message:
                 return []  # our own rights are not the operator's
             if isinstance(error, Forbidden) and "exceeded quota" in error.message:
-                return [Problem(at, error.message, "the job will wait", warning=True)]
+                return [Problem(at, error.message, "the job waits until the quota allows its pods", warning=True)]
             return [replace(one, path=f"{at}.{one.path}" if one.path else at) for one in refusals(error)]
         return []
 
@@ -140,13 +140,13 @@ def _path(told: str) -> str:
 
 def _fault(one: Reference, found: Mapping[str, Any] | None) -> Problem | None:
     if found is None:
-        hint = f"create it, or add it to the manifest's file as a document of its own, kind: {one.kind}"
-        return Problem(path_text(one.path), f"there is no {one.kind} {one.name} on the cluster", hint)
+        hint = f"create it, or add it to the manifest file as a separate document of kind {one.kind}"
+        return Problem(path_text(one.path), f"{one.kind} {one.name} does not exist on the cluster", hint)
     if found is _HIDDEN or one.kind == CLAIM:
         return None
     keys = {*(found.get("data") or {}), *(found.get("stringData") or {}), *(found.get("binaryData") or {})}
     missing = [key for key in one.keys if key not in keys]
     if not missing:
         return None
-    known = f"it has {', '.join(sorted(keys))}" if keys else "it is empty"
+    known = f"its keys are {', '.join(sorted(keys))}" if keys else "it has no keys"
     return Problem(path_text(one.path), f"{one.kind} {one.name} has no key {missing[0]}", known)
