@@ -25,7 +25,7 @@ from support.room import Room, room
 from support.running import wait_until
 from tfjob.durations import VARIABLE
 
-READY, LEADS, WAITS, LOST = "workers started", "lease acquired", "waiting for the lease", "the lease is lost"
+READY, LEADS, WAITS, LOST = "workers started", "lease acquired", "waiting for the lease", "lost the lease"
 """Messages of the log that tests wait for; their times count, so no metric can replace them."""
 TOOL = ("-m", "tfjob")
 Lengths = Mapping[str, float | Sequence[float]]

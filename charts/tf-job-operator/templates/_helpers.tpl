@@ -1,4 +1,4 @@
-{{- /* The names are fixed: the operator, its roles and the commands of tfjob know them. */ -}}
+{{- /* The names are fixed: the operator, its roles and the tfjob commands use them. */ -}}
 {{- define "tf-job-operator.labels" -}}
 app.kubernetes.io/name: tf-job-operator
 app.kubernetes.io/part-of: tfjob
@@ -12,11 +12,11 @@ labels:
 {{- end -}}
 
 {{- define "tf-job-operator.image" -}}
-{{- required "image is missing: no registry has an image of the operator yet. Make one with tools/image.py as docs/guides/operator.md shows, and name it: --set image=REGISTRY/tf-job-operator:TAG" .Values.image -}}
+{{- required "image is missing: no release of tfjob publishes an operator image yet. Build one with tools/image.py (see docs/guides/operator.md), then pass --set image=REGISTRY/tf-job-operator:TAG" .Values.image -}}
 {{- end -}}
 
-{{- /* Another image of the release, which is beside the operator's and has its tag. */ -}}
-{{- define "tf-job-operator.beside" -}}
+{{- /* Another image of the release: in the registry and with the tag of the operator's image. */ -}}
+{{- define "tf-job-operator.siblingImage" -}}
 {{- $image := include "tf-job-operator.image" .root | regexFind "^[^@]*" -}}
 {{- $name := splitList "/" $image | last -}}
 {{- $tag := regexFind ":.*" $name | default (printf ":%s" .root.Chart.AppVersion) -}}
@@ -24,18 +24,18 @@ labels:
 {{- end -}}
 
 {{- define "tf-job-operator.tensorboardImage" -}}
-{{- .Values.tensorboardImage | default (include "tf-job-operator.beside" (dict "root" . "name" "tf-job-tensorboard")) -}}
+{{- .Values.tensorboardImage | default (include "tf-job-operator.siblingImage" (dict "root" . "name" "tf-job-tensorboard")) -}}
 {{- end -}}
 
 {{- define "tf-job-operator.testImage" -}}
-{{- .Values.test_image | default (include "tf-job-operator.beside" (dict "root" . "name" "tf-job-sample")) -}}
+{{- .Values.test_image | default (include "tf-job-operator.siblingImage" (dict "root" . "name" "tf-job-sample")) -}}
 {{- end -}}
 
-{{- /* The older versions of kubeflow.org, which somebody must convert; none for an operator of one namespace. */ -}}
+{{- /* The older versions of kubeflow.org, which the operator's webhook converts; none with namespaceOnly. */ -}}
 {{- define "tf-job-operator.olderVersions" -}}
 {{- with without .Values.apiVersions "v1" "tensorflow.org/v1alpha1" -}}
 {{- if not (has "v1" $.Values.apiVersions) -}}
-{{- fail (printf "apiVersions: with %s, v1 must be among them: jobs are stored in it" (first .)) -}}
+{{- fail (printf "apiVersions: %s needs v1 in the list, because jobs are stored as v1" (first .)) -}}
 {{- end -}}
 {{- if not $.Values.namespaceOnly }}{{ join "," . }}{{ end -}}
 {{- end -}}
@@ -50,7 +50,7 @@ labels:
 {{- end }}
 {{- end -}}
 
-{{- /* Whether jobs are judged, and whether there is a server for that, which also converts. */ -}}
+{{- /* Whether jobs are validated on admission, and whether the operator runs its webhook server, which also converts. */ -}}
 {{- define "tf-job-operator.admission" -}}
 {{- if and .Values.webhook.enabled (not .Values.namespaceOnly) }}true{{ end -}}
 {{- end -}}

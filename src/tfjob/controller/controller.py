@@ -253,7 +253,7 @@ class Controller:
             if error.ours:
                 self._rejections.drop(key, child)
             else:
-                message = f"{_in_sentence(kind)} {name} exists and belongs to something else"
+                message = f"{_in_sentence(kind)} {name} already exists and does not belong to {key.kind} {key.name}"
                 self._reject(key, owner, child, "NameTaken", message)
         except Rejected as error:
             self._reject(key, owner, child, error.reason, error.message)

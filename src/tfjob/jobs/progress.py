@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -92,15 +93,16 @@ class Snapshot:
 class AttachedJob(Protocol):
     """A job that this process drives or follows, for the thread that shows it.
 
-    `where` says where it runs and `found` what its submission found. `news` are events, and `notices` are warnings
-    about the attachment itself; who shows them takes them out. `folder` is its record, which grows with its logs.
+    `where` says where it runs and `found` what its submission found. `news` are events with the time when this process
+    learned of them, and `notices` are warnings about the attachment; the display removes both as it shows them.
+    `folder` is the job's record, which grows with its logs.
     """
 
     record: Record
     where: str
     folder: Path
     found: Sequence[Event]
-    news: deque[Event]
+    news: deque[tuple[datetime, Event]]
     notices: deque[str]
 
     @property

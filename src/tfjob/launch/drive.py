@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cached_property
 
 from tfjob.api.objects import Deployment, Pod
@@ -49,7 +50,7 @@ class DrivenJob:
         self.record = record(run)
         self.folder = run.folder
         self.where = f"as {run.id}"
-        self.news: deque[Event] = deque()
+        self.news: deque[tuple[datetime, Event]] = deque()
         self.notices: deque[str] = deque()
         self.found: Sequence[Event] = [
             Event(one.reason, one.message, warning=one.warning) for _, one in store.events(run.uid)
@@ -63,6 +64,9 @@ class DrivenJob:
     @property
     def job(self) -> TFJob | Deployment:
         return owner_of(self._present())
+
+    def add_event(self, event: Event) -> None:
+        self.news.append((datetime.now(UTC), event))
 
     def unkept(self) -> list[Line]:
         return []
@@ -109,7 +113,7 @@ class DrivenJobs:
                 kinds,
                 attached=True,
                 lock=one.lock,
-                on_news=job.news.append,
+                on_news=job.add_event,
             )
             for one, job in zip(started, self.jobs, strict=True)
         ]

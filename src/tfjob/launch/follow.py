@@ -45,7 +45,7 @@ class FollowedJob:
         context = backend.client.access.context
         self.where = f"on {context or 'the cluster'}"
         self.found: Sequence[Event] = ()
-        self.news: deque[Event] = deque()
+        self.news: deque[tuple[datetime, Event]] = deque()
         self.notices: deque[str] = deque()
         self._backend = backend
         self._pods: Callable[[], list[Pod]] = list
@@ -103,7 +103,7 @@ class FollowedJob:
 
     def _happened(self, old: KubeEvent | None, new: KubeEvent | None) -> None:
         if old is None and new is not None:
-            self.news.append(Event(new.reason, new.message, warning=new.type == "Warning"))
+            self.news.append((datetime.now(UTC), Event(new.reason, new.message, warning=new.type == "Warning")))
             self._on_change()
 
     async def _measure(self, backend: KubeBackend) -> None:

@@ -29,11 +29,10 @@ class ApiVersions:
         given = [word.strip() for word in text.split(",")]
         for name in given:
             if name not in KNOWN:
-                said = name or "an empty name"
-                raise ValueError(f"{said} is no version that can be served, known are {', '.join(KNOWN)}")
+                raise ValueError(f"unknown API version {name!r}: use {', '.join(KNOWN)}")
         kubeflow = tuple(name for name in (V1, *OLDER_NAMES) if name in given)
         if kubeflow and V1 not in kubeflow:
-            raise ValueError(f"with {kubeflow[0]}, v1 must be among them: jobs are stored in it")
+            raise ValueError(f"{kubeflow[0]} needs v1 in the list, because jobs are stored as v1")
         return cls(kubeflow, TENSORFLOW in given)
 
     @property

@@ -33,7 +33,7 @@ METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT = 8080, 8081, 9443
 MAKE_CRDS = "tfjob operator manifests --crd-only --namespace-only | kubectl apply -f -"
 """The CRDs for an operator that converts nothing."""
 OPTION = "option"
-GANG_SCHEDULER = "volcano, or the name of a scheduler with the coscheduling plugin."
+GANG_SCHEDULER = "Gang scheduler: volcano, or the name of a scheduler with the coscheduling plugin."
 PULL_POLICIES = ("IfNotPresent", "Always", "Never")
 
 
@@ -63,7 +63,7 @@ class Address:
             return cls("", 0)
         host, separator, port = text.rpartition(":")
         if not separator or not port.isdecimal() or not 0 < int(port) < 2**16:
-            raise ValueError(f"{text!r} is no address: write HOST:PORT, :PORT, or 0 for off")
+            raise ValueError(f"invalid address {text!r}: use HOST:PORT, :PORT, or 0 to turn the server off")
         return cls(host.strip("[]"), int(port))
 
     @classmethod
@@ -88,7 +88,7 @@ def _groups(text: str) -> tuple[str, ...]:
     known, given = [one.group for one in JOB_KINDS.values()], [word.strip() for word in text.split(",") if text]
     for name in given:
         if name not in known:
-            raise ValueError(f"{name or 'an empty name'} is no group of jobs, known are {', '.join(known)}")
+            raise ValueError(f"unknown API group {name!r}: use {', '.join(known)}")
     return tuple(given)
 
 
@@ -97,56 +97,63 @@ class Options:
     """How one operator process works."""
 
     namespace: str = option(
-        "Look after one namespace alone; a Role is enough for that.", "", "NAME", ("-n",), envvar="KUBEFLOW_NAMESPACE"
+        "Manage jobs in this namespace only; a Role is then enough.", "", "NAME", ("-n",), envvar="KUBEFLOW_NAMESPACE"
     )
     api_groups: tuple[str, ...] = option(
-        "Groups of jobs to look after, kubeflow.org and tensorflow.org; unset: those that the cluster has.",
+        "API groups to manage: kubeflow.org, tensorflow.org (default: those that the cluster serves).",
         (),
         "LIST",
         parse=_groups,
     )
-    workers: int = option("Jobs looked at at once.", 8, names=("--controller-threads",), range=(1, 64))
-    leader_elect: bool = option("Work only while holding the Lease tf-operator.", False)
+    workers: int = option(
+        "Number of jobs to reconcile at the same time.", 8, names=("--controller-threads",), range=(1, 64)
+    )
+    leader_elect: bool = option("Manage jobs only while this process holds the Lease tf-operator.", False)
     lease_namespace: str = option(
-        "Namespace of the Lease; by default the operator's own.", "", "NAME", envvar="POD_NAMESPACE"
+        "Namespace of the Lease (default: the operator's namespace).", "", "NAME", envvar="POD_NAMESPACE"
     )
     metrics_bind_address: Address = option(
-        "Where /metrics is served; 0 for nowhere.",
+        "Address of /metrics; 0 turns it off.",
         lambda: Address.own(METRICS_PORT),
         "ADDRESS",
         parse=Address.parse,
         show_default="127.0.0.1:8080; in a pod :8080",
     )
     health_probe_bind_address: Address = option(
-        "Where /healthz and /readyz are served; 0 for nowhere.",
+        "Address of /healthz and /readyz; 0 turns them off.",
         lambda: Address.own(HEALTH_PORT),
         "ADDRESS",
         parse=Address.parse,
         show_default="127.0.0.1:8081; in a pod :8081",
     )
     webhook_bind_address: Address = option(
-        "Where the admission webhook is served; 0 for nowhere.", Address("", 0), "ADDRESS", parse=Address.parse
+        "Address of the admission and conversion webhooks; 0 turns them off.",
+        Address("", 0),
+        "ADDRESS",
+        parse=Address.parse,
     )
     gang_scheduler_name: str = option(GANG_SCHEDULER, "", "NAME")
     tensorboard_image: str = option(
-        "The image of TensorBoards whose jobs name none; unset: the one that tools/image.py makes.", "", "IMAGE"
+        "TensorBoard image for jobs that name none (default: the one that tools/image.py builds).", "", "IMAGE"
     )
-    cluster_domain: str = option("Appended to the hosts in TF_CONFIG.", "", "DOMAIN", envvar="CUSTOM_CLUSTER_DOMAIN")
+    cluster_domain: str = option(
+        "Domain to append to the hosts in TF_CONFIG.", "", "DOMAIN", envvar="CUSTOM_CLUSTER_DOMAIN"
+    )
     pending_grace: timedelta = option(
-        "How long a missing Secret, image or the like may be missing.", timedelta(minutes=5), "AGE"
+        "Fail a job if a Secret, an image or the like is still missing after this time.", timedelta(minutes=5), "AGE"
     )
-    last_lines: bool = option("Keep the last lines of a failed replica in the status.", True)
+    last_lines: bool = option("Keep the last log lines of a failed replica in the status.", True)
     tf_image: str = option("Image of default parameter servers for jobs that name none.", "", "IMAGE")
     config_map: str = option(
-        "ConfigMap of the operator's namespace with its configuration: accelerators and the like.", CONFIG_MAP, "NAME"
+        "ConfigMap in the operator's namespace with its configuration, such as accelerators.", CONFIG_MAP, "NAME"
     )
     config_key: str = option(
-        "Key of that ConfigMap; where it has none of that name, those of earlier releases count, and a single one.",
+        "Key in that ConfigMap; if it is missing, the operator uses another known key or the only key.",
         CONFIG_KEY,
         "KEY",
     )
     controller_config_file: str = option(
-        "Read the configuration from a file and from no ConfigMap.", "", "FILE", ("--controller_config_file",)
+        "Read the configuration from this file instead of a ConfigMap.", "", "FILE", ("--controller_config_file",)
     )
     durations: Durations = USUAL
 
@@ -175,18 +182,18 @@ def _served() -> ApiVersions:
 class Settings:
     """What an installation may choose; with `namespace_only` the operator has no webhook, and so no older versions."""
 
-    image: str = option("The operator's image; none is published yet.", "", "IMAGE")
-    namespace: str = option("Where the operator runs.", NAMESPACE, "NAME", ("-n",))
+    image: str = option("Operator image; no release publishes one yet.", "", "IMAGE")
+    namespace: str = option("Namespace of the operator.", NAMESPACE, "NAME", ("-n",))
     namespace_only: bool = option(
-        "Look after that namespace alone: a Role instead of a ClusterRole, no webhook, no CRD.", False
+        "Manage jobs in that namespace only: a Role instead of a ClusterRole, no webhook, no CRD.", False
     )
     api_versions: ApiVersions = field(default_factory=_served)
-    replicas: int = option("Operator pods; one leads, the others stand by.", 1, range=(1, 5))
-    pull_policy: str = option("When the image is pulled.", "IfNotPresent", choices=PULL_POLICIES)
-    pull_secret: str = option("The Secret to pull the image with.", "", "NAME")
+    replicas: int = option("Number of operator pods; one leads, the others are on standby.", 1, range=(1, 5))
+    pull_policy: str = option("When to pull the image.", "IfNotPresent", choices=PULL_POLICIES)
+    pull_secret: str = option("Secret for pulling the image.", "", "NAME")
     gang_scheduler_name: str = option(GANG_SCHEDULER, "", "NAME")
     tensorboard_image: str = option(
-        "The image of TensorBoards; unset: tf-job-tensorboard beside the operator's, with its tag.", "", "IMAGE"
+        "TensorBoard image (default: tf-job-tensorboard in the registry and with the tag of --image).", "", "IMAGE"
     )
 
 

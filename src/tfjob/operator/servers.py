@@ -35,9 +35,9 @@ async def serving(app: web.Application, address: Address, secure: ssl.SSLContext
         except OSError as error:
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise ConfigError(
-                f"cannot listen at {address}: {reason}",
+                f"cannot listen on {address}: {reason}",
                 "Choose other addresses with --metrics-bind-address, --health-probe-bind-address and"
-                " --webhook-bind-address, or 0 for none.",
+                " --webhook-bind-address; 0 turns a server off.",
             ) from None
         yield
     finally:
@@ -66,7 +66,7 @@ def _answering(path: str, checks: Mapping[str, Check]) -> Callable[[web.Request]
     async def answer(request: web.Request) -> web.Response:
         only = request.match_info.get("check")
         if only is not None and only not in checks:
-            return web.Response(status=404, text=f"no check {only}; there are {', '.join(checks)}\n")
+            return web.Response(status=404, text=f"unknown check {only}; the checks are {', '.join(checks)}\n")
         asked = checks if only is None else {only: checks[only]}
         found = {name: check() for name, check in asked.items()}
         failed = any(found.values())

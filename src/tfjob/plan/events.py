@@ -40,7 +40,7 @@ ACTIVE_TOO_LONG = "it was active longer than activeDeadlineSeconds ({seconds} s)
 RESTARTED_TOO_OFTEN = "a replica was restarted too often"
 NO_RESTARTS_LEFT = "{failure}; no restarts are left (backoffLimit {limit})"
 POD_GONE, POD_LEAVING, NODE_LOST = "its pod is gone", "its pod is being deleted", "node {node} is not ready"
-SIZE_CHANGED, NOT_BACK = "the number of replicas changed", "{task} was not back yet"
+SIZE_CHANGED, NOT_BACK = "the number of replicas changed", "{task} had not restarted yet"
 
 # --- why a job does not run yet ---------------------------------------------------------------------------------------
 
@@ -51,8 +51,8 @@ STARTING = "Starting"
 RESTARTED = "Restarting"
 """A container has ended and is restarted in place without a pause, or its pause is over."""
 
-NOT_STARTED, OLD_POD_EXISTS = "it has not started yet", "its old pod is not gone yet"
-AFTER_A_PAUSE, NEXT_START = "it starts again after a pause", "next start at {at:%H:%M:%S} UTC"
+NOT_STARTED, OLD_POD_EXISTS = "it has not started yet", "its old pod still exists"
+AFTER_A_PAUSE, NEXT_START = "it restarts after a pause", "next start at {at:%H:%M:%S} UTC"
 GROUP_LEAVING = "the old PodGroup {name} is being deleted"
 GROUP_NOT_ADMITTED = "{scheduler} has not admitted PodGroup {name} yet"
 POD_STUCK = "pod {pod} cannot be removed while node {node} does not answer"
@@ -70,7 +70,7 @@ def about(job: TFJob, text: str, **values: str) -> str:
 
 # --- events -----------------------------------------------------------------------------------------------------------
 
-RESIZE = Event(RESIZED, f"{SIZE_CHANGED}: the gang starts again with a new TF_CONFIG")
+RESIZE = Event(RESIZED, f"{SIZE_CHANGED}: the gang restarts with a new TF_CONFIG")
 GROUP_DELETED = Event("JobTerminated", "Job has been terminated. Deleting PodGroup")
 OTHER_SCHEDULER = Event(
     "SetPodTemplateSchedulerName",
@@ -80,7 +80,7 @@ OTHER_SCHEDULER = Event(
 
 
 def left_alone(job: TFJob, problems: str) -> Event:
-    text = f"TFJob {job.metadata.name} is left as it is until its spec is corrected: {problems}"
+    text = f"TFJob {job.metadata.name} stays unchanged until its spec is corrected: {problems}"
     return Event(INVALID_SPEC, shortened(text, EVENT_BYTES), warning=True)
 
 
@@ -105,8 +105,8 @@ def restart(job: TFJob, why: str, again: str) -> Event:
 def restart_in_place(job: TFJob, end: str, restarts: int, pause: timedelta | None, *, waits: bool) -> Event:
     limit = job.spec.run_policy.backoff_limit
     bound = "no backoffLimit" if limit is None else f"backoffLimit {limit}"
-    later = f"it starts again in {pause.total_seconds():.0f} s" if pause else AFTER_A_PAUSE
-    again = later if waits else "it was started again"
+    later = f"it restarts in {pause.total_seconds():.0f} s" if pause else AFTER_A_PAUSE
+    again = later if waits else "it was restarted"
     return Event(TFJOB_RESTARTING, f"{shortened(end)}; {again} (restart {restarts}, {bound})", warning=True)
 
 

@@ -97,13 +97,13 @@ SHAPES = {
             [
                 "cluster: {'ps': ['a:1', 'b:2'], 'worker': ['c:3']}",
                 "{'ps': ['a:1', 'b:2'], 'worker': ['c:3']} ps 1 0",
-                "ps 1 serves at grpc://here",
+                "ps 1 is serving at grpc://here",
             ],
         ),
         (
             ["--gpu_memory_fraction", "0.5"],
             '{"cluster": {"ps": ["a:1"], "worker": {}}, "task": {"type": "ps", "index": 3}, "environment": "cloud"}',
-            ["{'ps': {3: 'a:1'}} ps 3 0.5", "ps 3 serves at grpc://here"],
+            ["{'ps': {3: 'a:1'}} ps 3 0.5", "ps 3 is serving at grpc://here"],
         ),
     ],
     ids=["flags before TF_CONFIG", "TF_CONFIG of dynamic workers"],

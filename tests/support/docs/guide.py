@@ -1,8 +1,8 @@
 """Executes the pages of the documentation: files are written, `console` blocks run, output compared.
 
 A block ```` ```yaml NAME ```` (or python, toml, any language) is the file NAME. In a ```` ```console ```` block a line
-that begins with `$ ` is a command and the lines below it are what it prints, where `...` stands for anything (a line
-of its own: for any lines).
+that begins with `$ ` is a command and the lines below it are what it prints, where `...` matches anything (on a
+separate line: any lines). A block below a sentence that ends with "(shown, not run):" is not executed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from support.installed import SETTINGS
 from support.running import end_processes
 
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = "(shown, not run):"
 END = "\x1f"
 DELETE_JOBS = "for job in $(tfjob ps -o name); do tfjob delete --yes $job; done"
 PATIENT_TIMEOUT = Path(__file__).parent / "patient_timeout.py"
@@ -83,13 +84,18 @@ def blocks(page: Path, wanted: Callable[[str], bool]) -> Iterator[Command | File
     text = page.read_text()
     for fence in FENCE.finditer(text):
         titles = re.findall(r"^## (.*)$", text[: fence.start()], re.MULTILINE)
-        if not wanted(titles[-1] if titles else ""):
+        if is_only_shown(fence) or not wanted(titles[-1] if titles else ""):
             continue
         if fence["name"]:
             yield File(fence["name"], fence["text"])
         elif fence["language"] == "console":
             line = text.count("\n", 0, fence.start("text")) + 1
             yield from _commands(fence["text"], line)
+
+
+def is_only_shown(fence: re.Match[str]) -> bool:
+    """Whether the sentence above a block marks it as not executed."""
+    return fence.string[: fence.start()].endswith(f"{SHOWN}\n\n")
 
 
 def _commands(text: str, first: int) -> Iterator[Command]:

@@ -38,7 +38,7 @@ ENDS: dict[str, Any] = {
     "no program to execute": lambda made: made.running().exited(
         128, 5, "StartError", 'runc create failed: exec: "x": executable file not found in $PATH: unknown'
     ),
-    "OOM kill, the first in a row": lambda made: made.running().oom(5),
+    "first OOM kill in a row": lambda made: made.running().oom(5),
     "OOM kill again within 30 min": lambda made: made.running().oom(5),
     "pod evicted, deleted or lost": lambda made: made.running().evicted(5),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -49,15 +50,18 @@ class Display:
             texts.append(self.say(self._job.notices.popleft(), warning=True))
         if self._quiet:
             return texts
-        while self._job.news:
-            event = self._job.news.popleft()
+        # Take the events before reading the logs: what a replica printed before an event is in its log by then.
+        news = [self._job.news.popleft() for _ in range(len(self._job.news))]
+        job = self._job.job
+        self._follower.add_pods(job)
+        lines = deque([*self._job.unkept(), *self._follower.poll()])
+        for time, event in news:
             if explain.is_news(event):
+                while lines and lines[0].time <= time:
+                    texts += self._lines([lines.popleft()])
                 message = event.message.removeprefix(f"TFJob {self._job.record.name} is ")
                 texts.append(self.say(message, warning=event.warning))
-        job = self._job.job
-        texts += self._state(summary(job))
-        self._follower.add_pods(job)
-        return texts + self._lines([*self._job.unkept(), *self._follower.poll()])
+        return [*texts, *self._state(summary(job)), *self._lines(lines)]
 
     def finish(self) -> list[str]:
         """Return the lines that have begun and will not end."""

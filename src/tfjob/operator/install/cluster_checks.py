@@ -62,21 +62,21 @@ class Versions:
         if problem := version_problem(self.server):
             return problem
         if self.crd and self.crd != __version__:
-            return f"the CRD is of tfjob {self.crd}, and this is {__version__}"
+            return f"the CRD is from tfjob {self.crd}, but this is tfjob {__version__}"
         return ""
 
 
 RIGHTS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "you may look at jobs": ((GROUP, "tfjobs", "get"), (GROUP, "tfjobs", "list"), ("", "pods", "list")),
-    "you may start, change and delete jobs": (
+    "you can view jobs": ((GROUP, "tfjobs", "get"), (GROUP, "tfjobs", "list"), ("", "pods", "list")),
+    "you can create, change and delete jobs": (
         (GROUP, "tfjobs", "create"),
         (GROUP, "tfjobs", "patch"),
         (GROUP, "tfjobs", "delete"),
     ),
-    "you may follow jobs": ((GROUP, "tfjobs", "watch"), ("", "pods", "watch")),
-    "you may read logs": (("", "pods/log", "get"),),
-    "you may read events": (("", "events", "list"),),
-    "you may run commands in replicas": (("", "pods/exec", "create"),),
+    "you can watch jobs": ((GROUP, "tfjobs", "watch"), ("", "pods", "watch")),
+    "you can read logs": (("", "pods/log", "get"),),
+    "you can read events": (("", "events", "list"),),
+    "you can run commands in replicas": (("", "pods/exec", "create"),),
 }
 """What commands need, by group, resource and verb."""
 
@@ -102,13 +102,13 @@ async def versions(client: Client) -> Versions:
 
 
 async def _crd(client: Client) -> list[Finding]:
-    title = "it knows TFJobs as this tool does"
+    title = "its TFJob CRD matches this release"
     try:
         found = await client.get(CRDS, "", CRD_NAME)
     except NotFound:
         if await client.serves(TF_JOBS):
-            return [Finding("it knows TfJobs of tensorflow.org", True)]
-        return [Finding(title, False, f"there is no CRD {CRD_NAME}", "Install the operator: tfjob operator install")]
+            return [Finding("it serves TfJobs of tensorflow.org", True)]
+        return [Finding(title, False, f"there is no CRD {CRD_NAME}", "Install the operator: `tfjob operator install`.")]
     except Forbidden:
         return []  # users need no right to look at CRDs; the commands work without
     problem, _, fix = (crd_problem(found) or "").partition("; ")
@@ -128,9 +128,9 @@ async def _operator(client: Client) -> list[Finding]:
         one = found[0]
         look = f"kubectl describe pods -n {one.namespace} -l name={NAME}"
         problem = f"none of its {one.replicas} pods in namespace {one.namespace} is ready"
-        return [Finding(title, False, problem, f"See why: {look}")]
-    problem = "there is no Deployment of it that you may see, and nobody holds its Lease"
-    return [Finding(title, False, problem, "Install it: tfjob operator install; or run it: tfjob operator run")]
+        return [Finding(title, False, problem, f"To see why, run: {look}")]
+    problem = "you can see no Deployment of the operator, and its Lease has no holder"
+    return [Finding(title, False, problem, "Install it: `tfjob operator install`, or run it: `tfjob operator run`.")]
 
 
 async def deployments(client: Client) -> list[Operator]:
@@ -182,8 +182,9 @@ async def _right(client: Client, namespace: str, title: str, rights: Iterable[tu
         for group, resource, verb in rights
         if not await _may(client, namespace, group, resource, verb)
     ]
-    fix = f"Ask for the ClusterRole edit in namespace {namespace}, which has it where the operator is installed."
-    return Finding(title, not denied, f"not {' or '.join(denied)} in namespace {namespace}" if denied else "", fix)
+    problem = f"missing permissions in namespace {namespace}: {', '.join(denied)}" if denied else ""
+    fix = f"Ask for the ClusterRole edit in namespace {namespace}; once the operator is installed, it includes them."
+    return Finding(title, not denied, problem, fix)
 
 
 async def _may(client: Client, namespace: str, group: str, resource: str, verb: str) -> bool:

@@ -85,7 +85,7 @@ def _webhook_steps(configuration: Object) -> Iterable[Step]:
                 {"op": "test", "path": f"/webhooks/{index}/name", "value": WEBHOOK_ENTRY},
                 {"op": "remove", "path": f"/webhooks/{index}"},
             )
-            yield Step(f"the webhook configuration {name} judges TFJobs", VALIDATING_WEBHOOKS, "", name, patch)
+            yield Step(f"the webhook configuration {name} validates TFJobs", VALIDATING_WEBHOOKS, "", name, patch)
 
 
 def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace: str) -> Iterable[Step]:
@@ -96,7 +96,7 @@ def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace:
     said = f"the Deployment {place[1]} in namespace {place[0]} handles TFJobs"
     index, image = _operator_container(deployment)
     if place == (own_namespace, NAME):
-        yield Step(f"{said} under the name that we need", DEPLOYMENTS, *place, None)
+        yield Step(f"{said} and has the name that this operator needs", DEPLOYMENTS, *place, None)
     elif index < 0 or deployment["spec"].get("replicas") == 0:
         return
     elif image in TF_OPERATOR:

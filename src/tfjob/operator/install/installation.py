@@ -143,13 +143,13 @@ class Installation:
         versions = [one for one in found["spec"]["versions"] if one["storage"]]
         body = {"spec": {"versions": versions, "conversion": {"strategy": "None", "webhook": None}}}
         await self.client.patch(CRDS, "", CRD_NAME, body)
-        self.say(f"left CustomResourceDefinition {CRD_NAME} with v1 alone")
+        self.say(f"removed the older versions from CustomResourceDefinition {CRD_NAME}; it now serves only v1")
 
     async def _need_crd(self) -> None:
         """Raise Refused without the CRD, which only an administrator of the cluster can create."""
         if not await self.client.serves(TFJOBS) and not await self.client.serves(TF_JOBS):
             raise Refused(
-                "the cluster does not know TFJob, and an operator of one namespace cannot make its CRD",
+                "the cluster has no CRD of TFJob, and an operator of one namespace cannot create it",
                 f"Ask an administrator to run: {MAKE_CRDS}",
             )
 
@@ -161,12 +161,12 @@ class Installation:
             deployments = await self._deployments()
             webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS)).items
         except Forbidden:
-            self.say("note: no right to see whether another operator handles TFJobs")
+            self.say("note: you do not have permission to check whether another operator handles TFJobs")
             return []
         if other := handover.ours_elsewhere(deployments, place, one_namespace=restricted):
             raise Refused(
-                f"the operator is installed in namespace {other} already, and two would handle the same jobs",
-                f"To upgrade it, install it there: --namespace {other}\n"
+                f"the operator is already installed in namespace {other}; two operators would handle the same jobs",
+                f"To upgrade it, install with --namespace {other}\n"
                 f"To move it, remove it there first: tfjob operator uninstall --namespace {other}",
             )
         if restricted:
@@ -187,8 +187,8 @@ class Installation:
             commands = "\n".join(f"  {step.command}" for step in steps)
             raise Refused(
                 "; ".join(step.said for step in steps),
-                f"Two operators must not handle the same jobs. These commands hand over:\n{commands}\n"
-                "`tfjob operator install --take-over` runs them.",
+                f"Two operators must not handle the same jobs. These commands hand them over:\n{commands}\n"
+                "`tfjob operator install --take-over` runs them for you.",
             )
         for step in steps:
             self.say(f"handing over: {step.command}")
@@ -202,10 +202,10 @@ class Installation:
             place = (step.namespace, step.name)
             if step.patch is None:
                 check = partial(gone, self.client, step.resource, *place)
-                await until(check, f"the {step.resource.kind} {step.name} does not go", patience)
+                await until(check, f"the {step.resource.kind} {step.name} is not deleted", patience)
             elif step.resource == DEPLOYMENTS:
                 check = partial(rolled_out, self.client, *place)
-                await until(check, f"the Deployment {step.name} does not change over", patience)
+                await until(check, f"the rollout of Deployment {step.name} is not complete", patience)
 
     async def _ensure_namespace(self) -> None:
         """Create a missing namespace; an existing one is not ours and stays unchanged."""
@@ -244,7 +244,7 @@ class Installation:
         key, value = OWNER_LABEL
         if (found["metadata"].get("labels") or {}).get(key) == value:
             return found
-        self.say(f"left {_said(one)}: it is not of tfjob")
+        self.say(f"kept {_said(one)}: it does not belong to tfjob")
         return None
 
     async def _served_kinds(self) -> set[str]:

@@ -65,8 +65,8 @@ def image_problem(settings: Settings) -> tuple[str, str]:
     """Return what is wrong with the images, and what to do about it; empty if nothing is."""
     if not settings.image:
         return (
-            "--image is missing: no release of tfjob publishes an image of the operator yet",
-            "Build and push one as docs/guides/operator.md shows, and name it: --image REGISTRY/tf-job-operator:TAG",
+            "--image is missing: no release of tfjob publishes an operator image yet",
+            "Build and push one (see docs/guides/operator.md), then pass --image REGISTRY/tf-job-operator:TAG",
         )
     for option, name in (("--image", settings.image), ("--tensorboard-image", settings.tensorboard_image)):
         if name and any(fault := image_fault(name)):

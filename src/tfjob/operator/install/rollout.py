@@ -45,7 +45,7 @@ async def gone(client: Client, resource: Resource, namespace: str, name: str) ->
         await client.get(resource, namespace, name)
     except NotFound:
         return None
-    return "it is still there"
+    return "it still exists"
 
 
 async def rolled_out(client: Client, namespace: str, name: str) -> str | None:

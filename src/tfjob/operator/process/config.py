@@ -97,12 +97,12 @@ def read(text: str | bytes, source: str, wanted: str = KEYS[0]) -> Read:
     if parsed.problems:
         raise InvalidManifest(parsed.problems)
     if len(parsed.documents) != 1:
-        raise InvalidManifest([Problem("", "there must be one document in it", source=source)])
+        raise InvalidManifest([Problem("", "must contain exactly one document", source=source)])
     document = parsed.documents[0]
     if document.value.get("kind") == "ConfigMap" and isinstance(document.value.get("data"), dict):
         inner = read_config_map({key: str(value) for key, value in document.value["data"].items()}, source, wanted)
         hint = "apply the document with kubectl instead of making a ConfigMap from its file"
-        note = Problem("", "the value is itself a ConfigMap, its data is used", hint, source=source, warning=True)
+        note = Problem("", "the value is itself a ConfigMap; its data is used", hint, source=source, warning=True)
         return Read(inner.config, [note, *inner.warnings])
     reader = _Reader(document)
     config = reader.config()
@@ -114,14 +114,14 @@ def read(text: str | bytes, source: str, wanted: str = KEYS[0]) -> Read:
 def _chosen_key(data: Mapping[str, str], source: str, wanted: str) -> tuple[str, list[Problem]]:
     known = [key for key in dict.fromkeys((wanted, *KEYS)) if key in data]
     if len(known) > 1:
-        return known[0], [Problem("data", f"{known[0]} is used, {known[1]} is not", source=source, warning=True)]
+        return known[0], [Problem("data", f"{known[0]} is used, {known[1]} is ignored", source=source, warning=True)]
     if known:
         return known[0], []
     if len(data) == 1:
         key = next(iter(data))
-        return key, [Problem("data", f"{key} is read as {wanted}", source=source, warning=True)]
+        return key, [Problem("data", f"{key} is used because there is no {wanted}", source=source, warning=True)]
     keys = ", ".join(sorted(data)) or "none"
-    raise InvalidManifest([Problem("data", f"there is no key {wanted}", f"its keys: {keys}", source=source)])
+    raise InvalidManifest([Problem("data", f"has no key {wanted}", f"existing keys: {keys}", source=source)])
 
 
 class _Reader:
@@ -152,18 +152,18 @@ class _Reader:
         resource = fields.get("resource", "")
         for name, place in ((str(at[-1]), at), (resource, (*at, "resource"))):
             if name and not _RESOURCE.fullmatch(name):
-                self._report(place, f"{name!r} is no name of a resource", "write it like nvidia.com/gpu")
+                self._report(place, f"{name!r} is not a valid resource name", "write it like nvidia.com/gpu")
         volumes: list[HostVolume] = []
         for index, each in enumerate(fields.get("volumes", ())):
             place = (*at, "volumes", index)
             one = self._volume(place, each)
             if any(other.name == one.name or other.mount_path == one.mount_path for other in volumes):
-                self._report(place, "has the name or the mountPath of one before it")
+                self._report(place, "repeats the name or the mountPath of an earlier volume")
             volumes.append(one)
         variables: dict[str, str] = {}
         for index, each in enumerate(fields.get("envVars", ())):
             place = (*at, "envVars", index)
-            variable, value = self._named(place, each, _VARIABLE_NAME, "variable"), each.get("value", "")
+            variable, value = self._named(place, each, _VARIABLE_NAME, "environment variable"), each.get("value", "")
             if variable in variables:
                 self._report((*place, "name"), f"{variable} is set twice")
             if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -181,14 +181,14 @@ class _Reader:
     def _named(self, at: Path, fields: Mapping[str, Any], pattern: re.Pattern[str], what: str) -> str:
         name: str = fields.get("name", "")
         if not pattern.fullmatch(name):
-            self._report((*at, "name"), f"{name!r} is no name of a {what}" if name else f"the {what} needs a name")
+            self._report((*at, "name"), f"{name!r} is not a valid {what} name" if name else f"the {what} needs a name")
         return name
 
     def _absolute(self, path: str, at: Path) -> None:
         if not path.startswith("/"):
-            self._report(at, f"{path!r} must be an absolute path" if path else "a path is missing", "begin it with /")
+            self._report(at, f"{path!r} must be an absolute path" if path else "a path is missing", "start it with /")
         elif ".." in path.split("/") or ":" in path:
-            self._report(at, f"{path!r} holds '..' or ':', which Kubernetes refuses")
+            self._report(at, f"{path!r} contains '..' or ':', which Kubernetes rejects")
 
     def _report(self, at: Path, message: str, hint: str = "") -> None:
         renamed = self._checked.renamed
@@ -227,15 +227,17 @@ class Configuration:
         except InvalidManifest as error:
             self.good = False
             text = "; ".join(str(problem) for problem in error.problems)
-            logger.error("the configuration is not used, the last good one is kept: %s", text)
-            self._tell(about, Event(INVALID, f"Not used, the last good one is kept: {text}", warning=True))
+            logger.error("the configuration is invalid; keeping the last valid one: %s", text)
+            self._tell(
+                about, Event(INVALID, f"Invalid; the operator keeps the last valid configuration: {text}", warning=True)
+            )
             return
         self.good = True
         program, warnings = _program(found.config.server_file)
         self._use(found.config, program)
         names = ", ".join(sorted(found.config.accelerators)) or "none"
         logger.info("configuration read; accelerators: %s", names)
-        self._tell(about, Event(USED, f"Used for new pods; accelerators: {names}"))
+        self._tell(about, Event(USED, f"In use for new pods; accelerators: {names}"))
         for warning in (*found.warnings, *warnings):
             logger.warning("%s", warning)
             self._tell(about, Event(ODD, str(warning), warning=True))
@@ -243,7 +245,7 @@ class Configuration:
     def drop(self) -> None:
         self.good = True
         self._use(ControllerConfig(), "")
-        logger.info("the configuration was deleted: no accelerators")
+        logger.info("the configuration was deleted; no accelerators are configured")
 
 
 class ConfigMapConfiguration(Configuration):
@@ -267,7 +269,7 @@ class ConfigMapConfiguration(Configuration):
         try:
             await self._client.get(CONFIG_MAPS, *self._place)
         except Forbidden as error:
-            logger.warning("the configuration %s/%s may not be read: %s", *self._place, error.message)
+            logger.warning("cannot read the configuration %s/%s: %s", *self._place, error.message)
             return
         except KubeError:
             pass  # there is none, or the reflector keeps trying
@@ -299,7 +301,7 @@ class FileConfiguration(Configuration):
         try:
             self._look()
         except OSError as error:
-            hint = "Mount the ConfigMap that holds it, or leave --controller-config-file out."
+            hint = "Mount the ConfigMap that contains it, or omit --controller-config-file."
             raise ConfigError(f"--controller-config-file {self._file}: {error.strerror}", hint) from None
 
     async def run(self) -> None:

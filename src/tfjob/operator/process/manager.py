@@ -193,7 +193,7 @@ class Operator:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
                     await self.event_log.flush()
-        logger.info("ended in %.1f s", time.monotonic() - begun)
+        logger.info("shut down in %.1f s", time.monotonic() - begun)
 
     async def _watch_the_loop(self) -> None:
         while True:
@@ -211,11 +211,11 @@ class Operator:
     def _stale_watch(self) -> str:
         limit = self.options.durations.stuck_watch.total_seconds()
         stale = [one for one in self.cluster.reflectors if one.idle > limit]
-        return ", ".join(f"the watch of {one.resource.plural} is stuck for {one.idle:.0f} s" for one in stale)
+        return ", ".join(f"the watch of {one.resource.plural} has been stuck for {one.idle:.0f} s" for one in stale)
 
     def _unsynced(self) -> str:
         missing = [one.resource.plural for one in self.cluster.reflectors if not one.synced.is_set()]
-        return f"not read yet: {', '.join(missing)}" if missing else ""
+        return f"not synced yet: {', '.join(missing)}" if missing else ""
 
 
 async def operate(access: Access, options: Options) -> None:
@@ -255,16 +255,16 @@ async def discover_job_kinds(client: Client, options: Options) -> list[str]:
     groups = pod_groups(options)
     if groups is not None and not await client.serves(groups):
         raise ConfigError(
-            f"the cluster has no {groups.plural}.{groups.group}, which --gang-scheduler-name needs",
+            f"the cluster has no CRD {groups.plural}.{groups.group}, which --gang-scheduler-name needs",
             f"Install the scheduler {options.gang_scheduler_name} with its CRDs first.",
         )
     wanted = {kind: one for kind, one in JOB_KINDS.items() if not options.api_groups or one.group in options.api_groups}
     kinds = [kind for kind, resource in wanted.items() if await client.serves(resource)]
     for kind, resource in wanted.items() if options.api_groups else ():
         if kind not in kinds:
-            raise ConfigError(f"the cluster has no {resource.plural}.{resource.group}", f"Run: {MAKE_CRDS}")
+            raise ConfigError(f"the cluster has no CRD {resource.plural}.{resource.group}", f"Run: {MAKE_CRDS}")
     if not kinds:
-        raise ConfigError(f"the cluster has no {CRD_NAME}", f"Run: {MAKE_CRDS}")
+        raise ConfigError(f"the cluster has no CRD {CRD_NAME}", f"Run: {MAKE_CRDS}")
     if KIND in kinds:
         with suppress(Forbidden, NotFound):  # an operator of one namespace may not look
             if problem := crd_problem(await client.get(CRDS, "", CRD_NAME)):
@@ -285,7 +285,7 @@ def main(context: str, options: Options) -> int:
         raise
     except Exception:
         # In a cluster the log is the only trace, so it gets the traceback.
-        logger.exception("the operator ends")
+        logger.exception("the operator failed")
         raise
     return 0
 
@@ -293,7 +293,7 @@ def main(context: str, options: Options) -> int:
 def _leave(error: LeaseLost) -> NoReturn:
     """Exit at once: no request that is under way may reach the API server."""
     with suppress(RuntimeError):  # a signal handler may interrupt a half-written line
-        logger.error("the lease is lost: %s", error)
+        logger.error("lost the lease: %s", error)
         logging.shutdown()
     os._exit(1)
 

@@ -53,39 +53,45 @@ class Metrics(Hooks):
         histogram = partial(Histogram, registry=registry, buckets=SECONDS)
         self._host = host
         kind, queue = ["controller"], {"name": CONTROLLER, "controller": CONTROLLER}
-        self._results = counter("controller_runtime_reconcile", "Passes by result", [*kind, "result"])
-        self._errors = counter("controller_runtime_reconcile_errors", "Passes that failed", kind)
+        self._results = counter("controller_runtime_reconcile", "Number of passes by result", [*kind, "result"])
+        self._errors = counter("controller_runtime_reconcile_errors", "Number of passes that failed", kind)
         self._pass_seconds = histogram(
             "controller_runtime_reconcile_time_seconds", "Duration of a pass in seconds", kind
         )
         concurrent = gauge(
-            "controller_runtime_max_concurrent_reconciles", "Owners reconciled at the same time, at most", kind
+            "controller_runtime_max_concurrent_reconciles", "Maximum number of owners reconciled at the same time", kind
         )
         self._passes: dict[str, _Passes] = {}
         for name in kinds:
             concurrent.labels(_controller(name)).set(workers)
             self._of_kind(name)
 
-        self._adds = counter("workqueue_adds", "Wake-ups", list(queue)).labels(**queue)
-        self._retries = counter("workqueue_retries", "Passes asked for again", list(queue)).labels(**queue)
-        self._depth = gauge("workqueue_depth", "Jobs that wait", list(queue)).labels(**queue)
-        self._waited = histogram("workqueue_queue_duration_seconds", "Seconds that a job waited", list(queue)).labels(
+        self._adds = counter("workqueue_adds", "Number of keys added to the queue", list(queue)).labels(**queue)
+        self._retries = counter("workqueue_retries", "Number of retries after failed passes", list(queue)).labels(
             **queue
         )
+        self._depth = gauge("workqueue_depth", "Number of jobs waiting in the queue", list(queue)).labels(**queue)
+        self._waited = histogram(
+            "workqueue_queue_duration_seconds", "Seconds that a job waited in the queue", list(queue)
+        ).labels(**queue)
         self._worked = histogram(
-            "workqueue_work_duration_seconds", "Seconds that a job was worked on", list(queue)
+            "workqueue_work_duration_seconds", "Seconds that a worker spent on a job", list(queue)
         ).labels(**queue)
 
-        self._requests = counter("rest_client_requests", "Requests to the API server", ["code", "host", "method"])
+        self._requests = counter(
+            "rest_client_requests", "Number of requests to the API server", ["code", "host", "method"]
+        )
         self._answers: dict[tuple[str, int], Counter] = {}
         """A counter for each kind of answer: to find one by its labels takes longer than to count."""
-        leading = gauge("leader_election_master_status", "1 while this process leads", ["name"])
+        leading = gauge("leader_election_master_status", "1 while this process is the leader, else 0", ["name"])
         self.leading = leading.labels("tf-operator")
-        self.loop_lag = gauge("event_loop_lag_seconds", "How late the event loop runs")
+        self.loop_lag = gauge("event_loop_lag_seconds", "Seconds by which the event loop runs late")
 
-        self._states = counter("tfjob_state_changes", "Changes of state by kind and new state", ["kind", "state"])
+        self._states = counter(
+            "tfjob_state_changes", "Number of state changes by kind and new state", ["kind", "state"]
+        )
         self._jobs = {
-            name: counter(f"training_operator_jobs_{name}", f"Jobs {name}", ["job_namespace", "framework"])
+            name: counter(f"training_operator_jobs_{name}", f"Number of {name} jobs", ["job_namespace", "framework"])
             for name in ("created", "deleted", "successful", "failed", "restarted")
         }
 
@@ -161,19 +167,31 @@ class SampleCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         working, queue = self._queue.working_seconds(), {"name": CONTROLLER, "controller": CONTROLLER}
         count, longest = [({"controller": CONTROLLER}, len(working))], max(working, default=0.0)
-        yield _gauge("controller_runtime_active_workers", "Passes under way", count)
-        yield _gauge("workqueue_unfinished_work_seconds", "Age of all passes under way", [(queue, sum(working))])
-        yield _gauge("workqueue_longest_running_processor_seconds", "Age of the oldest one", [(queue, longest)])
+        yield _gauge("controller_runtime_active_workers", "Number of passes in progress", count)
+        yield _gauge(
+            "workqueue_unfinished_work_seconds",
+            "Total age in seconds of all passes in progress",
+            [(queue, sum(working))],
+        )
+        yield _gauge(
+            "workqueue_longest_running_processor_seconds",
+            "Age in seconds of the oldest pass in progress",
+            [(queue, longest)],
+        )
         reflectors = [({"resource": _label(one.resource)}, one) for one in self._cluster.reflectors]
         ages = [(label, one.last_event_age) for label, one in reflectors]
-        yield _gauge("informer_last_event_age_seconds", "Since a watch said something", ages)
+        yield _gauge("informer_last_event_age_seconds", "Seconds since the last event of a watch", ages)
         ends = [({**label, "reason": why}, count) for label, one in reflectors for why, count in one.restarts.items()]
-        yield _counter("watch_restarts", "Watches begun again", ends)
+        yield _counter("watch_restarts", "Number of watch restarts by reason", ends)
         sizes = [(label, len(one.store)) for label, one in reflectors]
-        yield _gauge("tfjob_cached_objects", "Objects in the caches", sizes)
-        yield _counter("tfjob_events_dropped", "News that were not written", [({}, self._event_log.dropped)])
+        yield _gauge("tfjob_cached_objects", "Number of cached objects", sizes)
+        yield _counter("tfjob_events_dropped", "Number of events that were dropped", [({}, self._event_log.dropped)])
         good = float(self._configuration.good)
-        yield _gauge("tfjob_controller_config_last_read_successful", "0 while a broken one is not used", [({}, good)])
+        yield _gauge(
+            "tfjob_controller_config_last_read_successful",
+            "0 if the last configuration was invalid, else 1",
+            [({}, good)],
+        )
 
 
 def _gauge(name: str, text: str, rows: Iterable[Row]) -> Metric:

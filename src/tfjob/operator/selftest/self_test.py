@@ -149,7 +149,7 @@ class SelfTest:
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
         await self.client.create(resource, namespace, self.trial.manifest(resource, int(patience.total_seconds())))
         try:
-            await until(lambda: self._ended(resource), f"{resource.kind} {name} does not end", patience)
+            await until(lambda: self._ended(resource), f"{resource.kind} {name} has not ended", patience)
             left = max(timedelta(seconds=round(end - time.monotonic())), self.client.durations.board_answers)
             await until(
                 lambda: self._unseen(resource), f"the TensorBoard of {resource.kind} {name} does not answer", left
@@ -159,8 +159,8 @@ class SelfTest:
             with suppress(NotFound):
                 await self.client.delete(resource, namespace, name, propagation="Background")
         patience = self.client.durations.trial_gone
-        await until(lambda: self.left(resource), f"what belongs to {resource.kind} {name} does not go", patience)
-        self.say("deleted it, and its pods and services are gone")
+        await until(lambda: self.left(resource), f"the objects of {resource.kind} {name} are not deleted", patience)
+        self.say("deleted the job; its pods and Services are gone")
 
     async def _ended(self, resource: Resource) -> str | None:
         found = await self.client.get(resource, self.trial.namespace, self.trial.name)
@@ -174,7 +174,7 @@ class SelfTest:
         if state == "Succeeded":
             return None
         self.check_pull(status, time.monotonic())
-        return f"{state or 'no operator looks after it'}: {reason}"
+        return f"{state}: {reason}" if state else "no operator has reported a state"
 
     def check_pull(self, status: Mapping[str, Any], now: float) -> None:
         """Raise NotPulled if the status says for too long that an image cannot be pulled."""

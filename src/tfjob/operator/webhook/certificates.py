@@ -145,7 +145,7 @@ ADMISSION = Place(
     settings=_admission_settings,
     patch=lambda config: {"webhooks": [{"name": WEBHOOK, "clientConfig": config}]},
     content_type="application/strategic-merge-patch+json",
-    without="jobs are not judged on admission",
+    without="jobs are not validated on admission",
 )
 CONVERSION = Place(
     CRDS,
@@ -153,7 +153,7 @@ CONVERSION = Place(
     settings=_conversion_settings,
     patch=lambda config: {"spec": {"conversion": {"webhook": {"clientConfig": config}}}},
     content_type="application/merge-patch+json",
-    without="jobs are served in v1 alone",
+    without="jobs are served in v1 only",
 )
 PLACES = (ADMISSION, CONVERSION)
 

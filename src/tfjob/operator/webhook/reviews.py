@@ -90,8 +90,8 @@ def _changed_manager(old: Object, new: Object) -> list[Problem]:
     before, after = _manager(old), _manager(new)
     if before == after:
         return []
-    said = f"cannot be changed: it was {before or 'not set'}, and would be {after or 'not set'}"
-    return [Problem(MANAGED_BY, said, "delete the job and create it again")]
+    message = f"cannot be changed from {before or 'unset'} to {after or 'unset'}"
+    return [Problem(MANAGED_BY, message, "delete the job and create it again")]
 
 
 def _manager(job: Object) -> str:

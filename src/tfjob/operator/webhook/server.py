@@ -66,7 +66,7 @@ async def _answered(request: web.Request, answer: Answer, answer_to_cut: Answer,
         except RecursionError:
             review, answer = _reviews.decode(await asyncio.to_thread(shallow, body)), answer_to_cut
     except msgspec.DecodeError as error:
-        return web.Response(status=400, text=f"no review: {error}\n")
+        return web.Response(status=400, text=f"invalid review: {error}\n")
     found = await asyncio.to_thread(answer, review) if in_thread else answer(review)
     return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
@@ -111,7 +111,7 @@ class Webhook:
             try:
                 await certificates.publish(self.client, place, bundle, self.clock())
             except KubeError as error:
-                complaints.append(f"{place.without}: the certificate is not published: {error.message}")
+                complaints.append(f"{place.without}: cannot publish the webhook's certificate: {error.message}")
         self._asked = True
         for complaint in complaints:
             # Once for each reason: it is tried again for as long as the process lives.

@@ -94,7 +94,8 @@ class _Equipment:
         there = [mount for mount in self._mounts if _same_place(mount.get("mountPath") or "", wanted.mount_path)]
         if there:
             if not any(self._holds(mount.get("name"), wanted.host_path) for mount in there):
-                self.kept.append(f"{wanted.mount_path} stays what the template mounts there, not that of {name}")
+                other = f"the template mounts another volume at {wanted.mount_path}"
+                self.kept.append(f"{other}; the one configured for {name} is not mounted")
             return
         self._mounts.append({"name": self._volume(wanted), "mountPath": wanted.mount_path})
 
@@ -116,7 +117,9 @@ class _Equipment:
         for own in self._variables:
             if own.get("name") == variable:
                 if own.get("value") != value:
-                    self.kept.append(f"{variable} stays as the template has it, {name} would set {value!r}")
+                    self.kept.append(
+                        f"the template sets {variable}; the value configured for {name}, {value!r}, is ignored"
+                    )
                 return
         self._variables.append({"name": variable, "value": value})
 

@@ -88,7 +88,7 @@ def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
             return _wait(name, waiting.reason, waiting.message, _waiting_since(pod), grace)
     if view.running and not view.up and not view.end and (ended := _last_end(pod)):
         text = sentence(view.task, end_of(ended, datetime.max)).removeprefix(f"{name} ")
-        return _wait(name, events.RESTARTED, f"{text}; it is being started again", None, grace)
+        return _wait(name, events.RESTARTED, f"{text}; it is restarting", None, grace)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return _wait(name, condition.reason or events.UNSCHEDULABLE, condition.message, None, grace)

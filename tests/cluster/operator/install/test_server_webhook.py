@@ -180,7 +180,7 @@ def test_a_configuration_that_comes_later_gets_the_certificate_and_is_not_missed
         server.kubectl("delete", "validatingwebhookconfiguration", NAME, "--ignore-not-found")
         port = free_port()
         async with serving(server, port):
-            assert "not published" not in caplog.text
+            assert "cannot publish" not in caplog.text
             configured(server, port)
             await until(lambda: trusted(server))
 

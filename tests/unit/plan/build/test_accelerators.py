@@ -195,7 +195,7 @@ def test_that_the_users_value_wins_is_told_once_a_job() -> None:
     first = see(owner, settings=settings)
     told = Event(
         "AcceleratorOverridden",
-        f"Worker: {PATH} stays as the template has it, {OLD} would set '/usr/lib/nvidia'",
+        f"Worker: the template sets {PATH}; the value configured for {OLD}, '/usr/lib/nvidia', is ignored",
         warning=True,
     )
     assert [one for one in first.events if one.reason == told.reason] == [told]

@@ -38,7 +38,7 @@ ENDS: dict[str, Any] = {
         lambda p, says=says: p.running().exited(128, 5, "StartError", f'runc create failed: exec: "x": {says}: unknown')
         for says in NO_PROGRAM
     ],
-    "OOM kill, the first in a row": [lambda p: p.running().oom(5), lambda p: p.running().exited(1, 5, "OOMKilled")],
+    "first OOM kill in a row": [lambda p: p.running().oom(5), lambda p: p.running().exited(1, 5, "OOMKilled")],
     "OOM kill again within 30 min": [lambda p: p.running().oom(5)],
     "pod failed without an exit code": [lambda p: p._status(phase="Failed")],
     "eviction, preemption, node loss": [
