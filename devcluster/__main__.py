@@ -1,4 +1,4 @@
-"""The command: `python -m devcluster`."""
+"""The command line: `python -m devcluster`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from devcluster.state import Folder
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs one command; its exit code."""
     options = parser().parse_args(words)
     try:
         return int(options.run(options))
@@ -29,7 +28,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def up(options: argparse.Namespace) -> int:
-    """Starts a cluster."""
     client = cluster.up(options.name, Shape.of(options.profile, options.nodes))
     named = "" if options.name == DEFAULT else f" --name {options.name}"
     say(f"kubeconfig: {client.kubeconfig}")
@@ -38,14 +36,13 @@ def up(options: argparse.Namespace) -> int:
 
 
 def down(options: argparse.Namespace) -> int:
-    """Takes a cluster down."""
     for name in state.names() if options.all else [options.name]:
         say(f"cluster {name}: {'down' if cluster.down(name) else 'was not up'}")
     return 0
 
 
 def status(options: argparse.Namespace) -> int:
-    """Shows what runs; 0 if the cluster is up."""
+    """Print what is running; return 0 if the cluster is up."""
     folder = Folder(options.name)
     if options.name not in state.names():
         print(f"cluster {options.name}: not up")
@@ -59,7 +56,6 @@ def status(options: argparse.Namespace) -> int:
 
 
 def env(options: argparse.Namespace) -> int:
-    """Prints lines for a shell to evaluate."""
     client = cluster.attach(options.name)
     print(f"export KUBECONFIG={shlex.quote(str(client.kubeconfig))}")
     print(f"export PATH={shlex.quote(str(client.programs))}:$PATH")
@@ -67,7 +63,6 @@ def env(options: argparse.Namespace) -> int:
 
 
 def image(options: argparse.Namespace) -> int:
-    """Imports an archive into every node."""
     if not options.archive.is_file():
         raise Refused(f"{options.archive} is not a file; name an OCI or Docker archive")
     cluster.attach(options.name).load_image(options.archive)
@@ -76,7 +71,7 @@ def image(options: argparse.Namespace) -> int:
 
 
 def make(options: argparse.Namespace) -> int:
-    """Builds programs and prints where they are; without a choice, all that this user's clusters need."""
+    """Build programs and print their paths; without names, build all that this user's clusters need."""
     for name in options.parts:
         if name not in parts.ALL:
             raise Refused(f"unknown part {name}; choose from {', '.join(parts.ALL)}")
@@ -88,14 +83,12 @@ def make(options: argparse.Namespace) -> int:
 
 
 def sweep(options: argparse.Namespace) -> int:
-    """Takes down what killed runs left."""
     for name in cluster.sweep():
         say(f"cluster {name}: removed; a killed run had left it")
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
     top = argparse.ArgumentParser(prog="python -m devcluster", description="Run a real Kubernetes on this machine.")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     named = argparse.ArgumentParser(add_help=False)

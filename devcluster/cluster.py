@@ -1,4 +1,4 @@
-"""Clusters: up, down, shared by tests, swept."""
+"""Clusters: start, stop, share among tests, sweep."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Shape:
 
     @classmethod
     def of(cls, profile: str, nodes: int | None) -> Shape:
-        """From what a user asks for."""
         if profile == CONTROL_PLANE:
             if nodes:
                 raise Refused("--nodes needs --profile node: the control-plane profile has no nodes")
@@ -45,7 +44,7 @@ class Shape:
 
 
 def up(name: str, shape: Shape) -> Client:
-    """A running cluster of that name: the one that is there, or a new one."""
+    """Return the cluster of that name; start it if it is not up."""
     folder = Folder(name)
     if name not in state.names() or not is_up(folder):
         prepare(shape)
@@ -61,7 +60,7 @@ def up(name: str, shape: Shape) -> Client:
 
 
 def down(name: str) -> bool:
-    """Takes a cluster down without a trace; False if there was none."""
+    """Stop a cluster and remove its folder; return False if there was none."""
     folder = Folder(name)
     if name not in state.names():
         return False
@@ -72,7 +71,6 @@ def down(name: str) -> bool:
 
 
 def attach(name: str) -> Client:
-    """A cluster that is up."""
     folder = Folder(name)
     if name not in state.names() or not is_up(folder):
         raise Refused(f"cluster {name} is not up; start it with `python -m devcluster up --name {name}`")
@@ -81,7 +79,10 @@ def attach(name: str) -> Client:
 
 @contextlib.contextmanager
 def shared(name: str, shape: Shape) -> Iterator[Client]:
-    """A cluster for several processes: the first starts it, the last takes it down, a kill of all is swept later."""
+    """Yield a cluster that several processes share: the first starts it, the last stops it.
+
+    `sweep` removes it if all of them were killed.
+    """
     prepare(shape)
     folder = Folder(name)
     with folder.locked():
@@ -101,7 +102,7 @@ def shared(name: str, shape: Shape) -> Iterator[Client]:
 
 
 def sweep() -> list[str]:
-    """Takes down what a killed command or test run left: clusters without users or without processes."""
+    """Remove clusters that a killed command or test run left: those without users or without processes."""
     swept = []
     for name in state.names():
         folder = Folder(name)
@@ -115,14 +116,13 @@ def sweep() -> list[str]:
 
 
 def prepare(shape: Shape) -> None:
-    """Builds whatever is missing."""
     build.programs(parts.CONTROL_PLANE)
     if shape.nodes:
         nodes.prepare()
 
 
 def start(folder: Folder, shape: Shape) -> None:
-    """Starts a cluster in a folder in which another one may have been left."""
+    """Start a cluster in a folder that may hold the remains of another one."""
     watch = Stopwatch()
     clear(folder)
     folder.write("shape", [shape.profile, shape.nodes])
@@ -140,25 +140,24 @@ def start(folder: Folder, shape: Shape) -> None:
 
 
 def clear(folder: Folder) -> None:
-    """Ends all that a cluster started and empties its folder; the caller has its lock."""
+    """End everything that a cluster started and empty its folder; the caller holds the lock."""
     folder.end_processes()
     nodes.clear(folder)
     folder.empty()
 
 
 def is_up(folder: Folder) -> bool:
-    """Whether it was started to the end and its control plane lives; a node may have lost its power."""
+    """Return whether the start completed and the control plane is alive; nodes may have lost power."""
     own = [one for one in folder.started() if not one.name.startswith(node.PREFIX)]
     return bool(folder.read("up")) and all(one.alive() for one in own)
 
 
 def client(folder: Folder) -> Client:
-    """A handle on a cluster that is up."""
     return Client(folder / "kubeconfig", build.binaries(parts.KUBE), folder)
 
 
 def _use(folder: Folder) -> IO[str]:
-    """A handle that marks the cluster as in use until it is closed, or its process ends however it may."""
+    """Return a handle that marks the cluster as in use until it is closed or its process ends."""
     users = (folder / "users").open("w")
     fcntl.flock(users, fcntl.LOCK_SH)
     return users
