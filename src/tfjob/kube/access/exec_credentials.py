@@ -1,6 +1,6 @@
 """Credentials from a program that the kubeconfig names (client.authentication.k8s.io, v1 and v1beta1).
 
-The program is run when there are no credentials yet, when they expired, and when the API server refused them.
+The program runs when there are no credentials yet, when they expired, and when the API server rejected them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PluginCredential:
-    """What a plugin printed last, for as long as it is good."""
+    """The credentials that a plugin printed last, until they expire."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class PluginCredential:
         return self._certificate
 
     async def renew(self) -> None:
-        """Run the plugin; callers that ask meanwhile share the answer. Raises ConfigError."""
+        """Run the plugin; concurrent callers share one run. Raises ConfigError."""
         runs = self._runs
         async with self._running:
             if runs == self._runs:
@@ -155,7 +155,7 @@ class PluginCredential:
         self._header = bearer(status.token) if status.token else ""
         self._certificate = certificate
         expires = status.expiration_timestamp
-        # What was just printed is tried in any case: the program's clock may be another than ours.
+        # Use new credentials at least once, even if they look expired: the program's clock may differ from ours.
         soonest = self._clock() + self._margin
         self._expires = max(expires.timestamp() - self._margin, soonest) if expires else float("inf")
 
@@ -164,7 +164,7 @@ class PluginCredential:
 
 
 async def _end(process: asyncio.subprocess.Process, *, everything: bool) -> None:
-    """Kill a program, with `everything` also its children: one of those may keep its output open."""
+    """Kill a program, with `everything` also its children: one of them may keep its output open."""
     if everything:
         os.killpg(process.pid, signal.SIGKILL)
     else:

@@ -1,4 +1,4 @@
-"""What a cluster would say to a job, asked without making anything: the server's own checks, and references."""
+"""Check a job against a cluster without creating anything: the server's checks, and references to other objects."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tfjob.plan.facts.tasks import Task, replicas_of
 
 RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS, CLAIM: CLAIMS}
 CANNOT = " cannot "
-"""In the sentence with which RBAC refuses, unlike in those of admission."""
+"""Part of the message of an RBAC rejection, unlike those of admission."""
 
 
 @dataclass
 class Preflight:
-    """Asks about one job; `brought` are the objects of its manifest, which need not exist yet."""
+    """The checks of one job; `brought` are the objects of its manifest, which need not exist yet."""
 
     client: Client
     job: TFJob
@@ -48,7 +48,7 @@ class Preflight:
         return self.job.metadata.namespace
 
     async def _server(self) -> list[Problem]:
-        """The schema, the webhooks and the rights, as the API server applies them."""
+        """Let the API server check schema, webhooks and permissions."""
         manifest, _ = to_version(self.job, API_VERSION)
         try:
             await create(self.client, await as_kept(self.client, manifest), dry_run=True)
@@ -66,7 +66,7 @@ class Preflight:
             wanted += [one._replace(path=(*base, *one.path)) for one in references(spec)]
         documents = {(one["kind"], one["metadata"]["name"]): one for one in self.brought}
         if has_default_server(self.job):
-            own = config_map(self.job)  # which the operator will make
+            own = config_map(self.job)  # the operator will create it
             documents[own.kind, own.metadata.name] = {"data": own.data}
         names = {(one.kind, one.name) for one in wanted} - documents.keys()
         looked = await asyncio.gather(*(self._look(kind, name) for kind, name in sorted(names)))
@@ -88,7 +88,7 @@ class Preflight:
             return _HIDDEN
 
     async def _pods(self) -> list[Problem]:
-        """What admission says to a pod of each type: security standards, policies, classes and accounts."""
+        """Let admission check a pod of each type: security standards, policies, classes and accounts."""
         job = with_defaults(self.job)
         kinds = [kind for kind in job.spec.tf_replica_specs if replicas_of(job, kind)]
         found = await asyncio.gather(*(self._pod(job, kind) for kind in kinds))
@@ -104,7 +104,7 @@ class Preflight:
         except ApiError as error:
             at = f"spec.tfReplicaSpecs.{kind}.template"
             if isinstance(error, Forbidden) and CANNOT in error.message:
-                return []  # our own rights are not the operator's
+                return []  # the operator creates pods with its own permissions
             if isinstance(error, Forbidden) and "exceeded quota" in error.message:
                 return [Problem(at, error.message, "the job waits until the quota allows its pods", warning=True)]
             return [replace(one, path=f"{at}.{one.path}" if one.path else at) for one in refusals(error)]
@@ -112,7 +112,7 @@ class Preflight:
 
 
 _HIDDEN: Mapping[str, Any] = {}
-"""Stands for an object that we may not read."""
+"""An object that we may not read."""
 
 
 async def object_problems(client: Client, document: dict[str, Any], namespace: str) -> list[Problem]:
@@ -131,7 +131,7 @@ def refusals(error: ApiError) -> list[Problem]:
 
 
 def _path(told: str) -> str:
-    """A field as the API server writes it: `spec.containers[0].image`, or `<nil>`."""
+    """Convert a field of the API server: `spec.containers[0].image`, or `<nil>`."""
     try:
         return path_text(path_parts(told)) if told != "<nil>" else ""
     except ValueError:
