@@ -69,7 +69,7 @@ def main() -> None:
 
 def _import_tensorflow(settings: dict[str, Any]) -> program.Imported:
     if sys.executable != settings["program"]:
-        raise Unfit(f"{settings['program']} is a wrapper of {sys.executable}")
+        raise Unfit(f"{settings['program']} is a wrapper around {sys.executable}")
     before, born_with = _open_files(), dict(os.environ)
     try:
         importlib.import_module("tensorflow")
@@ -81,7 +81,7 @@ def _import_tensorflow(settings: dict[str, Any]) -> program.Imported:
         file = getattr(sys.modules.get(name), "__file__", None)
         # Debian's own belongs to the interpreter; any other may do anything at each start.
         if file is not None and os.path.dirname(file) != os.path.dirname(os.__file__):
-            raise Unfit(f"{sys.executable} runs a {name} at each start")
+            raise Unfit(f"{sys.executable} runs {file} whenever it starts")
     # A first fork ends the helper threads of libraries that know how to start them again (OpenBLAS does).
     pid = os.fork()
     if pid == 0:
@@ -98,9 +98,9 @@ def _danger() -> str:
     """Why this process must not be forked now; empty if it may."""
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
-        return f"importing TensorFlow left {threads - 1} threads running"
+        return f"importing TensorFlow left threads running ({threads - 1})"
     if program.runtime_started():
-        return "importing TensorFlow has started its runtime"
+        return "importing TensorFlow started its runtime"
     return ""
 
 

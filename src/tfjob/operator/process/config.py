@@ -166,7 +166,7 @@ class _Reader:
             if variable in variables:
                 self._report((*place, "name"), f"{variable} is set twice")
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                self._report((*place, "value"), f"must be a string, is {described(value)}", "put it in quotes")
+                self._report((*place, "value"), f"must be a string, not {described(value)}", "put it in quotes")
             variables[variable] = str(value)
         return Accelerator(tuple(volumes), variables, resource)
 
