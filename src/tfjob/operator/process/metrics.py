@@ -148,8 +148,8 @@ class SampleCollector(Collector):
         yield _counter("watch_restarts", "Number of watch restarts by reason", ends)
         sizes = [(label, len(one.store)) for label, one in reflectors]
         yield _gauge("tfjob_cached_objects", "Number of cached objects", sizes)
-        dropped = [({}, self._event_log.dropped)]
-        yield _counter("tfjob_events_dropped", "Number of events that were dropped", dropped)
+        dropped = self._event_log.dropped
+        yield _counter("tfjob_events_dropped", "Number of events that were dropped", [({}, dropped)])
         good, text = float(self._configuration.good), "0 if the last configuration was invalid, else 1"
         yield _gauge("tfjob_controller_config_last_read_successful", text, [({}, good)])
 
