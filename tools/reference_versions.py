@@ -1,4 +1,4 @@
-"""The older versions of a TFJob for docs/reference/tfjob.md: fields from their schemas, defaults by trying."""
+"""The older versions of a TFJob for docs/reference/tfjob.md, with fields and defaults from the code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMAGE = "the operator's setting"
 
 
 def beta(said: Said, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row]]:
-    """Title, spec and status of v1beta2, v1beta1 and v1alpha2: v1's words, at the places of these versions."""
+    """Return title, spec and status of v1beta2, v1beta1 and v1alpha2, described as in v1."""
 
     def in_v1(path: str) -> str:
         return path.replace("spec.", "spec.runPolicy.") if path.split(".")[-1] in v1beta.POLICIES else path
@@ -44,7 +44,7 @@ def beta(said: Said, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row
 
 
 def with_place_in_v1(row: Row, place: Callable[[str], str]) -> Row:
-    """A row of a field's own version, with what v1 has in its place."""
+    """Add to the row of a field what v1 has in its place."""
     *about, text = row
     return [*about, place(row[0].strip("`")), text]
 
@@ -59,7 +59,6 @@ def _beta_defaults(filled: TFJobSpec) -> dict[str, Any]:
 
 
 def _field(path: str) -> str:
-    """The field of the status that a path is in."""
     return path.strip("`").split(".")[1]
 
 
@@ -69,7 +68,7 @@ def _otherwise(path: str) -> str:
 
 
 def alpha1(said: Said) -> tuple[str, list[Row], list[Row]]:
-    """Title, spec and status of v1alpha1; a default is what an operator writes into a TfJob that does not say it."""
+    """Return title, spec and status of v1alpha1; the defaults are those that an operator writes into a TfJob."""
     spec = {"replicaSpecs": [{"template": {}}], "tensorboard": {"logDir": "/logs"}}
     written = completed(spec, words.RANDOM_ID, IMAGE)
     defaults = {f"spec.{name}": written[name] for name in ("RuntimeId", "tfImage")}
@@ -94,23 +93,27 @@ def alpha1(said: Said) -> tuple[str, list[Row], list[Row]]:
 def _status(properties: Mapping[str, Any], path: str) -> Iterator[Row]:
     for name, node in properties.items():
         kind = {"array": "list"}.get(node["type"], node["type"])
-        yield [f"`{path}.{name}`", kind, node["description"].rstrip(".")]
+        yield [f"`{path}.{name}`", kind, node["description"]]
         inner = node.get("items", {}).get("properties", {})
         yield from _status(inner, f"{path}.{name}[]")
 
 
 def batch_job(said: Said) -> tuple[str, list[Row], list[Row]]:
-    """Title and spec of a Job; what is refused, with what to do instead."""
+    """Return title and spec of a Job; for an unsupported field, the row says what to do instead."""
     defaults = {"spec.backoffLimit": batch.BACKOFF_LIMIT, "spec.parallelism": 1}
 
     def words_of(path: str) -> str:
         name = path.rpartition(".")[2]
         if name in batch.REFUSED:
-            return ": ".join(filter(None, ("refused", batch.REFUSED[name])))
+            return " ".join(filter(None, ("Not supported.", sentence(batch.REFUSED[name]))))
         return said(words.BATCH_FIELDS, path)
 
     job = {"JobSpec": batch.schema().definitions["JobSpec"]}
     return f"`{BATCH}` {batch.KIND}", list(rows(job, "JobSpec", "spec", words_of, defaults)), []
+
+
+def sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def rows(
@@ -120,7 +123,7 @@ def rows(
     words_of: Callable[[str], str],
     defaults: Mapping[str, Any],
 ) -> Iterator[Row]:
-    """A row a field of a definition, those of its own nested definitions below; a pod's are Kubernetes'."""
+    """Yield a row for each field of a definition and of the definitions in it, except those of pods."""
     for field, kind in definitions[name].items():
         here = f"{path}.{field}"
         default = defaults.get(here)
@@ -134,7 +137,7 @@ def rows(
 
 
 def type_name(kind: str) -> str:
-    """A schema's word for a type as a reader of YAML would say it."""
+    """Return the name of a type for a reader of YAML."""
     kind = kind.rstrip("!")
     if kind.startswith("["):
         return f"list of {type_name(kind[1:-1])}"

@@ -37,7 +37,7 @@ def test_a_deployment_is_run_reached_scaled_stopped_resumed_and_deleted(cli: Com
     assert "Serving HTTP" in cli("logs", "web")
     assert cli("exec", "web", replica["name"], "--", "echo", "inside") == "inside\n"
     assert replica["name"] in cli("events", "web")
-    assert "web.1 is a Deployment; TensorBoard shows TFJobs" in cli("tensorboard", "web", code=2)
+    assert "web.1 is a Deployment; only TFJobs have a TensorBoard" in cli("tensorboard", "web", code=2)
     assert "--for running" in cli("wait", "web", code=2)
     assert "1 server" in cli("ps", "-o", "wide")
 
@@ -60,7 +60,7 @@ def test_a_deployment_is_run_reached_scaled_stopped_resumed_and_deleted(cli: Com
     until_ready(cli, "2/2")
     told = cli("run", "web.yaml", "--no-limits", code=2)
     assert "Deployment web exists and is Running" in told
-    assert "To update it: tfjob submit FILE; to end it: tfjob delete web" in told
+    assert "To update it: tfjob submit FILE; to delete it: tfjob delete web" in told
     cli("delete", "web")
     assert json.loads(cli("ps", "-a", "-o", "json"))["items"] == []
 
@@ -69,8 +69,8 @@ def test_an_attached_deployment_runs_until_ctrl_c_which_stops_it(cli: CommandLin
     with Running(cli.tool, cli.home, "web.yaml", "--no-limits", cwd=MANIFESTS) as run:
         run.wait_for("Serving HTTP")
         run.wait_for("Running 1/1")
-        run.wait_for("Service web answers")
-        (place,) = (line.rpartition(":")[2] for line in run.lines if "Service web answers" in line)
+        run.wait_for("Service web is ready")
+        (place,) = (line.rpartition(":")[2] for line in run.lines if "Service web is ready" in line)
         with socket.create_connection(("127.0.0.1", int(place))):  # as a browser keeps one
             run.process.send_signal(signal.SIGINT)
             assert run.finish() == 130
@@ -92,7 +92,7 @@ def test_an_attached_deployment_whose_output_nobody_reads_is_stopped(cli: Comman
         process.stdout.close()
         assert process.wait(60) == 130
         if process.stderr is not None:
-            assert process.stderr.read() == "the reader of the output is gone; stopping\n"
+            assert process.stderr.read() == "the output pipe was closed; stopping\n"
     assert status(cli)["state"] == "Suspended"
     cli("delete", "web")
 
@@ -132,7 +132,7 @@ def test_a_job_and_its_service_are_in_one_manifest_with_a_deployment(cli: Comman
     other.write_text((MANIFESTS / "web.yaml").read_text().replace("{name: web}", "{name: sleeper-web}"))
     other.write_text(other.read_text().replace("  name: web\n", "  name: other\n", 1))
     told = cli("submit", str(other), "--no-limits", code=2)
-    assert "Service sleeper-web exists and belongs to sleeper.1" in told
+    assert "Service sleeper-web already belongs to sleeper.1" in told
     assert "tfjob delete sleeper\n" in told
     assert {row["name"] for row in json.loads(cli("ps", "-a", "-o", "json"))["items"]} == {"sleeper", "web"}
     cli("delete", "sleeper", "web")
@@ -142,7 +142,7 @@ def test_a_program_that_is_missing_is_explained(cli: CommandLine, tmp_path: Path
     file = tmp_path / "web.yaml"
     file.write_text((MANIFESTS / "web.yaml").read_text().replace("[python, ", "[nosuchprogram, "))
     with Running(cli.tool, cli.home, str(file), "--no-limits") as run:
-        run.wait_for('exited 127: exec "nosuchprogram": not found')
+        run.wait_for('exited 127: cannot run "nosuchprogram": not found')
         wait_until(lambda: status(cli)["restarts"] == 1, 60)
         wait_until(lambda: status(cli)["reason"] == "CrashLoopBackOff", 60)
         (replica,) = status(cli)["replicas"]
@@ -174,8 +174,8 @@ def test_a_second_submission_updates_a_server_that_runs(cli: CommandLine, tmp_pa
     assert "Its ports: 8141." in cli("port-forward", "svc/web", "1", code=3)
     file.write_text(text.replace("app: web", "app: other"))
     told = cli("submit", str(file), "--no-limits", code=2)
-    assert "web.1 runs with another spec.selector, which an update cannot change" in told
-    assert "another cpu, spec.selector," in cli("submit", str(file), "--no-limits", "--cpu", code=2)
+    assert "web.1 runs with a different spec.selector, which an update cannot change" in told
+    assert "a different cpu, spec.selector," in cli("submit", str(file), "--no-limits", "--cpu", code=2)
     cli("delete", "web")
 
 
@@ -198,12 +198,12 @@ def test_a_job_and_a_deployment_cannot_share_a_name(cli: CommandLine, tmp_path: 
     both = tmp_path / "both.yaml"
     both.write_text(f"{job}---\n{(MANIFESTS / 'web.yaml').read_text()}")
     told = cli("check", str(both), "--on", "local", code=2)
-    assert "metadata.name: is the name of a TFJob of this manifest" in told
+    assert "metadata.name: is also the name of a TFJob in this manifest" in told
     cli("submit", "web.yaml", "--no-limits")
     alone = tmp_path / "job.yaml"
     alone.write_text(job)
     told = cli("submit", str(alone), "--no-limits", code=2)
-    assert "web is the name of a Deployment (web.1)" in told
+    assert "the name web is taken by a Deployment (web.1)" in told
     assert "tfjob delete web" in told
     cli("delete", "web")
 
@@ -249,7 +249,7 @@ def test_the_name_of_a_headless_service_leads_to_the_pods(cli: CommandLine, tmp_
     assert "headless" in cli("check", str(file), "--on", "local")
     cli("submit", str(file), "--no-limits")
     until_ready(cli, "1/1")
-    wait_until(lambda: "Service web answers: port 8138" in cli("events", "web"), 60)
+    wait_until(lambda: "Service web is ready: port 8138" in cli("events", "web"), 60)
     (replica,) = status(cli)["replicas"]
     read = "from urllib.request import urlopen; print(urlopen('http://web:8138/', timeout=10).status)"
     assert "200" in cli("exec", "web", replica["name"], "--", "python", "-c", read)
@@ -265,7 +265,7 @@ def test_a_config_map_that_a_deployment_needs_is_missed_before_it_starts(empty: 
     for words in (("check", str(file), "--on", "local"), ("submit", str(file)), ("run", str(file))):
         told = empty(*words, code=2)
         assert "web.yaml:13:" in told
-        assert "spec.template.spec.containers[0].envFrom[0].configMapRef.name: there is no ConfigMap gone" in told
+        assert "spec.template.spec.containers[0].envFrom[0].configMapRef.name: ConfigMap gone does not exist" in told
     with file.open("a") as manifest:
         manifest.write("\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: gone}\n")
     empty("check", str(file), "--on", "local")

@@ -49,13 +49,13 @@ def fill(disk: Path) -> None:
 
 
 def refusal(cli: CommandLine, *words: str) -> str:
-    """The one error of a command that cannot use the folder."""
+    """Return the error and the hint of a command that cannot use the folder."""
     done = cli.run(*words)
     assert done.returncode == 2, done.stdout + done.stderr
-    (error,) = [line for line in done.stderr.splitlines() if "warning: " not in line]
+    error, hint = [line for line in done.stderr.splitlines() if "warning: " not in line]
     assert error.startswith("error: "), error
-    assert "TFJOB_HOME" in error
-    return error
+    assert "TFJOB_HOME" in hint
+    return f"{error}\n{hint}"
 
 
 @pytest.mark.root

@@ -108,9 +108,9 @@ def definition(group: str, kind: str, short_name: str, *versions: Node) -> dict[
 
 
 def crd_problem(found: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the CRD of a cluster, in one sentence; None if it is the one of this release.
+    """Return what is wrong with the CRD of a cluster, in one sentence; None if it is the CRD of this release.
 
-    Its label is not enough: applying another operator's CRD over ours replaces the schema and keeps the label.
+    The label alone proves nothing: applying another operator's CRD over ours replaces the schema and keeps the label.
     """
     apply = "run `tfjob operator install`, or apply the output of `tfjob operator manifests --crd-only`"
     versions = {version.get("name"): version for version in found.get("spec", {}).get("versions", [])}
@@ -118,10 +118,10 @@ def crd_problem(found: Mapping[str, Any]) -> str | None:
     if not (stored.get("served") and stored.get("storage")):
         return f"the CRD {NAME} does not serve and store v1; {apply}"
     if dropped := _dropped(stored.get("schema", {}).get("openAPIV3Schema", {})):
-        return f"the CRD {NAME} is not of tfjob: it drops {', '.join(dropped)}; {apply}"
+        return f"the CRD {NAME} belongs to another operator: it drops {', '.join(dropped)}; {apply}"
     release = found.get("metadata", {}).get("annotations", {}).get(RELEASE)
     if release != __version__:
-        return f"the CRD {NAME} is of tfjob {release or '(unknown release)'}, this is {__version__}; {apply}"
+        return f"the CRD {NAME} is from tfjob {release or '(unknown release)'}, but this is {__version__}; {apply}"
     return None
 
 
@@ -146,13 +146,13 @@ def v1_schema() -> dict[str, Any]:
 def job_schema(spec: Node, status: Node) -> dict[str, Any]:
     return {
         "type": "object",
-        "description": "A TensorFlow training job: replicas of a few types that work together.",
+        "description": "TFJob is a TensorFlow training job: replicas of several types that work together.",
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": {**spec, "description": "What should run."},
-            "status": {**status, "description": "What happened."},
+            "spec": {**spec, "description": "Desired state of the job."},
+            "status": {**status, "description": "Observed state of the job. Written by the operator."},
         },
     }
 
@@ -238,5 +238,4 @@ def _struct_node(struct: type[msgspec.Struct], path: str) -> Node:
 
 
 def _described(path: str) -> Node:
-    words = FIELDS.get(path, "").replace("`", "")
-    return {"description": f"{words[0].upper()}{words[1:]}."} if words else {}
+    return {"description": FIELDS[path].replace("`", "")} if path in FIELDS else {}

@@ -20,7 +20,7 @@ from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
 from tfjob.api.schema.checker import Schema, pod_definitions
-from tfjob.api.suggest import did_you_mean, one_of
+from tfjob.api.suggest import suggestion
 from tfjob.api.text.reader import Document, parse
 from tfjob.api.types import TFJob
 from tfjob.api.versions.registry import READERS, problems_of
@@ -177,8 +177,8 @@ class _Loading:
         if key in self.known:
             first = self.known[key]
             line, _ = first.document.position((*first.prefix, "metadata", "name"))
-            said = f"{key[0]} {key[2]} is given twice, first on line {line}"
-            self.report(part, ("metadata", "name"), said, "give each its own name")
+            said = f"{key[0]} {key[2]} is defined twice, first on line {line}"
+            self.report(part, ("metadata", "name"), said, "use different names")
         self.known.setdefault(key, part)
 
     def refuse_kind(self, part: Part, api_version: str, kind: str) -> None:
@@ -188,18 +188,16 @@ class _Loading:
                 return
         versions = sorted(version for version, known in _known_kinds() if known == kind)
         if versions:
-            hint = did_you_mean(api_version, versions) or f"{kind} is read in {one_of(versions)}"
+            hint = suggestion(api_version, versions)
             self.report(part, ("apiVersion",), f"unknown apiVersion {api_version} for a {kind}", hint)
             return
         kinds = sorted({known for _, known in _known_kinds()})
-        hint = did_you_mean(kind, kinds)
-        known = f"the known kinds are {', '.join(kinds)}"
-        self.report(part, ("kind",), f"unknown kind {kind}", f"{hint} {known}" if hint else known)
+        self.report(part, ("kind",), f"unknown kind {kind}", suggestion(kind, kinds))
 
     def refuse_unused(self) -> None:
         for name in self.parameters:
             if name not in self.used:
-                message = f"the parameter {name} is given, but no value of the manifest holds ${{{name}}}"
+                message = f"the parameter {name} is not used: no value in the manifest contains ${{{name}}}"
                 self.manifest.problems.append(
                     Problem("", message, f"remove -p {name}=...", source=self.manifest.source)
                 )
@@ -217,7 +215,7 @@ def _with_generate_name(problem: Problem) -> Problem:
     """Explain a missing name to a user who expects the API server to generate one."""
     if (problem.path, problem.message) != ("metadata.name", "is missing"):
         return problem
-    return replace(problem, message="is missing, and generateName is not used: a job is found again by its name")
+    return replace(problem, message="is missing, and generateName is not supported")
 
 
 def _known_kinds() -> list[tuple[str, str]]:
@@ -253,8 +251,8 @@ def _name_problems(metadata: Mapping[str, Any]) -> list[Problem]:
     if not name:
         return [Problem("metadata.name", "is missing")]
     if len(name) > 253 or not _NAME.fullmatch(name):
-        message = f"{name!r} is no object name: lower-case letters, digits, '-' and '.', at most 253 characters"
-        return [Problem("metadata.name", message)]
+        hint = "use lowercase letters, digits, '-' and '.', at most 253 characters"
+        return [Problem("metadata.name", f"{name!r} is not a valid name", hint)]
     return []
 
 
@@ -265,10 +263,10 @@ def _data_problems(value: Mapping[str, Any]) -> list[Problem]:
         for key, text in value.get(part, {}).items():
             path = path_text((part, key))
             if not _KEY.fullmatch(key) or len(key) > 253:
-                problems.append(Problem(path, "a key holds only letters, digits, '-', '_' and '.'"))
+                problems.append(Problem(path, "a key may contain only letters, digits, '-', '_' and '.'"))
             if part in encoded and not _is_base64(text):
-                hint = "move it to stringData to write it as it is" if value["kind"] == "Secret" else ""
-                problems.append(Problem(path, "is not base64", hint))
+                hint = "write plain text under stringData instead" if value["kind"] == "Secret" else ""
+                problems.append(Problem(path, "is not valid base64", hint))
     return problems
 
 

@@ -31,7 +31,7 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
     "number": ((int, float), "a number"),
     "bool": ((bool,), "true or false"),
     "quantity": ((int, float, str), "a quantity such as 500m or 2Gi"),
-    "int-or-string": ((int, str), "a number or a name"),
+    "int-or-string": ((int, str), "an integer or a name"),
 }
 _MISSING: Any = object()
 _PLACEHOLDERS = {"ReplicaSpec": "<type>"}
@@ -120,7 +120,7 @@ class _Check:
 
     def items(self, value: Any, kind: str, path: Path, place: _Place) -> list[Any]:
         if not isinstance(value, list):
-            self.report(path, f"must be a list, is {described(value)}", _list_hint(path, kind, value))
+            self.report(path, f"must be a list, not {described(value)}", _list_hint(path, kind, value))
             return []
         cleaned = []
         for index, item in enumerate(value):
@@ -131,7 +131,7 @@ class _Check:
 
     def entries(self, value: Any, kind: str, path: Path, place: _Place) -> dict[str, Any]:
         if not isinstance(value, dict):
-            self.report(path, f"must be a mapping, is {described(value)}", _mapping_hint(value))
+            self.report(path, f"must be a mapping, not {described(value)}", _mapping_hint(value))
             return {}
         inner = kind[1:-1]
         cleaned: dict[str, Any] = {}
@@ -145,7 +145,7 @@ class _Check:
 
     def fields(self, value: Any, kind: str, path: Path, place: _Place) -> dict[str, Any]:
         if not isinstance(value, dict):
-            self.report(path, f"must be a mapping, is {described(value)}", _mapping_hint(value))
+            self.report(path, f"must be a mapping, not {described(value)}", _mapping_hint(value))
             return {}
         place = place.inside(kind, path)
         definition = self.schema.definitions[kind]
@@ -162,7 +162,7 @@ class _Check:
             if item is None:
                 continue
             if name in cleaned:
-                self.report((*path, name), f"is the same field as {name}, which is given too", "keep one of them")
+                self.report((*path, name), f"is the same field as {name}, which is also set", "remove one of them")
                 continue
             judged = self.value(item, definition[name].removesuffix("!"), (*path, name), place)
             if judged is not _MISSING:
@@ -178,7 +178,7 @@ class _Check:
         if not hint and self.unknowns <= MOST_SUGGESTIONS:
             hint = self.suggestion(key, kind, path, place)
         if place.lenient:
-            hint = hint or "it is kept as it is"
+            hint = hint or "it is kept unchanged"
         self.report((*path, key), UNKNOWN_FIELD, hint, place.lenient)
 
     def suggestion(self, key: str, kind: str, path: Path, place: _Place) -> str:
@@ -187,7 +187,7 @@ class _Check:
         if here.lower() == key.replace("_", "").lower():
             return f"did you mean {here}?"
         if home := self.home(key, place):
-            return f"it belongs at {path_text(self.written(home))}"
+            return f"move it to {path_text(self.written(home))}"
         return f"did you mean {here}?" if here else ""
 
     def home(self, key: str, place: _Place) -> Path | None:
@@ -238,7 +238,7 @@ class _Check:
             value = _read(value, kind)
         if _fits(value, kind):
             return value
-        self.report(path, f"must be {_SCALARS[kind][1]}, is {described(value)}", _scalar_hint(value, kind))
+        self.report(path, f"must be {_SCALARS[kind][1]}, not {described(value)}", _scalar_hint(value, kind))
         return _MISSING
 
 
@@ -270,7 +270,7 @@ def _scalar_hint(value: Any, kind: str) -> str:
 
 def _list_hint(path: Path, kind: str, value: Any) -> str:
     if kind == "[EnvVar]" and isinstance(value, dict) and value:
-        return f'write "- name: {next(iter(value))}" and "value: ..." below it, for each variable'
+        return f'write each variable as "- name: {next(iter(value))}" with "value: ..." below it'
     if kind == "[string]" and isinstance(value, str):
         import shlex  # only a wrong command needs it
 

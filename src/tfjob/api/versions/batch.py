@@ -21,13 +21,13 @@ BACKOFF_LIMIT = 6
 _POLICIES = ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend")
 _HUB_WORKER: Path = ("spec", "tfReplicaSpecs", WORKER)
 REFUSED = {
-    "podFailurePolicy": "restarts are decided by exit code with a TFJob's restartPolicy: ExitCode",
-    "backoffLimitPerIndex": "use backoffLimit for the whole job",
-    "maxFailedIndexes": "use backoffLimit for the whole job",
-    "successPolicy": "the job succeeds when every completion has succeeded",
+    "podFailurePolicy": "to decide by exit code, use a TFJob with restartPolicy: ExitCode",
+    "backoffLimitPerIndex": "use backoffLimit, which counts for the whole job",
+    "maxFailedIndexes": "use backoffLimit, which counts for the whole job",
+    "successPolicy": "the job succeeds when all completions have succeeded",
     "manualSelector": "",
 }
-"""The fields of a Job that mean nothing here, with what to do instead."""
+"""The fields of a Job that are not supported, and what to do instead."""
 _INDEX = "JOB_COMPLETION_INDEX"
 _INDEX_LABEL = "training.kubeflow.org/replica-index"
 
@@ -74,7 +74,7 @@ def _template(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _problems(spec: Mapping[str, Any]) -> list[Problem]:
     found = [
-        Problem(f"spec.{name}", "is not supported here", hint)
+        Problem(f"spec.{name}", "is not supported", hint)
         for name, hint in REFUSED.items()
         if spec.get(name) not in (None, False)
     ]
@@ -82,9 +82,9 @@ def _problems(spec: Mapping[str, Any]) -> list[Problem]:
     mode = spec.get("completionMode", modes[0])
     if mode not in modes:
         hint = did_you_mean(mode, modes)
-        found.append(Problem("spec.completionMode", f"must be NonIndexed or Indexed, is {mode!r}", hint))
+        found.append(Problem("spec.completionMode", f"must be NonIndexed or Indexed, not {mode!r}", hint))
     found += [
-        Problem(f"spec.{name}", f"must be 0 or more, is {spec[name]}")
+        Problem(f"spec.{name}", f"must be 0 or more, not {spec[name]}")
         for name in ("completions", "parallelism")
         if spec.get(name, 0) < 0
     ]
@@ -93,9 +93,9 @@ def _problems(spec: Mapping[str, Any]) -> list[Problem]:
         return found
     policy = spec["template"].get("spec", {}).get("restartPolicy")
     if policy not in ("Never", "OnFailure"):
-        said = f"must be Never or OnFailure, is {policy}" if policy else "is missing"
-        hint = "a Job needs restartPolicy: Never or OnFailure"
-        found.append(Problem("spec.template.spec.restartPolicy", said, hint))
+        said = "must be Never or OnFailure"
+        path = "spec.template.spec.restartPolicy"
+        found.append(Problem(path, f"{said}, not {policy!r}") if policy else Problem(path, "is missing", f"it {said}"))
     return found
 
 
@@ -104,7 +104,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     value = msgspec.to_builtins(job)
     types = value["spec"].get("tfReplicaSpecs", {})
     problems = [
-        Problem(f"spec.tfReplicaSpecs.{name}", "a batch/v1 Job has one kind of replica: it is left out")
+        Problem(f"spec.tfReplicaSpecs.{name}", "is left out: a batch/v1 Job has only one replica type")
         for name in types
         if name != WORKER
     ]
@@ -112,7 +112,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     paths = [f"spec.{name}" for name in value["spec"] if name not in said]
     policy = value["spec"].get("runPolicy", {})
     paths += [f"spec.runPolicy.{name}" for name in policy if name not in _POLICIES]
-    problems += [Problem(path, "batch/v1 has no such field: it is left out") for path in paths]
+    problems += [Problem(path, "is left out: batch/v1 has no such field") for path in paths]
     worker = types.get(WORKER, {})
     completions = worker.get("replicas", 1)
     spec: dict[str, Any] = {
@@ -126,6 +126,6 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     spec["template"] = {**template, "spec": pod}
     if restart not in ("Never", "OnFailure"):
         path = f"spec.tfReplicaSpecs.{WORKER}.restartPolicy"
-        problems.append(Problem(path, f"{restart} is written as OnFailure", warning=True))
+        problems.append(Problem(path, f"{restart} becomes OnFailure", warning=True))
     metadata = written_metadata(job)
     return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": spec}, problems

@@ -91,7 +91,7 @@ def judge(manifest: Mapping[str, Any], *, stored: bool = True) -> list[Problem]:
     api_version, kind = str(manifest.get("apiVersion")), str(manifest.get("kind"))
     reader = READERS.get((api_version, kind))
     if reader is None:
-        return [Problem("apiVersion", f"{api_version} {kind} is no job that tfjob reads")]
+        return [Problem("apiVersion", f"{api_version} {kind} is not a job that tfjob can read")]
     if stored and api_version == TENSORFLOW and isinstance(spec := manifest.get("spec"), dict):
         manifest = {**manifest, "spec": v1alpha1.renewed(spec)}
     conversion = reader(manifest, ())

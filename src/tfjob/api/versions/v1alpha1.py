@@ -21,7 +21,7 @@ from tfjob.api.defaults import PS_FOLDER, PS_VOLUME, brings_server, server_conta
 from tfjob.api.dialect import TENSORFLOW, TF_JOB
 from tfjob.api.problems import Path, Problem, path_text
 from tfjob.api.schema.checker import Definition, Schema, pod_definitions
-from tfjob.api.suggest import did_you_mean
+from tfjob.api.suggest import suggestion
 from tfjob.api.types import (
     API_VERSION,
     CHIEF,
@@ -83,12 +83,12 @@ LEVELS = 20
 def schema() -> Schema:
     """Return what such a manifest may hold; the operator ignored the case of names, and samples use `replica_specs`."""
     hints = {
-        ("TFJobSpec", "tfReplicaSpecs"): f"here it is the list replicaSpecs, or use apiVersion: {API_VERSION}",
-        ("ReplicaSpec", "restartPolicy"): "in this version it stands in template.spec",
+        ("TFJobSpec", "tfReplicaSpecs"): f"use the list replicaSpecs, or apiVersion: {API_VERSION}",
+        ("ReplicaSpec", "restartPolicy"): "in this version, write it in template.spec",
     }
     newer = v1.DEFINITIONS["TFJobSpec"].keys() | {"cleanPodPolicy"}
     for name in newer - DEFINITIONS["TFJobSpec"].keys():
-        hints.setdefault(("TFJobSpec", name), f"it needs apiVersion: {API_VERSION}")
+        hints.setdefault(("TFJobSpec", name), f"use apiVersion: {API_VERSION}")
     return Schema(
         {**pod_definitions(), **DEFINITIONS},
         folded=frozenset({"TFJobSpec", "ReplicaSpec", "TensorBoard", "TerminationPolicy", "Chief"}),
@@ -157,13 +157,13 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
 def _type_fault(kind: str, written: str, is_known: bool) -> tuple[str, str] | None:
     """Return the message and the hint about the type of a replica, if it has a fault."""
     if is_known:
-        hint = "give each replica its tfReplicaType (the default is MASTER), or raise replicas"
-        return f"{written} is given twice", hint
+        hint = "give each entry another tfReplicaType (the default is MASTER), or raise replicas"
+        return f"{written} is defined twice", hint
     if kind in TYPES:
         return None
     upper = [known.upper() for known in TYPES]
     newer = f"{written} needs apiVersion: {API_VERSION}" if kind in REPLICA_TYPES else ""
-    return f"unknown replica type {written}, known are {', '.join(upper)}", newer or did_you_mean(written, upper)
+    return f"unknown replica type {written}", newer or suggestion(written, upper)
 
 
 def _port_paths(job: TFJob, kind: str, given: Mapping[str, Any]) -> list[Path]:
@@ -201,22 +201,22 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     for name, replica in replicas.items():
         path = f"spec.tfReplicaSpecs.{name}"
         if name == CHIEF:
-            problems.append(Problem(path, "is written as MASTER: TF_CONFIG will say master", warning=True))
+            problems.append(Problem(path, "becomes MASTER, and master in TF_CONFIG", warning=True))
         elif name not in TYPES:
-            problems.append(Problem(path, f"v1alpha1 has no {name}: it is left out"))
+            problems.append(Problem(path, f"is left out: v1alpha1 has no {name}"))
         policy = replica.get("restartPolicy")
         if policy and name in (CHIEF, *TYPES) and "template" in replica:
             known = policy if policy in ("Never", "OnFailure") else "OnFailure"
             if policy != known:
-                problems.append(Problem(f"{path}.restartPolicy", f"{policy} is written as OnFailure", warning=True))
+                problems.append(Problem(f"{path}.restartPolicy", f"{policy} becomes OnFailure", warning=True))
             pod = {**replica["template"].get("spec", {}), "restartPolicy": known}
             replica["template"] = {**replica["template"], "spec": pod}
     if "image" in value["spec"].get("tensorBoard", {}):
-        problems.append(Problem("spec.tensorBoard.image", "v1alpha1 takes spec.tfImage: it is left out"))
+        problems.append(Problem("spec.tensorBoard.image", "is left out: v1alpha1 uses spec.tfImage"))
     said = ("tfReplicaSpecs", "terminationPolicy", "tensorBoard", "tfImage", "runPolicy")
     left_out = [f"spec.{name}" for name in value["spec"] if name not in said]
     left_out += [f"spec.runPolicy.{name}" for name in value["spec"].get("runPolicy", {})]
-    problems += [Problem(path, "v1alpha1 has no such field: it is left out") for path in left_out]
+    problems += [Problem(path, "is left out: v1alpha1 has no such field") for path in left_out]
     made = from_v1(plain_v1(value)[0], api_version)
     made[_ORDER] = [_alpha_type(name) for name in replicas]
     return {**written(made, []), "metadata": written_metadata(job, PS_PORT)}, problems

@@ -51,8 +51,8 @@ def schema() -> Schema:
         "ReplicaSpec": v1.REPLICA_SPEC,
     }
     newer = v1.DEFINITIONS["TFJobSpec"].keys() - definitions["TFJobSpec"].keys()
-    hints = {("TFJobSpec", name): f"it needs apiVersion: {API_VERSION}" for name in newer}
-    hints["TFJobSpec", "runPolicy"] = "in this version its fields stand directly under spec"
+    hints = {("TFJobSpec", name): f"use apiVersion: {API_VERSION}" for name in newer}
+    hints["TFJobSpec", "runPolicy"] = "in this version, write its fields directly under spec"
     return Schema({**pod_definitions(), **definitions}, hints=hints)
 
 
@@ -73,15 +73,15 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     said = (_REPLICAS, "runPolicy", *(["terminationPolicy"] if _usual(job) else []))
     left_out = [f"spec.{name}" for name in value["spec"] if name not in said]
     left_out += [f"spec.runPolicy.{name}" for name in policy if name not in POLICIES]
-    problems = [Problem(path, f"{api_version} has no such field: it is left out") for path in left_out]
+    problems = [Problem(path, f"is left out: {api_version} has no such field") for path in left_out]
     if api_version != VERSIONS[0]:
         problems += [
-            Problem(f"spec.runPolicy.{name}", f"operators of {api_version} ignore it", warning=True)
+            Problem(f"spec.runPolicy.{name}", f"is ignored by operators of {api_version}", warning=True)
             for name in _LATER_POLICIES
             if name in policy
         ]
     problems += [
-        Problem(f"spec.{_REPLICAS}.{name}.template", f"{api_version} has no default parameter server")
+        Problem(f"spec.{_REPLICAS}.{name}.template", f"is required: {api_version} has no default parameter server")
         for name, replica in job.spec.tf_replica_specs.items()
         if replica.template is None
     ]

@@ -1,4 +1,4 @@
-"""`tfjob debug-dump`: everything that helps others to understand a job, without its secrets."""
+"""`tfjob debug-dump`: collect what explains a job's behavior, without its secrets."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ LOG_BYTES = 100_000
 @click.command("debug-dump")
 @click.argument("job", type=JOB)
 @click.option(
-    "--file", "target", default="", metavar="FILE", help="Where to write it; by default JOB-debug.tar.gz here."
+    "--file",
+    "target",
+    default="",
+    metavar="FILE",
+    help="File to write; default: JOB-debug.tar.gz in the current folder.",
 )
 @click.option(
-    "--tail", type=click.IntRange(min=0), default=TAIL, show_default=True, metavar="N", help="Lines of each replica."
+    "--tail", type=click.IntRange(min=0), default=TAIL, show_default=True, metavar="N", help="Log lines per replica."
 )
 @place_options
 def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None:
-    """Collect a bundle for a bug report: the job, its pods, events, the ends of its logs, versions.
+    """Collect the job, its pods, events, last log lines and versions in an archive for a bug report.
 
-    Values that are secret by their name, shape or place are taken out; look into it before you send it.
+    Values that look like secrets are replaced. Check the content before you send the archive.
     """
     import platform
 
@@ -59,7 +63,7 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
 
 
 def _record_files(record: Record) -> list[Path]:
-    """The files of the record on this machine, if there is one; logs are in a bundle by time."""
+    """Return the files of the job's record on this machine, without the logs of replicas."""
     files = sorted(Path(record.folder).glob("*.*")) if record.folder else []
     return [path for path in files if path.suffix in (".json", ".yaml", ".log")]
 
@@ -76,7 +80,7 @@ def _record_file(path: Path) -> str:
     try:
         return _yaml(msgspec.json.decode(data) if path.suffix == ".json" else list(yaml.safe_load_all(data)))
     except (msgspec.DecodeError, yaml.YAMLError):
-        return "not to be had: it cannot be parsed\n"
+        return "not available: the file cannot be parsed\n"
 
 
 def _logs(there: SyncBackend[Any], record: Record, tail: int, *, previous: bool) -> str:
@@ -100,7 +104,7 @@ def _yaml(value: Any) -> str:
 
 
 def _attempt(make: Callable[[], str]) -> str:
-    """A part, or why it is not there: half a bundle is better than none."""
+    """Return a part, or why it is missing: an incomplete archive is better than none."""
     from tfjob.cli import exit_codes
 
     try:
@@ -109,7 +113,7 @@ def _attempt(make: Callable[[], str]) -> str:
         stop = exit_codes.explained(error)
         if stop is None:
             raise
-        return f"not to be had: {stop.message}\n"
+        return f"not available: {stop.message}\n"
 
 
 def _write(file: Path, name: str, parts: dict[str, str]) -> None:

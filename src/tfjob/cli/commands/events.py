@@ -1,4 +1,4 @@
-"""`tfjob events`: what happened to a job."""
+"""`tfjob events`: list the events of a job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfjob.cli.context import On, find_job, job_options, open_backend
 @click.argument("job", type=JOB)
 @job_options
 def events(job: str, on: On, namespace: str, output: str) -> None:
-    """Show what happened to a job, one line a change, in order."""
+    """List the events of a job, the oldest first."""
     from tfjob.cli.output import print_list
     from tfjob.jobs.output import event_shape
     from tfjob.jobs.report import clock, table

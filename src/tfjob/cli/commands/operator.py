@@ -1,4 +1,4 @@
-"""`tfjob operator`: put the operator on a cluster, take it off, or print what that would be."""
+"""`tfjob operator`: install the operator on a cluster, remove it, or print its manifests."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ _API_VERSIONS = click.option(
     default="",
     metavar="LIST",
     callback=parsed(_read_versions),
-    help="Versions to serve, with commas between them: v1, v1beta2, v1beta1, v1alpha2, v1alpha1 of kubeflow.org, and "
-    "tensorflow.org/v1alpha1; unset: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
+    help="API versions to serve, separated by commas: v1, v1beta2, v1beta1, v1alpha2 and v1alpha1 of kubeflow.org, and "
+    "tensorflow.org/v1alpha1; default: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
 )
 _CONTEXT = click.option(
-    "--context", default=None, metavar="NAME", help="The context of the kubeconfig; unset: the current one."
+    "--context", default=None, metavar="NAME", help="Context of the kubeconfig; default: the current context."
 )
 
 
 @operator.command()
-@click.option("--crd-only", is_flag=True, help="Only the CustomResourceDefinitions.")
+@click.option("--crd-only", is_flag=True, help="Print only the CustomResourceDefinitions.")
 @options_of(Settings)
 @_API_VERSIONS
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
 )
 def manifests(settings: Settings, crd_only: bool, api_versions: ApiVersions | None, output: str) -> None:
-    """Print everything that an installation consists of, for `kubectl apply -f -`."""
+    """Print all objects of an installation, for `kubectl apply -f -`."""
     from tfjob.operator.install import manifests as made
 
     settings = _serving(settings, api_versions)
@@ -69,10 +69,10 @@ def manifests(settings: Settings, crd_only: bool, api_versions: ApiVersions | No
 @options_of(Settings)
 @_API_VERSIONS
 @_CONTEXT
-@click.option("--take-over", is_flag=True, help="Make an operator that handles TFJobs leave them to this one.")
+@click.option("--take-over", is_flag=True, help="Take over TFJobs from another operator.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the operator is ready.")
 @click.option(
-    "--timeout", default="2m", show_default=True, metavar="SPAN", callback=time_span, help="How long to wait."
+    "--timeout", default="2m", show_default=True, metavar="DURATION", callback=time_span, help="How long to wait."
 )
 def install(
     settings: Settings,
@@ -82,9 +82,9 @@ def install(
     wait: bool,
     timeout: timedelta,
 ) -> None:
-    """Put the operator on a cluster, or bring it up to date.
+    """Install the operator on a cluster, or upgrade it.
 
-    It is refused while another operator handles TFJobs; the message has the commands that hand over.
+    Refuses to install while another operator handles TFJobs, and prints the commands that hand over.
     """
     from tfjob.operator.install.installation import on_cluster
 
@@ -103,11 +103,13 @@ def install(
 @options_of(Settings, "namespace", "namespace_only")
 @_CONTEXT
 @click.option(
-    "--purge", is_flag=True, help="Also the CRD with every TFJob of the cluster, the namespace, roles of users."
+    "--purge",
+    is_flag=True,
+    help="Also delete the CRD with all TFJobs of the cluster, the namespace and the user roles.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed for --purge where there is no terminal to ask on.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; required for --purge without a terminal.")
 def uninstall(settings: Settings, context: str | None, purge: bool, yes: bool) -> None:
-    """Remove the operator. Jobs, their pods and the CRD stay; --purge lists what else goes before it asks."""
+    """Remove the operator. Jobs, their pods and the CRD are kept; --purge deletes them too, after asking."""
     from tfjob.operator.install.installation import on_cluster
 
     async def work(installation: Installation) -> None:
@@ -123,33 +125,37 @@ def uninstall(settings: Settings, context: str | None, purge: bool, yes: bool) -
 
 def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) -> None:
     names = [f"{one['kind']} {one['metadata']['name']}" for one in objects] + jobs
-    click.echo("\n  ".join(("--purge also deletes, with everything in them:", *names)) if names else "nothing to purge")
+    click.echo(
+        "\n  ".join(("--purge also deletes these objects and everything in them:", *names))
+        if names
+        else "nothing to purge"
+    )
     if not names or yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise exit_codes.Stop(
             exit_codes.BAD_INPUT,
-            f"--purge deletes {len(jobs)} jobs for good" if jobs else "--purge deletes for good",
-            "Say that you mean it: tfjob operator uninstall --purge --yes",
+            f"--purge permanently deletes these objects{f' and {len(jobs)} jobs' if jobs else ''}",
+            "To confirm: tfjob operator uninstall --purge --yes",
         )
-    click.confirm("Delete all this?", abort=True, err=True)
+    click.confirm("Delete all of these?", abort=True, err=True)
 
 
 def _serving(settings: Settings, versions: ApiVersions | None) -> Settings:
-    """Set the versions to serve: those that were asked for, else all; an operator of one namespace converts none."""
+    """Set the versions to serve: the requested ones, else all. An operator of one namespace cannot convert."""
     if versions is None:
         return replace(settings, api_versions=settings.api_versions.stored) if settings.namespace_only else settings
     if settings.namespace_only and versions.older:
         raise exit_codes.Stop(
             exit_codes.BAD_INPUT,
             f"--api-versions: {', '.join(versions.older)} cannot be served with --namespace-only",
-            "They are converted by a webhook, which belongs to the whole cluster: leave out one of the two options.",
+            "A webhook, which belongs to the whole cluster, converts them: leave out one of the two options.",
         )
     return replace(settings, api_versions=versions)
 
 
 def _checked(settings: Settings) -> Settings:
-    """Return the settings if they name an image, and only valid ones."""
+    """Return the settings. Raises Stop if an image is missing or invalid."""
     from tfjob.operator.install.manifests import image_problem
 
     problem, fix = image_problem(settings)

@@ -1,4 +1,4 @@
-"""The options of `tfjob operator` commands, made from the fields of a dataclass."""
+"""The options of `tfjob operator` commands, generated from the fields of a dataclass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 def options_of(kind: type[Any], *only: str) -> Callable[[Function], Function]:
-    """Add an option for each field that is one, or for `only` some; the command gets an object as first argument."""
+    """Add an option for each `option` field, or only for those named; the command gets the object as first argument."""
     fields = [one for one in dataclasses.fields(kind) if OPTION in one.metadata and (not only or one.name in only)]
 
     def add(command: Function) -> Function:

@@ -1,4 +1,4 @@
-"""`tfjob operator run`: the operator itself, in a pod or on any machine that reaches the API server."""
+"""`tfjob operator run`: run the operator, in a pod or on any machine that reaches the API server."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from tfjob.operator.options import Options
 
 
 @click.command()
-@click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig; inside a pod none is needed.")
+@click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig; not needed in a pod.")
 @options_of(Options)
 @click.option(
     "--log-format",
     type=click.Choice(["json", "text"]),
     default="json",
     show_default=True,
-    help="How the log is written.",
+    help="Log format.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="What is logged.",
+    help="Lowest level to log.",
 )
 def run(options: Options, context: str, log_format: str, log_level: str) -> int:
     """Run the operator in the foreground until SIGTERM.
 
-    It needs the CRD (`tfjob operator manifests --crd-only`) and a kubeconfig, or the service account of its pod.
+    Requires the CRD (`tfjob operator manifests --crd-only`), and a kubeconfig or the service account of a pod.
     """
     import logging
     import os

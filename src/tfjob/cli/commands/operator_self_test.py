@@ -1,4 +1,4 @@
-"""`tfjob operator self-test`: whether an installation runs a job, for `helm test` and for people."""
+"""`tfjob operator self-test`: test that an installation runs a job, for `helm test` and for people."""
 
 from __future__ import annotations
 
@@ -9,53 +9,60 @@ import click
 from tfjob.cli.context import time_span, valid_namespace
 from tfjob.operator.options import PULL_POLICIES
 
-PULL_HINT = "The chart's values test_image, tfImage and tensorboardImage name others; test.training=false needs none."
+PULL_HINT = (
+    "Set test_image, tfImage or tensorboardImage in the chart's values, or test.training=false to need none of them."
+)
 
 
 @click.command("self-test")
-@click.option("--image", required=True, metavar="IMAGE", help="The operator's image.")
+@click.option("--image", required=True, metavar="IMAGE", help="Image of the operator.")
 @click.option(
     "--test-image",
     default="",
     metavar="IMAGE",
-    help="An image with TensorFlow whose program trains; unset: the operator's, with which the replicas only meet.",
+    help="Image that trains with TensorFlow; default: the operator's image, whose replicas only connect to each other.",
 )
 @click.option(
     "--tf-image",
     default="",
     metavar="IMAGE",
-    help="With --test-image, the image of the parameter server; unset: the same.",
+    help="Image of the parameter server (with --test-image only; default: the same image).",
 )
 @click.option(
     "--api-version",
     type=click.Choice(["kubeflow.org/v1", "tensorflow.org/v1alpha1"]),
     default=None,
-    help="Of the job; unset: tensorflow.org/v1alpha1 where the cluster has it.",
+    help="API version of the job; default: tensorflow.org/v1alpha1 if the cluster serves it.",
 )
 @click.option(
-    "-n", "--namespace", default="", metavar="NAME", callback=valid_namespace, help="Where the job runs; unset: here."
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAME",
+    callback=valid_namespace,
+    help="Namespace of the job; default: that of the context or pod.",
 )
 @click.option(
     "--pull-policy",
     type=click.Choice(PULL_POLICIES),
     default="IfNotPresent",
     show_default=True,
-    help="When the images are pulled.",
+    help="When to pull the images.",
 )
-@click.option("--pull-secret", default="", metavar="NAME", help="The Secret to pull the images with.")
-@click.option("--context", default=None, metavar="NAME", help="The context of the kubeconfig; none is needed in a pod.")
+@click.option("--pull-secret", default="", metavar="NAME", help="Secret to pull the images with.")
+@click.option("--context", default=None, metavar="NAME", help="Context of the kubeconfig; not needed in a pod.")
 @click.option(
     "--timeout",
     default="3m",
     show_default=True,
-    metavar="SPAN",
+    metavar="DURATION",
     callback=time_span,
-    help="How long the job may take, with the pull of its images.",
+    help="Time limit for the job, including the pull of its images.",
 )
 def self_test(namespace: str, api_version: str | None, context: str | None, timeout: timedelta, **images: str) -> None:
-    """Run a job with a master, a worker, a parameter server and a TensorBoard to its end, remove it, say PASSED.
+    """Run a job with a master, a worker, a parameter server and a TensorBoard, delete it and print PASSED.
 
-    The exit code is 1 if the job fails or an image cannot be pulled, and 4 if it does not end in time.
+    The exit code is 1 if the job fails or an image cannot be pulled, and 4 if the job does not end in time.
     """
     from tfjob.cli import exit_codes
     from tfjob.operator.install.rollout import NotReady
@@ -69,6 +76,6 @@ def self_test(namespace: str, api_version: str | None, context: str | None, time
         raise exit_codes.Stop(exit_codes.FAILED, error.message) from None
     except NotReady as error:
         raise exit_codes.Stop(
-            exit_codes.TIMEOUT, error.message, "Is the operator running? tfjob doctor --on k8s"
+            exit_codes.TIMEOUT, error.message, "To check whether the operator is running: tfjob doctor --on k8s"
         ) from None
     click.echo("PASSED")

@@ -1,4 +1,4 @@
-"""`tfjob port-forward`: ports of pods at ports of this machine."""
+"""`tfjob port-forward`: forward local ports to pods."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 @click.command("port-forward")
 @click.argument("name", type=JOB)
 @click.argument("ports", nargs=-1, required=True, metavar="[LOCAL:]REMOTE...")
-@click.option("--address", default="127.0.0.1", show_default=True, help="Address of this machine to listen at.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="Local address to listen on.")
 @place_options
 def port_forward(name: str, ports: tuple[str, ...], address: str, on: On, namespace: str) -> None:
-    """Forward ports of this machine to a pod, until Ctrl-C.
+    """Forward local ports to a pod, until Ctrl-C.
 
-    NAME is a job (JOB, or JOB/worker-0 for one replica), deployment/NAME, service/NAME or pod/NAME; a name alone, or
-    NAME/POD, is a Deployment if there is no such job. Every connection goes to a pod that is ready when it begins.
+    NAME is JOB, JOB/worker-0 (one replica), deployment/NAME, service/NAME or pod/NAME. If there is no job with that
+    name, NAME and NAME/POD mean a Deployment. Each new connection goes to a pod that is ready at that moment.
 
     \b
-    8080:6006   port 8080 here, port 6006 there
+    8080:6006   local port 8080 to port 6006 of the pod
     6006        the same port on both sides
-    :6006       any free port here
+    :6006       any free local port
     """
     from tfjob.jobs.port_forward import ForwardRequest, parse_pair
 
@@ -45,7 +45,7 @@ def port_forward(name: str, ports: tuple[str, ...], address: str, on: On, namesp
         sys.stdout.flush()
 
     with open_backend(on, namespace, write=False) as there:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell sets SIGINT to be ignored in background jobs
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
         with suppress(KeyboardInterrupt):

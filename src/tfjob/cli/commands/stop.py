@@ -1,4 +1,4 @@
-"""`tfjob stop`, `suspend`, `resume` and `scale`: changes of a job's spec, which its controller carries out."""
+"""`tfjob stop`, `suspend`, `resume` and `scale`: change the spec of a job, and the controller acts on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
 @job_options
 def stop(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
-    """Stop a job in order: every replica gets SIGTERM and its grace; `tfjob resume` continues it."""
+    """Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job."""
     _suspend(job, on, namespace, "Stopped", output, wait=not no_wait)
 
 
@@ -30,7 +30,7 @@ def stop(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
 @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
 @job_options
 def suspend(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
-    """Suspend a job: its replicas end, its record stays; `tfjob resume` continues it."""
+    """Suspend a job: end its replicas and keep its record. `tfjob resume` continues the job."""
     _suspend(job, on, namespace, "Suspended", output, wait=not no_wait)
 
 
@@ -38,14 +38,16 @@ def suspend(job: str, no_wait: bool, on: On, namespace: str, output: str) -> Non
 @click.argument("job", type=JOB)
 @job_options
 def resume(job: str, on: On, namespace: str, output: str) -> None:
-    """Continue a job that was stopped, suspended or cut off, in the background.
+    """Continue a stopped, suspended or interrupted job in the background.
 
-    A new attempt starts; programs that keep checkpoints go on from the last one.
+    A new attempt starts. Programs that save checkpoints continue from the last one.
     """
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
         if not record.is_suspended:
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is not suspended: it is {record.state}")
+            raise exit_codes.Stop(
+                exit_codes.BAD_INPUT, f"{record.id} cannot be resumed: its state is {record.state}, not Suspended"
+            )
         _show(there.resume(record), output, f"{record.name} continues in the background")
 
 
@@ -56,32 +58,32 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
 def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str) -> None:
     """Change the number of replicas, for example: tfjob scale mnist worker=4.
 
-    The replicas of a Deployment are scaled with replicas=N.
+    For a Deployment, use replicas=N.
 
-    A job of collectives starts a new attempt with a new TF_CONFIG; with parameter servers only the difference starts
-    or ends.
+    A job without parameter servers starts a new attempt with a new TF_CONFIG. With parameter servers, only the
+    additional replicas start, or the surplus ones end.
     """
     from tfjob.jobs.scale import names_of, scaled
 
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
         wanted = parse_counts(counts, names_of(record.object))
-        scaled(record.object, wanted)  # before anything is sent
+        scaled(record.object, wanted)  # reject invalid counts before anything is sent
         record = there.change(record, lambda stored: scaled(stored, wanted))
         _show(record, output, f"{record.name} scaled to {' '.join(counts)}")
 
 
 def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]:
-    """Return the numbers in words like `worker=4`."""
+    """Return the counts of arguments such as `worker=4` by name."""
     counts = {}
     for word in words:
         name, _, count = word.partition("=")
         if not count:
             known = ", ".join(f"{name}=N" for name in names)
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word}: it says no number of replicas", f"Write {known}.")
+            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word} has no number of replicas", f"Use {known}.")
         if not (count.isascii() and count.isdecimal()):
-            hint = "Write a whole number, 0 or more."
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word}: {count} is no number of replicas", hint)
+            hint = "Use a whole number, 0 or more."
+            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"invalid number of replicas {count} in {word}", hint)
         counts[name] = int(count)
     return counts
 
@@ -93,14 +95,14 @@ def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait
             there.wait_until_stopped(record)
             record = there.refresh(record) or record
         name, done = record.name, "is suspended" if wait else "is being suspended"
-        _show(record, output, f"{name} {done}; continue it with: tfjob resume {name}{record.options}")
+        _show(record, output, f"{name} {done}. To continue it: tfjob resume {name}{record.options}")
 
 
 def _unfinished(record: Record) -> Record:
     if not record.current:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is a record: its job is gone")
+        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"the job of {record.id} was deleted: only its record is left")
     if record.is_finished:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} has ended: it is {record.state}")
+        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} has already ended: its state is {record.state}")
     return record
 
 

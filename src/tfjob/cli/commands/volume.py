@@ -1,4 +1,4 @@
-"""`tfjob volume`: the claims kept on this machine."""
+"""`tfjob volume`: list and delete the claims on this machine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def volume() -> None:
-    """List or delete the claims kept on this machine; deleting a job never touches them."""
+    """List or delete the claims on this machine. Deleting a job does not delete its claims."""
 
 
 @volume.command()
 @output_option
 def ls(output: str) -> None:
-    """List claims, their folders and the space they take."""
+    """List claims with their folders and sizes."""
     from tfjob.cli.output import print_list
     from tfjob.jobs.report import clock, size, table
     from tfjob.local.state.home import find_home
@@ -57,7 +57,7 @@ def ls(output: str) -> None:
 
 @volume.command()
 @click.argument("name")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal.")
 @namespace_option("Namespace of the claim.", "default")
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
@@ -73,14 +73,14 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
         if found is None:
             known = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims.all()) or "none"
             raise exit_codes.Stop(
-                exit_codes.NOT_FOUND, f"there is no claim {name} in namespace {namespace}", f"There are: {known}."
+                exit_codes.NOT_FOUND, f"no claim {name} in namespace {namespace}", f"Existing claims: {known}."
             )
         if not yes:
             if sys.stdin is None or not sys.stdin.isatty():
                 raise exit_codes.Stop(
                     exit_codes.BAD_INPUT,
-                    f"claim {name} holds files that no run can bring back",
-                    f"Say that you mean it: tfjob volume delete {name} --yes",
+                    f"deleting claim {name} permanently deletes its files",
+                    f"To confirm: tfjob volume delete {name} --yes",
                 )
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
         users = claim_users(store).get((namespace, name), [])
@@ -93,7 +93,6 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
 
 
 def _shape(claim: Claim, used_by: Sequence[str]) -> dict[str, Any]:
-    """A claim as `-o json` prints it."""
     from tfjob.local.volumes.claims import size_on_disk
 
     return {

@@ -1,6 +1,6 @@
-"""An attached run: shows what the jobs say until they end, and ends with their exit code.
+"""An attached run: show the logs of jobs until they end, and return their exit code.
 
-On this machine they are driven by this process, and Ctrl-C stops them; on a cluster it only detaches.
+On this machine, this process drives the jobs, and Ctrl-C stops them. On a cluster, Ctrl-C only detaches.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tfjob.jobs.progress import AttachedJob
     from tfjob.jobs.sync_backend import SyncBackend
 
-STOPS = "Ctrl-C stops it, to be resumed; a second one kills it"
-DETACHES = "Ctrl-C detaches; the job goes on"
+STOPS = "Ctrl-C stops the job (tfjob resume continues it); a second Ctrl-C kills it"
+DETACHES = "Ctrl-C detaches; the job keeps running"
 LOG_FILE = "controller.log"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -69,10 +69,10 @@ def attach(attached: AttachedJobs, output: str, *, plain: bool) -> int:
         detached = asyncio.run(_show(attached, screen))
         left = attached.results()
     except KeyboardInterrupt:
-        detached = True  # before a handler was set, or after
+        detached = True  # before the signal handlers were set, or after
     except UserError:
         if attached.detaches:
-            report_detached(started)  # whatever keeps us from following it
+            report_detached(started)  # we cannot follow it, but it is running
         raise
     if detached:
         report_detached(left)
@@ -98,13 +98,13 @@ async def _show(attached: AttachedJobs, screen: Screen) -> bool:
             attached.stop()
 
     def stop_servers() -> None:
-        """Stop servers whose output has lost its reader, as in `tfjob run web.yaml | head`; jobs continue to their end.
+        """Stop servers whose output has lost its reader, as in `tfjob run web.yaml | head`; jobs run to their end.
 
-        It does not count as an interrupt: a Ctrl-C that ended the reader arrives here too, and must not kill.
+        This does not count as an interrupt: a Ctrl-C that ended the reader also reaches this process and must not kill.
         """
         if not is_over and all(job.record.is_server for job in attached.jobs):
             attached.stop()
-            screen.tell("the reader of the output is gone; stopping")
+            screen.tell("the output pipe was closed; stopping")
 
     screen.on_reader_gone = stop_servers
     loop = asyncio.get_running_loop()

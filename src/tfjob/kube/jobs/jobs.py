@@ -231,7 +231,7 @@ def _note(job: TFJob, options: str, *, unseen: bool) -> str:
     if is_elsewhere(job):
         return f"it is managed by {job.spec.run_policy.managed_by}"
     if unseen:
-        return f"no operator has processed it; check that one is running: tfjob doctor{options}"
+        return f"no operator has looked at it. To check that one is running: tfjob doctor{options}"
     return ""
 
 

@@ -38,18 +38,18 @@ At = tuple[str | int, ...]
 OUTSIDE_SERVICES = ("LoadBalancer", "NodePort", "ExternalName")
 
 REFUSED_IN_POD = {
-    "hostNetwork": "a replica here has an address of its own and cannot have the host's",
-    "hostPID": "a replica here cannot see the host's processes",
-    "hostIPC": "a replica here cannot share the host's IPC namespace",
-    "hostAliases": "names cannot be added to a replica's hosts file here",
-    "dnsConfig": "a replica here resolves names as this machine does",
-    "subdomain": "a replica here has the names of its service and no others",
-    "setHostnameAsFQDN": "a replica's host name here is its pod's name",
-    "activeDeadlineSeconds": "a deadline of one pod is not kept here",
-    "schedulingGates": "nobody here would open the gate",
-    "resourceClaims": "devices cannot be claimed here",
+    "hostNetwork": "not supported on this machine: each replica gets its own address or ports",
+    "hostPID": "not supported on this machine: a replica cannot see the host's processes",
+    "hostIPC": "not supported on this machine: a replica cannot share the host's IPC namespace",
+    "hostAliases": "not supported on this machine: no names can be added to a replica's hosts file",
+    "dnsConfig": "not supported on this machine: replicas resolve names the way this machine does",
+    "subdomain": "not supported on this machine: a replica has only the names of its Service",
+    "setHostnameAsFQDN": "not supported on this machine: a replica's host name is the name of its pod",
+    "activeDeadlineSeconds": "deadlines of single pods are not enforced on this machine",
+    "schedulingGates": "scheduling gates are not supported on this machine",
+    "resourceClaims": "device claims are not supported on this machine",
 }
-HINTS = {"activeDeadlineSeconds": "use spec.runPolicy.activeDeadlineSeconds, which is kept"}
+HINTS = {"activeDeadlineSeconds": "set spec.runPolicy.activeDeadlineSeconds, which is enforced"}
 
 MEANINGLESS_IN_POD = (
     "nodeSelector",
@@ -68,11 +68,10 @@ MEANINGLESS_IN_POD = (
 )
 
 OTHER_GPUS = ("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
-ON_CPU = "give --cpu to train on the CPU"
-ALL_SEE_ALL = "write gpu = true under [local] in tfjob.toml to let every replica see all"
-REMOVE = "remove it to run here"
-_NAME_PORT = "name the port in the command or in a variable, so that each pod gets its own"
-_NOT_RUN = "images are not run here, see docs/guides/images.md"
+ON_CPU = "pass --cpu to train on the CPU"
+ALL_SEE_ALL = "set gpu = true under [local] in tfjob.toml to let every replica see all GPUs"
+REMOVE = "remove it to run on this machine"
+_NAME_PORT = "name the port in the command or in an environment variable, so that each pod gets its own port"
 NOT_ENFORCED = (
     "capabilities.drop",
     "seccompProfile",
@@ -143,7 +142,7 @@ def unknown_volumes(
     pods = (document["spec"]["template"]["spec"] for document in deployments)
     known |= {volume.get("name", "") for pod in pods for volume in pod.get("volumes") or ()}
     return [
-        Problem("", f"--volume {name}: no volume of the manifest has that name", f"there are {_words(known)}")
+        Problem("", f"--volume {name}: the manifest has no volume of that name", f"known volumes: {_words(known)}")
         for name in mapping
         if name not in known
     ]
@@ -152,20 +151,21 @@ def unknown_volumes(
 def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
     policy = job.spec.run_policy
     if policy.managed_by not in (None, "", "kubeflow.org/training-operator"):
-        yield _refused(
-            ("spec", "runPolicy", "managedBy"), f"{policy.managed_by} does not manage jobs here", "remove it"
-        )
+        message = f"jobs managed by {policy.managed_by} cannot run on this machine"
+        yield _refused(("spec", "runPolicy", "managedBy"), message, "remove it")
     if policy.scheduling_policy is not None:
-        yield _warning(("spec", "runPolicy", "schedulingPolicy"), "has no meaning on one machine")
+        yield _warning(("spec", "runPolicy", "schedulingPolicy"), "has no effect on a single machine")
     board = job.spec.tensor_board
     if board is not None:
         try:
             images.interpreter_with(tensorboard.MODULE, images.chosen_interpreter(host.python, host.project))
         except Refusal as refusal:
-            yield _warning(("spec", "tensorBoard"), f"none is started: {refusal.message}", _as_hint(refusal.hint))
+            yield _warning(
+                ("spec", "tensorBoard"), f"TensorBoard will not start: {refusal.message}", _as_hint(refusal.hint)
+            )
         if board.service_type in OUTSIDE_SERVICES:
             at: At = ("spec", "tensorBoard", "serviceType")
-            yield _warning(at, f"{board.service_type} needs a cluster: here TensorBoard answers to this machine alone")
+            yield _warning(at, f"{board.service_type} needs a cluster: TensorBoard will answer on this machine only")
         yield from _volume_problems(board.volumes, ("spec", "tensorBoard", "volumes"), host)
 
 
@@ -178,8 +178,8 @@ def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
         yield _refused(at, refusal.message, refusal.hint)
         return
     if not images.has_module(python, "tensorflow"):
-        hint = f"install it: {python} -m pip install 'tfjob[tensorflow]', or choose another with --python"
-        yield _refused(at, f"the default parameter server needs TensorFlow, and {python} has none", hint)
+        hint = f"install it: {python} -m pip install 'tfjob[tensorflow]', or choose another interpreter with --python"
+        yield _refused(at, f"the default parameter server needs TensorFlow, which {python} does not have", hint)
 
 
 def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
@@ -188,13 +188,15 @@ def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Proble
             yield _refused((*at, name), reason, HINTS.get(name, REMOVE))
     ignored = [name for name in MEANINGLESS_IN_POD if pod.get(name)]
     if ignored:
-        yield _warning((*at, ignored[0]), f"on one machine {_words(ignored)} {_have(ignored)} no meaning")
+        yield _warning((*at, ignored[0]), f"{_words(ignored)} {_have(ignored)} no effect on a single machine")
     if (pod.get("os") or {}).get("name", "linux") != "linux":
-        yield _refused((*at, "os"), "only Linux containers have a stand-in here")
+        yield _refused((*at, "os"), "only Linux pods can run on this machine")
     if (pod.get("serviceAccountName") or "default") != "default":
-        yield _warning((*at, "serviceAccountName"), "there is no API server here, so no token is mounted")
+        yield _warning((*at, "serviceAccountName"), "no token is mounted, because this machine has no API server")
     if pod.get("resources"):
-        yield _warning((*at, "resources"), "limits of a whole pod are not enforced here", "set those of its containers")
+        yield _warning(
+            (*at, "resources"), "pod limits are not enforced on this machine", "set limits on the containers"
+        )
     yield from _security_problems(pod.get("securityContext") or {}, (*at, "securityContext"), host)
     yield from _volume_problems(pod.get("volumes") or [], (*at, "volumes"), host)
     for group in ("initContainers", "containers"):
@@ -216,13 +218,13 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
     yield from _probe_problems(container, at)
     for hook in ("postStart", "preStop"):
         if (container.get("lifecycle") or {}).get(hook):
-            yield _refused((*at, "lifecycle", hook), "hooks are not run here", "do it in the command itself")
+            yield _refused((*at, "lifecycle", hook), "hooks do not run on this machine", "do the work in the command")
     for name in ("volumeDevices", "restartPolicyRules"):
         if container.get(name):
-            yield _refused((*at, name), "is not possible here", REMOVE)
+            yield _refused((*at, name), "not supported on this machine", REMOVE)
     for name in ("stdin", "tty"):
         if container.get(name):
-            yield _warning((*at, name), "a replica here has no terminal and an empty standard input")
+            yield _warning((*at, name), "replicas on this machine have no terminal and an empty standard input")
 
 
 def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: At) -> Iterator[Problem]:
@@ -237,17 +239,18 @@ def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: A
     for number in {0, script} if is_python else range(len(command[:1])):
         file = Path(command[number])
         if file.is_absolute() and not file.exists() and not any(file.is_relative_to(folder) for folder in held):
-            yield _warning((*at, "command", number), f"{file} is not on this machine", _NOT_RUN)
+            message = f"{file} does not exist on this machine, where images do not run"
+            yield _warning((*at, "command", number), message, "see docs/guides/images.md")
 
 
 def _mount_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
     for index, mount in enumerate(container.get("volumeMounts") or []):
         if (mount.get("mountPropagation") or "None") != "None":
-            yield _refused((*at, "volumeMounts", index, "mountPropagation"), "mounts do not propagate here")
+            message = "mount propagation is not supported on this machine"
+            yield _refused((*at, "volumeMounts", index, "mountPropagation"), message, REMOVE)
         if os.path.normpath(mount.get("mountPath") or "") in ("/", "//"):
-            yield _refused(
-                (*at, "volumeMounts", index, "mountPath"), "a volume cannot replace the root", "name a folder"
-            )
+            message = "a volume cannot be mounted at the root"
+            yield _refused((*at, "volumeMounts", index, "mountPath"), message, "choose a folder below /")
             return
 
 
@@ -255,7 +258,7 @@ def _probe_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
     is_sidecar = "initContainers" in at and container.get("restartPolicy") == "Always"
     for name, problem in probes.problems(container):
         if name == "startupProbe" and is_sidecar:
-            yield _refused((*at, name), f"the next container waits for this probe, which cannot run: {problem}")
+            yield _refused((*at, name), f"the next container would wait for this probe, which cannot run: {problem}")
         else:
             yield _warning((*at, name), f"this probe is ignored: {problem}")
 
@@ -263,26 +266,31 @@ def _probe_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
 def _security_problems(context: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
     for name, present in (("runAsUser", host.uid), ("runAsGroup", host.gid)):
         if context.get(name) is not None and context[name] != present:
-            yield _refused((*at, name), f"replicas here run as you, {name[5:].lower()} {present}", REMOVE)
+            yield _refused((*at, name), f"replicas on this machine run as you ({name[5:].lower()} {present})", REMOVE)
     if context.get("runAsNonRoot") and host.uid == 0:
-        yield _refused((*at, "runAsNonRoot"), "replicas here run as you, and you are root", "run as an ordinary user")
+        yield _refused(
+            (*at, "runAsNonRoot"), "replicas on this machine run as you, and you are root", "use an ordinary user"
+        )
     if context.get("privileged"):
-        yield _refused((*at, "privileged"), "a replica here has your rights and no others", REMOVE)
+        yield _refused((*at, "privileged"), "replicas on this machine have your rights and no others", REMOVE)
     added = (context.get("capabilities") or {}).get("add")
     if added and host.uid != 0:
-        yield _refused((*at, "capabilities", "add"), f"an ordinary user has no capabilities to give ({_words(added)})")
+        message = f"replicas run as you, and an ordinary user cannot add capabilities ({_words(added)})"
+        yield _refused((*at, "capabilities", "add"), message, REMOVE)
     for name in ("sysctls", "procMount"):
         if context.get(name) not in (None, [], "Default"):
-            yield _refused((*at, name), "cannot be set for a replica here", REMOVE)
+            yield _refused((*at, name), "cannot be set for replicas on this machine", REMOVE)
     loose = [name for name in NOT_ENFORCED if _inner(context, name)]
     if loose:
-        yield _warning((*at, *loose[0].split(".")), f"{_words(loose)} {_have(loose)} no effect here")
+        yield _warning((*at, *loose[0].split(".")), f"{_words(loose)} {_have(loose)} no effect on this machine")
 
 
 def _port_problems(ports: Sequence[Mapping[str, Any]], at: At, host: Host) -> Iterator[Problem]:
     for index, port in enumerate(ports):
         if port.get("hostPort"):
-            yield _refused((*at, index, "hostPort"), "a replica here listens at its own address only", "remove it")
+            yield _refused(
+                (*at, index, "hostPort"), "replicas on this machine listen only at their own address", "remove it"
+            )
         number = port.get("containerPort")
         if host.level in ("full", "addresses") and isinstance(number, int) and port.get("protocol", "TCP") == "TCP":
             taken = addresses.port_problem("127.77.255.254", [number])
@@ -303,9 +311,15 @@ def _fixed_port_problems(pod: Mapping[str, Any], at: At, host: Host, replicas: i
                 continue
             where = (*at, "containers", index, "ports", number, "containerPort")
             if not addresses.is_free(addresses.WILDCARD, fixed):
-                yield _warning(where, f"port {fixed} is taken: another program would answer for this pod", _NAME_PORT)
+                yield _warning(
+                    where,
+                    f"port {fixed} is taken by another program, which would answer in place of this pod",
+                    _NAME_PORT,
+                )
             elif replicas > 1:
-                yield _warning(where, f"all {replicas} replicas would use port {fixed} of this machine", _NAME_PORT)
+                yield _warning(
+                    where, f"all {replicas} replicas would use the same port of this machine, {fixed}", _NAME_PORT
+                )
 
 
 def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) -> Iterator[Problem]:
@@ -322,19 +336,19 @@ def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) ->
             yield from _refusals(lambda volume=volume: volumes.check(volume, context), (*at, index))  # type: ignore[misc]
         empty = volume.get("emptyDir") or {}
         if empty.get("sizeLimit") and empty.get("medium") != "Memory":
-            yield _warning((*at, index, "emptyDir", "sizeLimit"), "limits of disk space are not enforced here")
+            yield _warning((*at, index, "emptyDir", "sizeLimit"), "disk space limits are not enforced on this machine")
 
 
 def _service_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     if spec.get("type") in OUTSIDE_SERVICES:
-        message = f"{spec['type']} needs a cluster with a network of its own"
-        yield _refused(("spec", "type"), message, "write ClusterIP, or leave it out")
+        message = f"{spec['type']} Services need the network of a cluster"
+        yield _refused(("spec", "type"), message, "use ClusterIP, or remove the field")
     if spec.get("clusterIP") == "None":
-        message = "here the name of a headless Service has one address, which forwards to its ready pods in turn"
+        message = "on this machine a headless Service has one address, which forwards to its ready pods in turn"
         yield _warning(("spec", "clusterIP"), message)
     for index, port in enumerate(spec.get("ports") or ()):
         if port.get("protocol", "TCP") != "TCP":
-            yield _warning(("spec", "ports", index, "protocol"), "only TCP ports are forwarded here")
+            yield _warning(("spec", "ports", index, "protocol"), "only TCP ports are forwarded on this machine")
 
 
 def _refusals(attempt: Callable[[], object], at: At) -> Iterator[Problem]:
@@ -349,7 +363,7 @@ def _refusals(attempt: Callable[[], object], at: At) -> Iterator[Problem]:
 
 def _resource_problems(resources: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
     if resources.get("claims"):
-        yield _refused((*at, "claims"), "devices cannot be claimed here", REMOVE)
+        yield _refused((*at, "claims"), "device claims are not supported on this machine", REMOVE)
     seen = set()
     for group in ("limits", "requests"):
         for name, amount in (resources.get(group) or {}).items():
@@ -362,7 +376,7 @@ def _one_resource(name: str, amount: str | float, at: At, host: Host) -> Iterato
     if name in ("cpu", "memory") or not _amount(amount):
         return
     if name == "ephemeral-storage":
-        yield _warning(at, "limits of disk space are not enforced here")
+        yield _warning(at, "disk space limits are not enforced on this machine")
     elif name in (*gpus.RESOURCES, *OTHER_GPUS):
         yield from _gpu(name, at, host)
     else:
@@ -371,13 +385,15 @@ def _one_resource(name: str, amount: str | float, at: At, host: Host) -> Iterato
 
 def _gpu(name: str, at: At, host: Host) -> Iterator[Problem]:
     if host.cpu:
-        yield _warning(at, "with --cpu no replica sees a GPU")
+        yield _warning(at, "no replica sees a GPU, because of --cpu")
     elif host.config.gpu:
-        yield _warning(at, "GPUs are not set apart here: every replica sees all of this machine's")
+        yield _warning(at, "every replica sees all GPUs of this machine, because the configuration sets gpu = true")
     elif name in OTHER_GPUS:
-        yield _refused(at, "only NVIDIA GPUs are given out here", f"{ON_CPU}, or {ALL_SEE_ALL}")
+        yield _refused(
+            at, "only NVIDIA GPUs can be assigned to replicas on this machine", f"{ON_CPU}, or {ALL_SEE_ALL}"
+        )
     elif not host.gpus:
-        yield _refused(at, "this machine has no GPU that could be given out", ON_CPU)
+        yield _refused(at, "this machine has no NVIDIA GPU that replicas could use", ON_CPU)
 
 
 def _fit_problems(job: TFJob, host: Host) -> Iterator[Problem]:
@@ -388,12 +404,12 @@ def _fit_problems(job: TFJob, host: Host) -> Iterator[Problem]:
             for replica in job.spec.tf_replica_specs.values()
         )
         if has and asked > has:
-            message = f"all replicas together request {_shown(name, asked)}, this machine has {_shown(name, has)}"
+            message = f"the replicas request {_shown(name, asked)} in total, but this machine has {_shown(name, has)}"
             yield _warning(("spec", "tfReplicaSpecs"), message)
     asked_for = gpus_asked_for(job)
     if asked_for > len(host.gpus) > 0 and not host.cpu and not host.config.gpu:
-        message = f"all replicas together ask for {asked_for} GPUs, this machine has {len(host.gpus)}"
-        yield _refused(("spec", "tfReplicaSpecs"), message, f"ask for fewer, or {ON_CPU}")
+        message = f"the replicas request {asked_for} GPUs in total, but this machine has {len(host.gpus)}"
+        yield _refused(("spec", "tfReplicaSpecs"), message, f"request fewer, or {ON_CPU}")
 
 
 def gpus_asked_for(job: TFJob) -> int:

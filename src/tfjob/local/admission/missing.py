@@ -35,11 +35,11 @@ def pod_problems(pod: Mapping[str, Any], at: Path, known: References, mapped: Co
 def _faults(one: Reference, pod: Mapping[str, Any], known: References, at: Path) -> Iterator[Problem]:
     document = known.config_map(one.name) if one.kind == CONFIG_MAP else known.secret(one.name)
     if document is None:
-        hint = f"add it to the manifest's file as a document of its own, kind: {one.kind}, or mark it optional: true"
-        yield Problem(path_text((*at, *one.path)), f"there is no {one.kind} {one.name}", hint)
+        hint = f"add a document with kind: {one.kind} to the manifest, or set optional: true"
+        yield Problem(path_text((*at, *one.path)), f"{one.kind} {one.name} does not exist", hint)
         return
     held = _keys(one, document)
-    has = f"it has {', '.join(sorted(held))}" if held else "it is empty"
+    has = f"its keys: {', '.join(sorted(held))}" if held else "it is empty"
     for key in one.keys:
         if key not in held:
             where = path_text((*at, *_key_path(one, key, pod)))

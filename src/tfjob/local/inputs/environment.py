@@ -135,10 +135,13 @@ def _from_source(
     if "fieldRef" in origin:
         path = (origin["fieldRef"] or {}).get("fieldPath") or ""
         if path in ("metadata.labels", "metadata.annotations"):
-            raise Refusal(f'fieldRef "{path}" cannot be one variable', f"Name one key: {path}['KEY'].")
+            raise Refusal(
+                f'fieldRef "{path}" has several values and cannot be one environment variable',
+                f"Name one key: {path}['KEY'].",
+            )
         value = field_value(path, pod, node)
         if "\0" in value:
-            raise Refusal(f'fieldRef "{path}" holds the character NUL and cannot be an environment variable')
+            raise Refusal(f'fieldRef "{path}" contains a NUL character and cannot be an environment variable')
         return value
     if "resourceFieldRef" in origin:
         reference = origin["resourceFieldRef"] or {}
@@ -146,7 +149,7 @@ def _from_source(
     for source, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
         if source in origin:
             return _key_of(origin[source] or {}, kind, references)
-    raise Refusal(f"valueFrom.{next(iter(origin))} is not supported")
+    raise Refusal(f"valueFrom.{next(iter(origin))} is not supported on this machine")
 
 
 def _key_of(reference: Mapping[str, Any], kind: str, references: References) -> str | None:

@@ -105,8 +105,9 @@ def hold(store: Store, pod: Pod, available: Sequence[str], is_live: Callable[[Po
 def waiting(pod: Pod, peers: Sequence[Pod], available: Sequence[str]) -> PodStatus:
     """The status of a pod for which not enough GPUs are free; `peers` are the pods of its job."""
     together = _waiting_with(pod, peers)
-    who = "it needs" if len(together) < 2 else f"it and {len(together) - 1} more of its job need"
-    message = f"{who} {_asked_together(together)} of this machine's {len(available)} GPUs, and other replicas have them"
+    others = f" for this replica and {len(together) - 1} more of its job" if len(together) > 1 else ""
+    wanted = f"{_asked_together(together)} of this machine's {len(available)} GPUs"
+    message = f"waiting for {wanted}{others}; other replicas use them"
     unscheduled = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=message)
     return PodStatus(phase="Pending", conditions=[unscheduled])
 

@@ -63,9 +63,10 @@ def resolve(
     image = container.get("image") or ""
     entry = find_entry(image, config)
     if not container.get("command") and (entry is None or not (entry.command or entry.args)):
+        name = container.get("name", "")
         raise ImageError(
-            f'container "{container.get("name", "")}" has no command, and nothing says what image "{image}" runs here',
-            "Give the container a command, or add to "
+            f'container "{name}" has no command, and tfjob does not know what image "{image}" runs',
+            "Give the container a command, or add one for the image to "
             f'{entry.file if entry else PROJECT_FILE}:\n[images."{entry.name if entry else image}"]\n'
             'command = ["python", "main.py"]',
         )
@@ -136,7 +137,9 @@ def chosen_interpreter(python: Path | None, project: Path) -> Path:
     if python is not None:
         found = python / "bin" / "python" if python.is_dir() else Path(shutil.which(python) or python)
         if not _executable(found):
-            raise ImageError(f"--python {python}: no interpreter there", "Name one, or a virtualenv's folder.")
+            raise ImageError(
+                f"--python {python}: no Python interpreter found", "Pass an interpreter or the folder of a virtualenv."
+            )
         return found.absolute()
     for folder in upward(project):
         venv = folder / ".venv"
@@ -144,7 +147,7 @@ def chosen_interpreter(python: Path | None, project: Path) -> Path:
             found = venv / "bin" / "python"
             if not _executable(found):
                 raise ImageError(
-                    f"the virtualenv {venv} has lost its interpreter", "Make it anew, or choose one with --python."
+                    f"the virtualenv {venv} has no interpreter", "Create it again, or choose one with --python."
                 )
             return found
     return Path(sys.executable)
@@ -174,7 +177,7 @@ _has_module_remembered = cache(has_module)
 def _existing(path: Path, entry: ImageEntry, setting: str) -> Path:
     if not _executable(path):
         raise ConfigError(
-            entry.file, f"there is no interpreter at {path}", "Correct the path, or make it.", key=entry.key(setting)
+            entry.file, f"no Python interpreter at {path}", "Correct the path, or create it.", key=entry.key(setting)
         )
     return path.absolute()
 
@@ -183,7 +186,7 @@ def _existing_folders(entry: ImageEntry) -> Mapping[str, Path]:
     for inside, here in entry.folders.items():
         if not here.is_dir():
             key = f'{entry.key("folders")}."{inside}"'
-            raise ConfigError(entry.file, f"there is no folder {here}", "Correct the path, or make it.", key=key)
+            raise ConfigError(entry.file, f"folder {here} does not exist", "Correct the path, or create it.", key=key)
     return entry.folders
 
 

@@ -29,7 +29,7 @@ class MissingReference(Refusal):
     def __init__(self, kind: str, name: str, key: str = "") -> None:
         super().__init__(
             f'key "{key}" not found in {kind} "{name}"' if key else f'{kind} "{name}" not found',
-            f"Put the {kind} into the manifest's file as a document of its own, or mark the reference optional.",
+            f"Add a document with kind: {kind} to the manifest, or set optional: true.",
         )
         self.kind = kind
         self.name = name
@@ -85,8 +85,8 @@ def _decoded(kind: str, document: Mapping[str, Any], key: str, value: object) ->
     except binascii.Error:
         name = (document.get("metadata") or {}).get("name", "")
         raise Refusal(
-            f'{kind} "{name}": the value of "{key}" is not base64',
-            "Write plain text under stringData." if kind == SECRET else "Write plain text under data.",
+            f'{kind} "{name}": the value of "{key}" is not valid base64',
+            "Put plain text under stringData." if kind == SECRET else "Put plain text under data.",
         ) from None
 
 
@@ -120,7 +120,7 @@ def field_value(path: str, pod: Pod, node: Node) -> str:
         "status.hostIPs": node.ip,
     }
     if path not in simple:
-        raise Refusal(f'fieldRef "{path}" is not supported', f"Known: {', '.join(simple)}, metadata.labels['KEY'].")
+        raise Refusal(f'fieldRef "{path}" is not supported', f"Supported: {', '.join(simple)}, metadata.labels['KEY'].")
     return simple[path]
 
 
@@ -130,7 +130,8 @@ def resource_value(reference: Mapping[str, Any], container: Mapping[str, Any], n
     group, _, name = resource.partition(".")
     if group not in ("limits", "requests") or name not in ("cpu", "memory", "ephemeral-storage"):
         raise Refusal(
-            f'resourceFieldRef "{resource}" is not supported', "Known: limits. or requests. and cpu or memory."
+            f'resourceFieldRef "{resource}" is not supported',
+            "Supported: limits or requests of cpu, memory or ephemeral-storage, such as limits.cpu.",
         )
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
@@ -159,4 +160,4 @@ def container_named(
             return dict(container)
     if default is not None and not reference.get("containerName"):
         return default
-    raise Refusal(f'resourceFieldRef names container "{wanted}", which the pod does not have')
+    raise Refusal(f'resourceFieldRef names container "{wanted}", but the pod has no such container')

@@ -43,4 +43,4 @@ class LocalPlace:
             await relay(reader, writer, pod.status.pod_ip or LOCALHOST, ports.get(port, port))
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
-            raise NotFound(f"pod {name} does not answer at port {port}: {why}") from None
+            raise NotFound(f"pod {name} does not answer on port {port}: {why}") from None

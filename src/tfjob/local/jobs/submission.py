@@ -83,7 +83,7 @@ def refuse_if_taken(store: Store, submission: Submission) -> None:
     for other in TYPES.keys() - {kind}:
         found = store.current(Key(namespace, name, other))
         if found is not None and found.root == found.uid:
-            text = f"{name} is the name of a {other} ({found.id})"
+            text = f"the name {name} is taken by a {other} ({found.id})"
             raise Refusal(text, f"Rename the {kind}, or delete the {other}: {_deletion(found)}")
     run = store.current(Key(namespace, name, kind))
     if run is not None and _is_in_use(run):
@@ -120,7 +120,7 @@ def running_server(store: Store, submission: Submission) -> Run | None:
     if run.decode(Deployment).spec["selector"] != owner.spec["selector"]:
         changed.append("spec.selector")
     if changed:
-        text = f"{run.id} runs with another {', '.join(changed)}, which an update cannot change"
+        text = f"{run.id} runs with a different {', '.join(changed)}, which an update cannot change"
         raise Refusal(text, f"Delete it first: {_deletion(run)}")
     for one in submission.services:
         _refuse_service(store, one.metadata, run)
@@ -166,8 +166,8 @@ def _refuse_service(store: Store, service: ObjectMeta, run: Run | None) -> None:
         if found.metadata.name == service.name:
             holder = store.run(found.metadata.owner_references[0].uid)
             if holder is not None and (run is None or holder.uid != run.uid):
-                text = f"Service {service.name} exists and belongs to {holder.id}"
-                raise Refusal(text, f"Rename it, or delete that run: {_deletion(holder)}")
+                text = f"Service {service.name} already belongs to {holder.id}"
+                raise Refusal(text, f"Rename the Service, or delete that run: {_deletion(holder)}")
 
 
 def _deletion(run: Run) -> str:
@@ -195,7 +195,7 @@ def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str])
     if claim is not None:
         elsewhere = "" if claim.namespace == "default" else f" -n {claim.namespace}"
         message = (
-            f"its storage holds files already ({claim.folder}); to begin without them:"
+            f"its storage already contains files ({claim.folder}); to start without them:"
             f" tfjob volume delete {claim.name}{elsewhere}"
         )
         store.add_event(run.uid, "StorageFilled", message, warning=False, now=datetime.now(UTC))

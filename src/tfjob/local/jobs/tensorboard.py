@@ -70,9 +70,7 @@ def together(views: Mapping[str, TensorBoardView], links: Path) -> TensorBoardVi
     for name, one in views.items():
         if "://" in one.log_dir:
             hint = f"Show it alone: tfjob tensorboard {name}"
-            raise Refusal(
-                f"{name} has its curves in an object store, {one.log_dir}: no folder to show beside others", hint
-            )
+            raise Refusal(f"{name} logs to an object store ({one.log_dir}) and cannot be shown with other jobs", hint)
     links.mkdir()
     for name, one in views.items():
         (links / name).symlink_to(one.log_dir)
@@ -132,7 +130,7 @@ def show(views: Mapping[str, TensorBoardView], port: int | None, ready: Callable
                 ready([Board(name, url, one.log_dir, has_no_events(one.log_dir)) for name, one in views.items()])
             while not server.has_ended:
                 time.sleep(STEP_SECONDS)
-            raise Refusal(f"TensorBoard ended by itself: {server.said.strip()[-500:]}")
+            raise Refusal(f"TensorBoard ended unexpectedly: {server.said.strip()[-500:]}")
         finally:
             server.stop()
 
@@ -146,6 +144,6 @@ def free_port(wanted: int | None) -> int:
         except OSError as error:
             if wanted is None:
                 return 0
-            hint = "Choose another one, or leave --port out."
-            raise Refusal(f"port {wanted} cannot be used: {error.strerror}", hint) from None
+            hint = "Choose another port, or omit --port."
+            raise Refusal(f"cannot use port {wanted}: {error.strerror}", hint) from None
     return USUAL_PORT if wanted is None else wanted

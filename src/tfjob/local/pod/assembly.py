@@ -96,7 +96,7 @@ def assemble(
     for name in () if dry_run else variables:
         job_storage.make_folders(variables[name].declared, resolved.mounts[name])
     asked = [claim for claim in fresh if claim.name not in _own_claims(pod)]
-    notes = [f"claim {claim.name} was not declared: made at {claim.folder}" for claim in asked]
+    notes = [f"no manifest declares claim {claim.name}: created it at {claim.folder}" for claim in asked]
     texts = _Texts(pod, machine.level, network, resolved, notes)
     specs = {
         container["name"]: _container(container, machine, runtimes[container["name"]], variables, resolved, texts)
@@ -198,7 +198,7 @@ class _Texts:
         for path in volumes.rewrite_all_paths([text], mapping):
             if path in ours:
                 continue  # nobody wrote it: it comes from our own variables
-            note = f"{path} is {mapping[path]} here: level {self._level} cannot mount"
+            note = f"{path} is {mapping[path]} on this machine, because level {self._level} cannot mount volumes"
             if note not in self.notes:
                 self.notes.append(note)
         return rewrite_peers(volumes.rewrite_paths(text, mapping), self._network, names=False)

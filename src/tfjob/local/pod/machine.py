@@ -48,14 +48,15 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
         notes.append(f"level {best}: {capabilities.shortfall(found)}; see `tfjob doctor`")
     if LEVELS.index(level) > LEVELS.index(best):
         raise Refusal(
-            f"level {level} is not possible here: {capabilities.shortfall(found)}",
-            f"Use --level {best} or less; `tfjob doctor` says how to get more.",
+            f"level {level} is not possible on this machine: {capabilities.shortfall(found)}",
+            f"Use --level {best} or lower; `tfjob doctor` explains what higher levels need.",
         )
     limits = wanted_limits
     if limits == "auto":
         limits = "cgroup" if found.memory_cgroup.ok else "poll"
     if limits == "cgroup" and not found.memory_cgroup.ok:
-        raise Refusal(f"limits by cgroup are not possible here: {found.memory_cgroup.problem}", "Set limits to auto.")
+        text = f"cgroup limits are not possible on this machine: {found.memory_cgroup.problem}"
+        raise Refusal(text, 'Set limits = "auto" under [local] in tfjob.toml.')
     return Choice(level, cast("Limits", limits), notes)
 
 

@@ -44,10 +44,14 @@ def resolve(
 def _problem(probe: Mapping[str, Any], container: Mapping[str, Any]) -> str:
     target = probe.get("httpGet") or probe.get("tcpSocket")
     if not target:
-        return "" if (probe.get("exec") or {}).get("command") else "only exec, httpGet and tcpSocket are run here"
+        return (
+            ""
+            if (probe.get("exec") or {}).get("command")
+            else "only exec, httpGet and tcpSocket probes run on this machine"
+        )
     if _port(target, container) is None:
         return f"the container has no port {target.get('port')!r}"
-    return "" if _is_address(target.get("host")) else "its host must be an IPv4 address to be run here"
+    return "" if _is_address(target.get("host")) else "its host must be an IPv4 address"
 
 
 def _is_address(host: str | None) -> bool:

@@ -238,7 +238,7 @@ def _obstacle(fleet: _Fleet) -> tuple[str, str]:
                 return waiting.reason, f"{pod.metadata.name}: {told}"
     for pod in (*fleet.new, *fleet.old):
         if not pod.is_ready and any("readinessProbe" in one for one in pod.spec.get("containers") or ()):
-            return NOT_READY, f"{pod.metadata.name}: waits for its readiness probe"
+            return NOT_READY, f"{pod.metadata.name}: waiting for its readiness probe"
     return "ReplicaSetUpdated", ""
 
 

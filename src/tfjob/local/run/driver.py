@@ -217,7 +217,7 @@ class Driver:
         """Says once what goes wrong in a part, however often it is tried."""
         if str(error) != self._troubles.get(part):
             self._troubles[part] = str(error)
-            logger.warning("%s; trying again", error)
+            logger.warning("%s; retrying", error)
 
     def _machine(self, run: Run) -> Machine:
         if run.uid not in self._machines:
@@ -244,11 +244,11 @@ class Driver:
             event = announcement(pod, self._machine(run), pod_folder(run.folder, pod), url)
         else:
             places = ", ".join(f"port {port} at {LOOPBACK}:{outside}" for port, outside in ports.items())
-            event = Event("ServiceReady", f"Service {service.metadata.name} answers: {places}")
+            event = Event("ServiceReady", f"Service {service.metadata.name} is ready: {places}")
         self.cluster.publish_about(service.metadata.owner_references[0].uid, event)
 
     def _warn(self, service: Service, reason: str) -> None:
-        event = Event("ServiceFailed", f"Service {service.metadata.name} does not answer: {reason}", warning=True)
+        event = Event("ServiceFailed", f"Service {service.metadata.name} cannot listen: {reason}", warning=True)
         self.cluster.publish_about(service.metadata.owner_references[0].uid, event)
 
     def _tree(self) -> list[Run]:

@@ -339,7 +339,7 @@ def unknown_end(pod: Pod) -> PodStatus:
                 terminated=ContainerTerminated(
                     exit_code=137,
                     reason=UNKNOWN,
-                    message="its supervisor is gone",
+                    message="its supervisor ended unexpectedly",
                     started_at=status.state.running.started_at if status.state.running else None,
                     finished_at=now,
                 )
@@ -349,7 +349,11 @@ def unknown_end(pod: Pod) -> PodStatus:
         or [ContainerStatus(name=container["name"]) for container in pod.spec.get("containers") or []]
     ]
     return replace(
-        pod.status, phase="Failed", reason=UNKNOWN, message="its supervisor is gone", container_statuses=ended
+        pod.status,
+        phase="Failed",
+        reason=UNKNOWN,
+        message="its supervisor ended unexpectedly",
+        container_statuses=ended,
     )
 
 

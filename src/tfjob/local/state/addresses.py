@@ -78,7 +78,7 @@ def lease_address(
         taken.append(busy)
         if len(taken) == _TRIES:
             raise AddressError(*taken_port(busy))
-    raise AddressError("every loopback address of 127.77.0.0/16 is leased", "Stop or delete some jobs.")
+    raise AddressError("every loopback address in 127.77.0.0/16 is in use", "Stop or delete some jobs.")
 
 
 def lease_port(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder: str, wanted: int) -> int:
@@ -98,7 +98,7 @@ def lease_port(database: sqlite3.Connection | sqlite3.Cursor, owner: str, holder
         if is_free(WILDCARD, port):
             database.execute("insert into ports values (?, ?, ?, ?)", (port, owner, holder, wanted))
             return port
-    raise AddressError(f"no port of {FIRST_PORT}-{LAST_PORT} is free", "Stop or delete some jobs.")
+    raise AddressError(f"no port from {FIRST_PORT} to {LAST_PORT} is free", "Stop or delete some jobs.")
 
 
 def leases(database: sqlite3.Connection | sqlite3.Cursor, owner: str) -> dict[str, tuple[str, dict[int, int]]]:
@@ -144,8 +144,8 @@ def taken_port(port: int) -> tuple[str, str]:
     """Message and hint about a port that cannot be had."""
     if port < 1024 and not _holder_of(port):
         return (
-            f"port {port} is not free to bind for an ordinary user",
-            "Use a port from 1024 in the manifest, or level ports.",
+            f"an ordinary user cannot listen on port {port}",
+            "Use a port from 1024 up in the manifest, or run with --level ports.",
         )
     who = _holder_of(port) or "another program"
     return (

@@ -164,9 +164,9 @@ def _read(file: Path) -> dict[str, Any]:
         found = file.stat()
         return _parse(file, (found.st_ino, found.st_mtime_ns, found.st_size))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(file, f"not valid TOML: {error}") from None
+        raise ConfigError(file, f"is not valid TOML: {error}") from None
     except UnicodeDecodeError:
-        raise ConfigError(file, "not a UTF-8 text file") from None
+        raise ConfigError(file, "is not a UTF-8 text file") from None
     except OSError as error:
         raise ConfigError(file, f"cannot be read: {error.strerror}") from None
 
@@ -180,11 +180,13 @@ def _parse(file: Path, version: tuple[int, ...]) -> dict[str, Any]:
 def _image(name: str, entry: object, file: Path) -> ImageEntry:
     key = f'images."{name}"'
     if not isinstance(entry, dict):
-        raise ConfigError(file, "must be a table", f'Write [images."{name}"] above its settings.', key=key)
+        raise ConfigError(
+            file, "must be a table", f'Write [images."{name}"] on a separate line, with its settings below.', key=key
+        )
     _only_known(entry, _IMAGE, file, key)
     settings = {setting: _IMAGE[setting](value, file, f"{key}.{setting}") for setting, value in entry.items()}
     if "python" in settings and "virtualenv" in settings:
-        raise ConfigError(file, "python and virtualenv exclude each other", "Keep one of the two.", key=key)
+        raise ConfigError(file, "python and virtualenv cannot both be set", "Remove one of them.", key=key)
     return ImageEntry(name=name, file=file, **settings)
 
 
@@ -192,20 +194,22 @@ def _only_known(table: Mapping[str, Any], known: Mapping[str, Any], file: Path, 
     for name in table:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
-            hint = f"Did you mean {close[0]}?" if close else f"Known here: {', '.join(known)}."
+            hint = f"Did you mean {close[0]}?" if close else f"Known keys: {', '.join(known)}."
             raise ConfigError(file, "unknown key", hint, key=f"{key}.{name}" if key else name)
 
 
 def _table(document: Mapping[str, Any], name: str, file: Path, key: str) -> dict[str, Any]:
     value = document.get(name, {})
     if not isinstance(value, dict):
-        raise ConfigError(file, "must be a table", f"Write [{name}] on a line of its own.", key=key)
+        raise ConfigError(
+            file, "must be a table", f"Write [{name}] on a separate line, with its settings below.", key=key
+        )
     return value
 
 
 def _text(value: object, file: Path, key: str) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigError(file, "must be a text in quotes", key=key)
+        raise ConfigError(file, "must be a string in quotes", key=key)
     return value
 
 
@@ -221,17 +225,17 @@ def _python(value: object, file: Path, key: str) -> str:
 def _words(value: object, file: Path, key: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise ConfigError(
-            file, "must be a list of texts", f'Write {key.rsplit(".", 1)[-1]} = ["python", "main.py"].', key=key
+            file, "must be a list of strings", f'Write {key.rsplit(".", 1)[-1]} = ["python", "main.py"].', key=key
         )
     return tuple(value)
 
 
 def _variables(value: object, file: Path, key: str) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise ConfigError(file, "must be a table of texts", 'Write env = { NAME = "value" }.', key=key)
+        raise ConfigError(file, "must be a table of strings", 'Write env = { NAME = "value" }.', key=key)
     for name, text in value.items():
         if not isinstance(text, str):
-            raise ConfigError(file, "must be a text in quotes", key=f"{key}.{name}")
+            raise ConfigError(file, "must be a string in quotes", key=f"{key}.{name}")
     return dict(value)
 
 
@@ -242,7 +246,7 @@ def _folders(value: object, file: Path, key: str) -> dict[str, Path]:
     for inside, here in value.items():
         target = posixpath.normpath(inside)
         if not target.startswith("/") or target.strip("/") == "":
-            raise ConfigError(file, "must be an absolute path of the image, below /", key=f'{key}."{inside}"')
+            raise ConfigError(file, "must be an absolute path in the image, below /", key=f'{key}."{inside}"')
         found[target] = _path(here, file, f'{key}."{inside}"')
     return found
 
@@ -250,7 +254,7 @@ def _folders(value: object, file: Path, key: str) -> dict[str, Path]:
 def _one_of(*choices: str) -> Callable[[object, Path, str], str]:
     def check(value: object, file: Path, key: str) -> str:
         if value not in choices:
-            raise ConfigError(file, f"{value!r} is not one of {', '.join(choices)}", key=key)
+            raise ConfigError(file, f"must be one of {', '.join(choices)}, not {value!r}", key=key)
         return str(value)
 
     return check
@@ -269,7 +273,7 @@ def _size(value: object, file: Path, key: str) -> int:
 # A single file could not be rotated under a reader without losing what it has not seen.
 def _count(value: object, file: Path, key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 2:
-        raise ConfigError(file, "must be a whole number from 2", key=key)
+        raise ConfigError(file, "must be a whole number, at least 2", key=key)
     return value
 
 

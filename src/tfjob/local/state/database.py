@@ -82,6 +82,7 @@ drop table children;
 drop table old_objects;
 drop table old_events;
 """
+OTHER_HOME = "To use another folder, set TFJOB_HOME."
 MIGRATIONS: dict[int, tuple[str, ...]] = {1: (SET_ASIDE_1, OBJECTS, MOVE_1)}
 """From a schema number to the statements that lead to the next one."""
 
@@ -96,7 +97,7 @@ def connect(path: Path, *, write: bool) -> tuple[sqlite3.Connection, bool]:
         try:
             return _open_writable(path), True
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"{path}: {_reason(path, error)}; TFJOB_HOME can name another folder") from None
+            raise StoreError(f"cannot open {path}: {_reason(path, error)}", OTHER_HOME) from None
     if not path.exists():
         return _open_empty(), False
     try:
@@ -160,7 +161,7 @@ def _open_readable(path: Path) -> sqlite3.Connection:
         except sqlite3.Error as error:
             connection.close()
             reason = error
-    raise StoreError(f"{path}: {reason}; TFJOB_HOME can name another folder")
+    raise StoreError(f"cannot open {path}: {reason}", OTHER_HOME)
 
 
 def _migrated_copy(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
@@ -202,7 +203,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> int:
     (present,) = connection.execute("pragma user_version").fetchone()
     if present > SCHEMA:
         raise StoreError(
-            f"{path} was written by a newer tfjob (schema {present}, this one knows {SCHEMA}); "
-            "upgrade tfjob, or set TFJOB_HOME to another folder"
+            f"{path} was written by a newer tfjob (schema {present}; this version supports up to {SCHEMA})",
+            "Upgrade tfjob, or set TFJOB_HOME to another folder.",
         )
     return int(present)

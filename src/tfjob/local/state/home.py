@@ -61,7 +61,9 @@ def find_home(environ: Mapping[str, str]) -> Home:
     try:
         return Home.of(environ)
     except RuntimeError:
-        raise Refusal("this user has no home folder", "Set TFJOB_HOME to a folder for the state.") from None
+        raise Refusal(
+            "this user has no home folder", "Set TFJOB_HOME to the folder where tfjob should keep its state."
+        ) from None
 
 
 def boot_id() -> str:

@@ -32,5 +32,5 @@ class Secrets:
 
     def _path(self, key: Key) -> Path:
         if "/" in key.name or "/" in key.namespace or key.name.startswith("."):
-            raise ValueError(f"{key.name!r} is not the name of a Secret")
+            raise ValueError(f"{key.name!r} is not a valid name of a Secret")
         return self._root / key.namespace / f"{key.name}.json"

@@ -376,7 +376,7 @@ class Store:
     def transaction(self) -> Iterator[sqlite3.Cursor]:
         """Writes that happen together or not at all."""
         if not self.writable:
-            raise StoreError("the state folder is read-only")
+            raise StoreError("the state folder is read-only", database.OTHER_HOME)
         cursor = self.connection.cursor()
         # Not deferred: a transaction that reads first could otherwise not become a writing one.
         cursor.execute("begin immediate")
@@ -469,9 +469,8 @@ def open_state(home: Home, *, write: bool) -> Iterator[tuple[Home, Store]]:
         try:
             home.create()
         except OSError as error:
-            raise StoreError(
-                f"the state folder {home.path} cannot be written: {error.strerror}; TFJOB_HOME can name another one"
-            ) from None
+            text = f"cannot write to the state folder {home.path}: {error.strerror}"
+            raise StoreError(text, database.OTHER_HOME) from None
     store = open_store(home.database, write=write)
     try:
         yield home, store

@@ -67,9 +67,9 @@ class Claims:
     def folder(self, namespace: str, name: str) -> Path:
         """Where a claim's files are, whether it exists or not."""
         if not _NAMESPACE.fullmatch(namespace):
-            raise ClaimError(f'"{namespace}" is not a namespace', "Use lower-case letters, digits and dashes.")
+            raise ClaimError(f'invalid namespace "{namespace}"', "Use lowercase letters, digits and dashes.")
         if not _NAME.fullmatch(name) or len(name) > 240:
-            raise ClaimError(f'"{name}" is not a name for a claim', "Use lower-case letters, digits, dashes and dots.")
+            raise ClaimError(f'invalid claim name "{name}"', "Use lowercase letters, digits, dashes and dots.")
         return self._root / namespace / name
 
     def find(self, namespace: str, name: str) -> Claim | None:
@@ -114,7 +114,7 @@ class Claims:
         if used_by:
             raise ClaimError(f'claim "{name}" is used by {", ".join(sorted(used_by))}', "Stop or delete the job first.")
         if mounted := _mounted_within(claim.folder):
-            raise ClaimError(f"{mounted} is a mount of its own", f"Unmount it before deleting claim {name}.")
+            raise ClaimError(f'claim "{name}" contains a mount: {mounted}', "Unmount it before you delete the claim.")
         # A name that no claim can have, so that a deletion cut short leaves nothing that looks like a claim.
         trash = claim.folder.with_name(f".deleted-{uuid.uuid4().hex}")
         claim.folder.rename(trash)
@@ -137,7 +137,7 @@ class Claims:
             draft.write_bytes(msgspec.json.encode(record))
             draft.replace(file)
         except OSError as error:
-            raise ClaimError(f'claim "{name}" cannot be made in {folder}: {error.strerror}') from None
+            raise ClaimError(f'cannot create claim "{name}" in {folder}: {error.strerror}') from None
         return Claim(namespace, name, folder, record)
 
 
@@ -157,12 +157,13 @@ def check(document: Mapping[str, Any]) -> None:
     name, spec = (document.get("metadata") or {}).get("name") or "", document.get("spec") or {}
     for mode in spec.get("accessModes") or []:
         if mode not in ACCESS_MODES:
-            raise ClaimError(f'claim "{name}": unknown access mode {mode}', f"Known: {', '.join(ACCESS_MODES)}.")
+            raise ClaimError(f'claim "{name}": unknown access mode {mode}', f"Supported: {', '.join(ACCESS_MODES)}.")
     if spec.get("volumeMode") == "Block":
-        raise ClaimError(f'claim "{name}": a claim is a folder here, volumeMode Block is not possible')
+        raise ClaimError(f'claim "{name}": volumeMode Block is not supported: a claim is a folder on this machine')
     for field in ("dataSource", "dataSourceRef"):
         if spec.get(field):
-            raise ClaimError(f'claim "{name}": {field} is not possible here', "Copy the files into the claim yourself.")
+            text = f'claim "{name}": {field} is not supported on this machine'
+            raise ClaimError(text, "Copy the files into the claim yourself.")
 
 
 def _size(name: str, spec: Mapping[str, Any]) -> str:

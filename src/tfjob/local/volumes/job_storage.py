@@ -26,7 +26,7 @@ def make_folders(variables: Mapping[str, str], mounts: Iterable[Mount]) -> None:
                 try:
                     folder.mkdir(parents=True, exist_ok=True)
                 except OSError as error:
-                    raise VolumeError(f"{folder}: {error.strerror}") from None
+                    raise VolumeError(f"cannot create {folder}: {error.strerror}") from None
 
 
 def folder_of(job: TFJob, claims: Claims, mapping: Mapping[str, Path]) -> Path | None:

@@ -71,7 +71,7 @@ def _add(
     elif kind == "downwardAPI":
         projection.files.update(_fields(source, mode, pod, node))
     else:
-        raise Refusal(f"a projected volume cannot have {kind} here: there is no API server to ask for it")
+        raise Refusal(f"a projected volume cannot contain {kind} on this machine, which has no API server")
 
 
 def _keys(kind: str, source: Mapping[str, Any], mode: int, references: References) -> dict[str, File]:
@@ -110,5 +110,5 @@ def _mode(item: Mapping[str, Any], default: int) -> int:
 def _inside(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
-        raise Refusal(f'"{path}" is not a path inside a volume')
+        raise Refusal(f'"{path}" is not a valid path inside a volume', "Use a relative path without '..'.")
     return str(PurePosixPath(path))

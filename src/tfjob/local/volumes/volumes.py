@@ -125,7 +125,7 @@ def resolve(
     for container in (*_list(context.pod, "initContainers"), *_list(context.pod, "containers")):
         name = container["name"]
         if container.get("volumeDevices"):
-            raise VolumeError(f'container "{name}": volumeDevices are not possible here')
+            raise VolumeError(f'container "{name}": volumeDevices are not supported on this machine')
         beneath = {
             target: Mount("image", folder, "", target, read_only=False)
             for target, folder in (images or {}).get(name, {}).items()
@@ -161,7 +161,7 @@ def prepare(volumes: Volumes, context: Context, now: datetime) -> list[Claim]:
                 if mount.sub_path and mount.base not in in_memory:
                     _make_sub_path(mount)
     except OSError as error:
-        raise VolumeError(f"{error.filename}: {error.strerror}") from None
+        raise VolumeError(f"cannot write {error.filename}: {error.strerror}") from None
     return fresh
 
 
@@ -174,18 +174,20 @@ class _Source:
 def _source(volume: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
     name = volume["name"]
     if not _NAME.fullmatch(name):
-        raise VolumeError(f'"{name}" is not a volume name', "Use lower-case letters, digits and dashes.")
+        raise VolumeError(f'invalid volume name "{name}"', "Use lowercase letters, digits and dashes.")
     kind = next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
     details = volume.get(kind) or {}
     if name in context.mapping:
         folder = context.mapping[name]
         if not folder.exists():
-            raise VolumeError(f'volume "{name}" is mapped to {folder}, which does not exist', "Make the folder first.")
+            raise VolumeError(
+                f'volume "{name}" is mapped to {folder}, which does not exist', "Create the folder first."
+            )
         return _Source(folder, bool(details.get("readOnly")))
     if kind not in _KINDS:
         raise VolumeError(
-            f'volume "{name}": {kind} cannot be mounted on this machine',
-            f"Say which folder stands in for it: --volume {name}=FOLDER, or in tfjob.toml:\n"
+            f'volume "{name}": {kind} volumes are not supported on this machine',
+            f"Choose a folder to mount instead: --volume {name}=FOLDER, or in tfjob.toml:\n"
             f'[volumes]\n{name} = "FOLDER"',
         )
     return _KINDS[kind](name, details, context, made)
@@ -198,14 +200,14 @@ def _empty_dir(name: str, details: Mapping[str, Any], context: Context, made: Vo
     elif details["medium"] == "Memory":
         made.tmpfs.append(Tmpfs(name, path, _bytes(name, details.get("sizeLimit")), secret=False))
     else:
-        raise VolumeError(f'volume "{name}": emptyDir medium {details["medium"]} is not possible here')
+        raise VolumeError(f'volume "{name}": emptyDir medium {details["medium"]} is not supported on this machine')
     return _Source(path)
 
 
 def _ephemeral(name: str, details: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
     spec = (details.get("volumeClaimTemplate") or {}).get("spec") or {}
     if spec.get("volumeMode") == "Block" or spec.get("dataSource") or spec.get("dataSourceRef"):
-        raise VolumeError(f'volume "{name}": an ephemeral volume is an empty folder here, nothing else')
+        raise VolumeError(f'volume "{name}": an ephemeral volume is always an empty folder on this machine')
     return _empty_dir(name, {}, context, made)
 
 
@@ -214,7 +216,9 @@ def _host_path(name: str, details: Mapping[str, Any], context: Context, made: Vo
     if not path.is_absolute():
         raise VolumeError(f'volume "{name}": hostPath "{path}" must be absolute')
     if kind not in _HOST_PATH_TYPES:
-        raise VolumeError(f'volume "{name}": unknown hostPath type {kind}', f"Known: {', '.join(_HOST_PATH_TYPES)}.")
+        raise VolumeError(
+            f'volume "{name}": unknown hostPath type {kind}', f"Supported: {', '.join(filter(None, _HOST_PATH_TYPES))}."
+        )
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -227,7 +231,7 @@ def _host_path(name: str, details: Mapping[str, Any], context: Context, made: Vo
         else:
             raise VolumeError(
                 f'volume "{name}": hostPath {path}: {error.strerror}',
-                f"Make it, set type: DirectoryOrCreate, or map it with --volume {name}=FOLDER.",
+                f"Create it, set type: DirectoryOrCreate, or use another folder with --volume {name}=FOLDER.",
             ) from None
         return _Source(path)
     if not _HOST_PATH_TYPES[kind](mode):
@@ -288,7 +292,7 @@ def _mounts(
         if volume not in sources:
             raise VolumeError(f'{where}: volumeMounts names "{volume}", which is not in volumes')
         if (wanted.get("mountPropagation") or "None") != "None":
-            raise VolumeError(f'{where}: mountPropagation of "{volume}" is not possible here')
+            raise VolumeError(f'{where}: mountPropagation of "{volume}" is not supported on this machine')
         target = posixpath.normpath("/" + (wanted.get("mountPath") or "")).replace("//", "/")
         if target == "/":
             raise VolumeError(f'{where}: "{volume}" cannot be mounted at /')
@@ -305,17 +309,19 @@ def _sub_path(wanted: Mapping[str, Any], variables: Mapping[str, str], where: st
     if expression := wanted.get("subPathExpr"):
         path = environment.expand(expression, variables)
         if re.search(r"\$\([^)]*\)", path):
-            raise VolumeError(f'{where}: subPathExpr "{expression}" names a variable that env does not have')
+            raise VolumeError(f'{where}: subPathExpr "{expression}" uses a variable that env does not define')
     parts = PurePosixPath(path).parts
     if path.startswith("/") or ".." in parts:
-        raise VolumeError(f'{where}: subPath "{path}" leaves its volume', "Use a relative path without ..")
+        raise VolumeError(f'{where}: subPath "{path}" leads out of its volume', "Use a relative path without '..'.")
     return "/".join(parts)
 
 
 def _make_sub_path(mount: Mount) -> None:
     base, wanted = mount.base.resolve(), mount.source.resolve()
     if wanted != base and base not in wanted.parents:
-        raise VolumeError(f'subPath "{mount.sub_path}" of volume "{mount.volume}" leaves the volume by a symbolic link')
+        raise VolumeError(
+            f'subPath "{mount.sub_path}" of volume "{mount.volume}" leads out of the volume through a symbolic link'
+        )
     if not wanted.exists():
         wanted.mkdir(parents=True)
 

@@ -233,7 +233,7 @@ def test_the_status_says_why_a_pod_waits() -> None:
     assert plan.events == []
     probed = replace(pod("a", ready=False), spec={"containers": [{"name": "server", "readinessProbe": {}}]})
     status = planned(deployment(1), [probed]).status
-    assert (status.reason, status.message) == ("NotReady", "a: waits for its readiness probe")
+    assert (status.reason, status.message) == ("NotReady", "a: waiting for its readiness probe")
 
 
 def test_a_container_that_ends_again_and_again_is_explained_counted_and_reported_once() -> None:

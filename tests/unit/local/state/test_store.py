@@ -118,7 +118,7 @@ def test_a_newer_schema_is_refused_with_what_to_do(file: Path, wording: Wording)
         connection.execute(f"pragma user_version = {database.SCHEMA + 1}")
     connection.close()
     for write in (True, False):
-        with pytest.raises(StoreError, match="upgrade") as caught:
+        with pytest.raises(StoreError, match="Upgrade") as caught:
             open_store(file, write=write)
         wording(str(caught.value).replace(str(file.parent), "FOLDER"))
 
