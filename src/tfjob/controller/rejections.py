@@ -14,41 +14,37 @@ Name = tuple[str, str]
 
 
 class Rejections:
-    """The rejections of every owner; those of one owner do not concern the next one of its name."""
+    """The rejections of every owner, with its uid: a new owner of the same name starts without any."""
 
     def __init__(self) -> None:
-        self._uids: dict[Key, str] = {}
-        self._of: dict[Key, dict[Name, Rejection]] = {}
+        self._of: dict[Key, tuple[str, dict[Name, Rejection]]] = {}
 
     def of(self, key: Key, owner: OwnerObject) -> Mapping[Name, Rejection]:
-        return dict(self._of.get(key, {})) if self._uids.get(key) == owner.metadata.uid else {}
+        uid, found = self._of.get(key, ("", {}))
+        return dict(found) if uid == owner.metadata.uid else {}
 
     def add(self, key: Key, owner: OwnerObject, child: Object, reason: str, message: str, now: datetime) -> bool:
-        """Remember a rejection from its first time on, so that a grace period can end; return whether it is new."""
-        if self._uids.get(key) != owner.metadata.uid:
-            self._uids[key], self._of[key] = owner.metadata.uid, {}
-        name = (child.kind, child.metadata.name)
-        before = self._of[key].get(name)
-        self._of[key][name] = Rejection(reason, message, before.since if before else now)
+        """Record a rejection, with the time of the first one; return whether its reason is new."""
+        found, name = self.of(key, owner), _name(child)
+        before = found.get(name)
+        rejection = Rejection(reason, message, before.since if before else now)
+        self._of[key] = owner.metadata.uid, {**found, name: rejection}
         return before is None or before.reason != reason
 
-    def reason(self, key: Key, child: Object) -> str:
-        rejection = self._of.get(key, {}).get((child.kind, child.metadata.name))
-        return rejection.reason if rejection else ""
-
     def drop(self, key: Key, child: Object) -> None:
-        self._of.get(key, {}).pop((child.kind, child.metadata.name), None)
+        if key in self._of:
+            self._of[key][1].pop(_name(child), None)
 
     def keep(self, key: Key, actions: Sequence[Action]) -> None:
-        """Forget what the plan no longer wants to create: it exists, or the owner was scaled, stopped or ended."""
-        children = (action.child for action in actions if isinstance(action, Create))
-        wanted = {(child.kind, child.metadata.name) for child in children}
-        kept = {name: rejection for name, rejection in self._of.get(key, {}).items() if name in wanted}
-        if kept:
-            self._of[key] = kept
-        else:
-            self.forget(key)
+        """Forget children that the plan no longer creates: they exist, or the owner was scaled, stopped or ended."""
+        wanted = {_name(action.child) for action in actions if isinstance(action, Create)}
+        uid, found = self._of.pop(key, ("", {}))
+        if kept := {name: rejection for name, rejection in found.items() if name in wanted}:
+            self._of[key] = uid, kept
 
     def forget(self, key: Key) -> None:
-        self._uids.pop(key, None)
         self._of.pop(key, None)
+
+
+def _name(child: Object) -> Name:
+    return child.kind, child.metadata.name

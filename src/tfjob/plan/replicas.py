@@ -1,4 +1,4 @@
-"""Which pods and services to create and to remove, so that the desired tasks run on their present attempt."""
+"""Which pods and services to create and to remove, so that the desired tasks run their current attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfjob.plan.policy.backoff import held_back
 from tfjob.plan.policy.cleanup import overdue, removals
 
 PODS_A_PASS = 500
-"""Each holds the TF_CONFIG of all: more would exceed an operator's memory. The next pass creates the rest."""
+"""Each pod holds the addresses of all: more would exceed the operator's memory. The next pass creates the rest."""
 
 
 def reconcile(
@@ -33,13 +33,10 @@ def reconcile(
     settings: Settings,
     group: Step,
 ) -> tuple[list[Action], list[datetime]]:
-    """Remove what is stale or surplus, then create what is missing, a pod group before its pods.
+    """Remove stale and surplus children, then create missing ones, a pod group before its pods.
 
-    Also returns when time alone asks for more.
-
-    Our parameter servers wait for the ConfigMap with their program, so they never start with another program.
-
-    No pod of a gang is created while one of an older attempt exists: two generations would talk to each other.
+    Also returns when to repeat deletions. Default parameter servers wait for the ConfigMap with their program. No pod
+    of a gang is created while one of an older attempt exists: they would connect to each other.
     """
     again, later = overdue(stale, observed, now, settings.durations)
     wanted = set(desired(job))
@@ -58,9 +55,9 @@ def reconcile(
 
 
 def stale_pods(job: TFJob, status: TFJobStatus, observed: Observation) -> list[Pod]:
-    """Return the pods to remove: of an older attempt, or of a task that is no longer desired."""
+    """Return the pods to remove: those of an older attempt, or of a task that is no longer desired."""
     wanted, started = set(desired(job)), members(status.started)
-    # What a finished task leaves behind stays, so that its logs can be read.
+    # The pod of a completed task stays, so that its logs can be read.
     kept, due = members(status.completed_indexes), attempts_due(job, status)
 
     def must_go(child: Pod) -> bool:
@@ -73,7 +70,7 @@ def stale_pods(job: TFJob, status: TFJobStatus, observed: Observation) -> list[P
 
 
 def is_resized(job: TFJob, observed: Observation, stale: Sequence[Pod]) -> bool:
-    """Return whether a gang runs with a TF_CONFIG for another size than the spec asks for now."""
+    """Return whether a gang runs with a TF_CONFIG for another size than the spec has now."""
     types = gang_types(job)
     if not types:
         return False
@@ -87,10 +84,7 @@ def is_resized(job: TFJob, observed: Observation, stale: Sequence[Pod]) -> bool:
 
 
 def _is_scaled(job: TFJob, types: Set[str]) -> bool:
-    """Return whether an edit that no pass has seen yet changes the members of a gang.
-
-    This is for pods of v1.9, which do not record the size for which they were made.
-    """
+    """Return whether an edit changes the members of a gang; for pods of v1.9, which do not record their size."""
     before = job.status
     if before.observed_generation in (0, job.metadata.generation):
         return False
@@ -116,7 +110,7 @@ def _missing(
 
 
 def _room(job: TFJob, observed: Observation) -> int:
-    """Return how many more pods may run at once; -1 is no limit: only a converted batch/v1 Job has one."""
+    """Return how many more pods may run; -1 means no limit. Only a converted batch/v1 Job has one."""
     parallelism = job.metadata.annotations.get(PARALLELISM)
     if parallelism is None or not parallelism.isdecimal():
         return -1

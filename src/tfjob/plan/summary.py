@@ -25,7 +25,7 @@ def counted(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJo
         ended = bool(view.end and not view.end.infrastructure) and not view.completed
         for column, holds in enumerate((view.running and not ended and not view.completed, view.completed, ended)):
             counts[view.task.type][column] += holds
-    # v1.9's counts go by the phase of a pod, which is Running also while its container waits for the next try.
+    # v1.9 counts by the phase of a pod, which is also Running while its container waits for a restart.
     up = sum(view.completed or (view.up and not view.end) for view in views)
     return replace(
         status,
@@ -45,7 +45,7 @@ def described(
     now: datetime,
     durations: Durations = USUAL,
 ) -> TFJobStatus:
-    """Set the condition and the texts of a job that has not ended: Running, Restarting or Pending."""
+    """Set the condition, state and message of a job that has not ended: Running, Restarting or Pending."""
     restarting = conditions.is_true(status.conditions, conditions.RESTARTING)
     active = any(
         status.replica_statuses[kind].active for kind in deciding_types(job) if kind in status.replica_statuses
@@ -67,7 +67,7 @@ def described(
 
 
 def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
-    """Correct the state of a job whose deciding replicas all wait for a restart in place: v1.9 calls it Running."""
+    """Set Restarting if all deciding replicas wait for a restart in place; v1.9's conditions say Running."""
     deciding = deciding_types(job)
     concerned = [view for view in views if view.task.type in deciding and not view.completed]
     if status.state != conditions.RUNNING or not concerned or any(view.up or not view.running for view in concerned):
@@ -76,7 +76,7 @@ def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) 
 
 
 def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> bool:
-    """Return whether all that the last restart concerns is up again; a tolerated end stays as it is."""
+    """Return whether all tasks of the last restart run again, completed, or ended in a way that the job tolerates."""
     concerned = runs_again(job, status)
     return all(view.running or view.completed or view.end for view in views if view.task.name in concerned)
 

@@ -1,11 +1,10 @@
-"""The webhook's certificates: made in memory, trusted through the webhook configuration, never written to a disk.
+"""The webhook's certificates: created in memory, trusted through the webhook configuration, never written to a disk.
 
-Each operator process signs its own certificate and adds it to the bundle of those that the API server trusts; the key
-never leaves the process. docs/decisions/0008 says why.
+Each operator process signs its own certificate and adds it to the bundle that the API server trusts; the key never
+leaves the process (docs/decisions/0008). Several replicas write the same bundle, so each write checks that the object
+has not changed since it was read.
 
     await publish(client, ADMISSION, [certificate], now)
-
-Several replicas write the same bundles, so each change is made over what was read.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from tfjob.operator.options import NAME, WEBHOOK
 
 LIFETIME = timedelta(days=30)
 RENEW_BEFORE = LIFETIME / 3
-"""So long before its end a certificate is replaced."""
+"""How long before its end a certificate is replaced."""
 SKEW = timedelta(hours=1)
-"""How far the clocks of the operator and the API server may be apart."""
+"""How far the clocks of the operator and the API server may differ."""
 MOST_TRUSTED = 8
-"""Certificates in the bundle: those of all replicas, and of some that have just gone."""
+"""How many certificates the bundle holds: those of all replicas, and of some that have just ended."""
 _SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tf-job-operator webhook")])
 Object = dict[str, Any]
 TRIES = 5
@@ -45,7 +44,7 @@ TRIES = 5
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate that is its own authority, with its key, both as PEM."""
+    """A self-signed certificate with its key, both as PEM."""
 
     certificate: bytes
     key: bytes
@@ -78,16 +77,16 @@ def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) ->
 
 
 def trusted(bundle: bytes, own: Iterable[bytes], now: datetime) -> bytes:
-    """Return the bundle with our own certificates, without expired ones, and with a few of the others at most."""
+    """Return the bundle with our certificates and the newest others; without expired ones."""
     mine = [x509.load_pem_x509_certificate(pem) for pem in own]
     others = [one for one in _read(bundle) if one not in mine and one.not_valid_after_utc > now]
     newest = sorted(others, key=_age)[-max(0, MOST_TRUSTED - len(mine)) :]
-    # The order does not depend on the writer: two replicas must not rewrite each other's bundle forever.
+    # The order does not depend on the writer, or two replicas would rewrite each other's bundle forever.
     return b"".join(one.public_bytes(Encoding.PEM) for one in sorted([*newest, *mine], key=_age))
 
 
 def load(context: ssl.SSLContext, certificate: Certificate) -> None:
-    """Serve it to every connection from now on; open connections keep the old one."""
+    """Use a certificate for new connections; open connections keep the old one."""
     with as_file(certificate.certificate + certificate.key) as path:
         context.load_cert_chain(path)
 
@@ -114,9 +113,9 @@ def _host(name: str) -> x509.GeneralName:
 
 @dataclass(frozen=True)
 class Place:
-    """An object with the settings of a webhook: where in it they are, and what does not work without them.
+    """An object that contains the settings of a webhook; `without` says what does not work without them.
 
-    `settings` finds the `clientConfig`, None where the webhook is not used; `patch` writes one that holds our bundle.
+    `settings` returns the `clientConfig`, None if the webhook is not used; `patch` returns a patch that sets it.
     """
 
     resource: Resource
@@ -159,16 +158,19 @@ PLACES = (ADMISSION, CONVERSION)
 
 
 async def publish(client: Client, place: Place, own: Sequence[bytes], now: datetime) -> None:
-    """Add certificates (PEM) to the trusted ones at a place, if it is in use. Raises KubeError."""
+    """Add certificates (PEM) to the bundle at a place, if it is in use. Raises KubeError."""
     for attempt in range(1, TRIES + 1):
         try:
             found = await client.get(place.resource, "", place.name)
         except NotFound:
-            return  # admission is not wanted, or there is tensorflow.org alone
+            return  # the installation has no admission webhook, or serves only tensorflow.org
         settings = place.settings(found)
         if settings is None:
             return
-        before = _bundle(settings)
+        try:
+            before = base64.b64decode(settings.get("caBundle") or "")
+        except binascii.Error:
+            before = b""
         bundle = trusted(before, own, now)
         if bundle == before:
             return
@@ -187,15 +189,8 @@ async def publish(client: Client, place: Place, own: Sequence[bytes], now: datet
                 fenced=False,
             )
         except Conflict:
-            # Another replica was faster; its certificate must stay in.
+            # Another replica was faster; its certificate must stay in the bundle.
             if attempt == TRIES:
                 raise
         else:
             return
-
-
-def _bundle(settings: Object) -> bytes:
-    try:
-        return base64.b64decode(settings.get("caBundle") or "")
-    except binascii.Error:
-        return b""

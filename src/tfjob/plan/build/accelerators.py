@@ -1,18 +1,16 @@
-"""What a pod needs to use a node's accelerators: drivers of the host, environment variables, a resource's present name.
+"""What a pod needs to use a node's accelerators: host drivers, environment variables, a resource's current name.
 
-The operator's configuration has an entry for each resource name, which is looked up when a pod is created. The stored
-job stays as the user wrote it.
+The operator's configuration has an entry for each resource name, which is applied when a pod is created. The stored job
+does not change.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfjob.controller.actions import Event
-from tfjob.plan import events
 from tfjob.plan.build.job_storage import similar_names
 from tfjob.plan.facts.tf_config import main_template_container
 
@@ -21,7 +19,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class HostVolume:
-    """A folder or file of the node, and where the training container sees it."""
+    """A folder or file of the node, and where the training container mounts it."""
 
     name: str
     host_path: str
@@ -30,7 +28,7 @@ class HostVolume:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """What containers that request a resource get; `resource` is the name to request instead, if it changed."""
+    """What containers that request a resource get; `resource` is the name to request instead, if set."""
 
     volumes: Sequence[HostVolume] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -38,12 +36,10 @@ class Accelerator:
 
 
 def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Object, list[str]]:
-    """Return a pod's spec with what its training container needs, and a sentence for each value of the user that stays.
+    """Return a pod's spec with what its training container needs, and a sentence for each value that is ignored.
 
     The given spec is not changed. Equipping the result again changes nothing.
     """
-    if not accelerators:
-        return spec, []
     training = main_template_container({"spec": spec})
     resources = training.get("resources") or {}
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
@@ -56,14 +52,8 @@ def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Obj
     return equipment.result(), equipment.kept
 
 
-def news(kind: str, template: Object, accelerators: Mapping[str, Accelerator]) -> Iterator[Event]:
-    """Warn before the pods of a replica type are created."""
-    for sentence in equipped(template.get("spec") or {}, accelerators)[1]:
-        yield events.accelerator_overridden(kind, sentence)
-
-
 class _Equipment:
-    """One pod's spec while it is equipped."""
+    """One pod's spec while it is changed."""
 
     def __init__(self, spec: Object, training: Object) -> None:
         self._spec = spec
@@ -100,7 +90,7 @@ class _Equipment:
         self._mounts.append({"name": self._volume(wanted), "mountPath": wanted.mount_path})
 
     def _volume(self, wanted: HostVolume) -> str:
-        """Return the name of the pod's volume with that host path; add one under a free name if there is none."""
+        """Return the name of the pod's volume with that host path; add one with an unused name if there is none."""
         taken = {volume.get("name") for volume in self._volumes}
         name = next(
             name for name in similar_names(wanted.name) if name not in taken or self._holds(name, wanted.host_path)
@@ -124,7 +114,7 @@ class _Equipment:
         self._variables.append({"name": variable, "value": value})
 
     def _request(self, name: str, resource: str) -> None:
-        """Request another resource instead; a limit alone is also a request, and devices may only have limits."""
+        """Request another resource instead, as a limit: that is also a request, and devices must have limits."""
         limits, requests = (dict(self._resources.get(group) or {}) for group in ("limits", "requests"))
         if resource == name and (name in limits or _may_be_overcommitted(name)):
             return
@@ -138,7 +128,7 @@ class _Equipment:
 
 
 def _may_be_overcommitted(resource: str) -> bool:
-    """Return whether Kubernetes accepts a request without a limit: for its own resources, but not for devices."""
+    """Return whether Kubernetes accepts a request without a limit: for its own resources, not for devices."""
     domain, slash, _ = resource.rpartition("/")
     return not slash or domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
 

@@ -11,19 +11,19 @@ from tfjob.durations import USUAL, Durations
 from tfjob.plan.build.accelerators import Accelerator
 
 TENSORBOARD_IMAGE = f"localhost/tf-job-tensorboard:{__version__}"
-"""As tools/image.py makes it; an installation names the one in its registry."""
+"""The image that tools/image.py builds; an installation names the one in its registry."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """What the operator decides, not the job.
 
-    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case is Volcano, any
-    other name is one with the coscheduling plugin of scheduler-plugins, and an empty name means none.
-    `accelerators` holds, by resource name, what pods that request it need. Default parameter servers run in
-    `tf_image` if a job names none, and run `server_program` instead of ours if there is one. With `storage_for_all`
-    a job has storage even if it does not name the volume. With `local_tensorboard` a TensorBoard is a Python program
-    of this machine instead of an image, and ends with its job. `durations` are not for users: a test shortens them.
+    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` (case-insensitive), or a
+    scheduler with the coscheduling plugin of scheduler-plugins; empty for none. `accelerators` is keyed by resource
+    name. Default parameter servers run in `tf_image` if a job names no image, and run `server_program` instead of ours
+    if it is set. With `storage_for_all`, a job has storage even if it does not name the volume. With
+    `local_tensorboard`, a TensorBoard is a Python program on this machine instead of an image, and ends with its job.
+    Only tests change `durations`.
     """
 
     cluster_domain: str = ""

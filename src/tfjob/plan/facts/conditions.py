@@ -1,4 +1,4 @@
-"""Conditions as training-operator v1.9 keeps them: types, reasons, order and what replaces what."""
+"""Conditions as training-operator v1.9 writes them: types, reasons, order, and which condition replaces which."""
 
 from __future__ import annotations
 
@@ -32,17 +32,11 @@ def is_finished(status: TFJobStatus) -> bool:
 
 
 def with_condition(
-    conditions: Sequence[Condition],
-    kind: str,
-    now: datetime,
-    message: str,
-    *,
-    status: str = "True",
-    reason: str = "",
+    conditions: Sequence[Condition], kind: str, now: datetime, message: str, *, status: str = "True", reason: str = ""
 ) -> list[Condition]:
-    """Return the list with a condition set; unchanged if it has the same type, status and reason.
+    """Return the list with a condition set; unchanged if it has that status and reason already.
 
-    Running and Restarting exclude each other; an end sets Running to False but keeps it; a changed condition moves to
+    Running and Restarting replace each other. Succeeded and Failed set Running to False. A changed condition moves to
     the end, so that the last one is the latest.
     """
     reason = reason or REASONS[kind]

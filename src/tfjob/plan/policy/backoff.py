@@ -1,7 +1,7 @@
-"""Back-offs: how long a task that runs again waits, by how often it did so lately.
+"""Back-offs: how long a task waits before it restarts, depending on its recent restarts.
 
-Each task waits for its own restarts, so that one that fails repeatedly delays no other; a gang waits as one. A task
-that may have failed because of another waits for that one too: started alone, it would fail again.
+Tasks back off separately, so that one that fails repeatedly does not delay others; a gang backs off as one. A task that
+may have failed because of another waits at least as long as that one: started alone, it would fail again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def held_back(job: TFJob, status: TFJobStatus, now: datetime, durations: Duratio
 
 
 def next_starts(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> list[datetime]:
-    """Return when the tasks that are held back may start, the soonest first."""
+    """Return the times at which waiting tasks may start, earliest first."""
     return sorted(one.not_before for one in _to_come(job, status, now, durations).values())
 
 
 def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[tuple[Task, datetime, datetime]]:
-    """Yield each task outside a gang that waited because of its own restarts, and from when to when."""
+    """Yield each task outside a gang that waited because of its own restarts, with the start and end of the wait."""
     for task in desired(job) if status.back_off else ():
         one = status.back_off.get(task.name)
         if one and one.restarts and (wait := wait_after(one.restarts, durations)):
@@ -36,13 +36,13 @@ def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[
 
 
 def wait_after(restarts: int, durations: Durations) -> timedelta:
-    """Return how long the last of so many restarts in a row waits."""
+
     waits = durations.restart_waits
     return waits[min(restarts, len(waits)) - 1]
 
 
 def names(job: TFJob, tasks: Set[Task]) -> frozenset[str]:
-    """Return the names under which the status has the back-offs of these tasks."""
+    """Return the keys of these tasks in the status field `backOff`."""
     together = gang(job)
     alone = frozenset(task.name for task in tasks - together)
     return alone if together.isdisjoint(tasks) else alone | {GANG_BACK_OFF}
@@ -63,9 +63,9 @@ def after(
     incident: bool,
     durations: Durations = USUAL,
 ) -> dict[str, BackOff]:
-    """Return the back-offs after those in `again` restart because of `cause`, all by their names in the status.
+    """Return the back-offs after the restart of `again` because of `cause`; all names are keys of `backOff`.
 
-    Consequences of an incident that is recorded already do not count as restarts.
+    If it is not a new `incident` but the consequence of a recorded one, it does not count as a restart.
     """
     latest = now + durations.restart_waits[-1]
     waits = {
@@ -89,6 +89,6 @@ def _known(job: TFJob, status: TFJobStatus) -> dict[str, BackOff]:
 
 
 def _to_come(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations) -> dict[str, BackOff]:
-    """Return the starts in the future; one further away than any wait comes from a clock that was set back."""
+    """Return the back-offs that are not over; ignore those beyond the longest wait: the clock was set back."""
     latest = now + durations.restart_waits[-1]
     return {name: one for name, one in _known(job, status).items() if now < one.not_before <= latest}
