@@ -8,19 +8,9 @@ from datetime import datetime
 import msgspec
 
 from tfjob.api.types import Condition, TFJobStatus
-from tfjob.plan import events
 
 CREATED, RUNNING, RESTARTING = "Created", "Running", "Restarting"
 SUSPENDED, SUCCEEDED, FAILED = "Suspended", "Succeeded", "Failed"
-
-REASONS = {
-    CREATED: events.TFJOB_CREATED,
-    RUNNING: events.TFJOB_RUNNING,
-    RESTARTING: events.TFJOB_RESTARTING,
-    SUSPENDED: events.TFJOB_SUSPENDED,
-    SUCCEEDED: events.TFJOB_SUCCEEDED,
-    FAILED: events.TFJOB_FAILED,
-}
 
 
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:
@@ -39,7 +29,7 @@ def with_condition(
     Running and Restarting replace each other. Succeeded and Failed set Running to False. A changed condition moves to
     the end, so that the last one is the latest.
     """
-    reason = reason or REASONS[kind]
+    reason = reason or f"TFJob{kind}"
     present = next((condition for condition in conditions if condition.type == kind), None)
     if present and (present.status, present.reason) == (status, reason):
         return list(conditions)
