@@ -219,7 +219,12 @@ class Controller:
             case Create(child):
                 return await self._create(key, owner, child)
             case Update(child):
-                await self._update(key, owner, child)
+                try:
+                    await self.cluster.update(child)
+                except Rejected as error:
+                    event = Event(f"FailedUpdate{child.kind}", f"Error updating: {error.message}", warning=True)
+                    self.cluster.publish(key, owner, event)
+                    raise
             case Delete(kind, name, uid, overdue):
                 if overdue is not None:  # counted before the attempt: if it fails, the next one still waits
                     known = self._repeated.setdefault(key, {})
@@ -232,14 +237,6 @@ class Controller:
                 await self.cluster.delete(key, owner.metadata.uid)
                 self.hooks.owner_deleted(key)
         return ""
-
-    async def _update(self, key: Key, owner: Any, child: Object) -> None:
-        try:
-            await self.cluster.update(child)
-        except Rejected as error:
-            event = Event(f"FailedUpdate{child.kind}", f"Error updating: {error.message}", warning=True)
-            self.cluster.publish(key, owner, event)
-            raise
 
     async def _create(self, key: Key, owner: Any, child: Object) -> str:
         kind, name = self.cluster.kept_as(child.kind, key), child.metadata.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import msgspec
+from msgspec.structs import replace
 
 from tfjob.api.types import Condition, TFJobStatus
 
@@ -40,11 +40,10 @@ def with_condition(
     dropped = {RUNNING: RESTARTING, RESTARTING: RUNNING}.get(kind) if status == "True" else None
     kept = [condition for condition in conditions if condition.type not in (kind, dropped)]
     if kind in (SUCCEEDED, FAILED) and status == "True":
-        kept = [_ended(condition, now) for condition in kept]
+        kept = [
+            replace(condition, status="False", last_update_time=now, last_transition_time=now)
+            if condition.type == RUNNING and condition.status == "True"
+            else condition
+            for condition in kept
+        ]
     return [*kept, news]
-
-
-def _ended(condition: Condition, now: datetime) -> Condition:
-    if condition.type != RUNNING or condition.status != "True":
-        return condition
-    return msgspec.structs.replace(condition, status="False", last_update_time=now, last_transition_time=now)

@@ -210,15 +210,16 @@ def _rerun(
         tasks=tasks - members,
         counted=counted,
         incident=incident,
-        followers=frozenset(failure.task for failure in failures if _follows(job, failure, cause)),
+        followers=frozenset(
+            failure.task
+            for failure in failures
+            if not failure.end.infrastructure
+            and failure.task.type != EVALUATOR
+            and failure.task.name != cause.replica
+            and origin(job).api_version != BATCH
+        ),
         oom=frozenset(failure.task.name for failure in failures if _is_oom(failure.end)),
     )
-
-
-def _follows(job: TFJob, failure: Failure, cause: Verdict) -> bool:
-    """Return whether a task may have failed because of a cause."""
-    alone = failure.task.type == EVALUATOR or origin(job).api_version == BATCH
-    return not (alone or failure.end.infrastructure or failure.task.name == cause.replica)
 
 
 def _root(failures: Sequence[Failure]) -> Failure:
