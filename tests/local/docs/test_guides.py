@@ -23,7 +23,6 @@ from support.docs.guide import (
 )
 
 ROOT = Path(__file__).parents[3]
-LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 ELSEWHERE = {"cluster.md", "helm.md", "tensorboard.md"}
 """Played by tests/node/cli and tests/node/chart, which have a cluster, and tests/local/board, which has time
 for a training."""
@@ -88,17 +87,6 @@ def points(folder: Path, name: str) -> list[float]:
 
 def test_the_commands_of_the_readme_that_need_no_tensorflow_print_what_it_says(tmp_path: Path) -> None:
     played(ROOT / "README.md", tmp_path, ROOT)
-
-
-def test_every_link_between_the_pages_leads_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-    broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
-        for target in LINK.findall(page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
-    assert not broken
 
 
 def test_ci_and_every_page_install_the_same_uv() -> None:
