@@ -78,7 +78,7 @@ class Address:
 
 
 def _address(text: str, port: int) -> Any:
-    """Return the option of an address; its default is every interface in a pod, and the loopback interface elsewhere."""
+    """Return the option of an address; its default is every interface in a pod, the loopback interface elsewhere."""
     return option(
         text,
         lambda: Address("" if os.environ.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1", port),
