@@ -54,9 +54,14 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
         listed = conditions.with_condition(listed, conditions.SUSPENDED, now, text, status="False", reason=reason)
     if origin(job).has_runtime_id and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
-    if status.attempt == 0 or resumed:
-        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_off={}))
-    return status if status.start_time else replace(status, start_time=now)
+    if status.attempt and not resumed:
+        return status if status.start_time else replace(status, start_time=now)
+    types = gang_types(job)
+    alone = frozenset(task for task in desired(job) if types and task.type not in types)
+    status = _runs_again(status, alone) if status.attempt else status
+    # Tasks that completed in the old attempt run again too.
+    status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
+    return replace(status, conditions=listed, start_time=now, last_restart=None, back_off={})
 
 
 def created(job: TFJob, now: datetime) -> TFJobStatus:
@@ -118,15 +123,6 @@ def resized(job: TFJob, status: TFJobStatus, now: datetime) -> TFJobStatus:
     cause = Verdict(reason=events.RESIZED, message=events.SIZE_CHANGED, time=now)
     last = status.last_restart or Restart()
     return replace(_new_gang(job, status), last_restart=replace(last, cause=cause, scope=GANG, counted=False, time=now))
-
-
-def _started_anew(job: TFJob, status: TFJobStatus) -> TFJobStatus:
-    """Begin an attempt of every task, including those that completed in the old attempt."""
-    first = status.attempt == 0
-    status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
-    types = gang_types(job)
-    beside = frozenset(task for task in desired(job) if types and task.type not in types)
-    return status if first else _runs_again(status, beside)
 
 
 def _new_gang(job: TFJob, status: TFJobStatus) -> TFJobStatus:
