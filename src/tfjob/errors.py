@@ -26,4 +26,8 @@ class UserError(Exception):
 
 
 class InvalidRequest(UserError):
-    """What was asked for contradicts itself or does not exist."""
+    """The request contradicts itself, or this state or target does not allow it."""
+
+
+class NotFound(UserError):
+    """No job, replica, container or claim has this name."""

@@ -24,20 +24,14 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 QUIET = "tfjob.quiet"
+NO_OUTPUT = ("init", "stop", "suspend", "resume", "scale", "delete", "prune", "volume delete")
 TALKATIVE = {
-    "init": "Print nothing but errors.",
+    **dict.fromkeys(NO_OUTPUT, "Print nothing but errors."),
     "run": "Print only the result; with --detach only the job name.",
     "submit": "Print only the job names.",
     "check": "Print only problems.",
     "ps": "Print only the job names.",
     "wait": "Print nothing; use the exit code.",
-    "stop": "Print nothing but errors.",
-    "suspend": "Print nothing but errors.",
-    "resume": "Print nothing but errors.",
-    "scale": "Print nothing but errors.",
-    "delete": "Print nothing but errors.",
-    "prune": "Print nothing but errors.",
-    "volume delete": "Print nothing but errors.",
 }
 """The commands that have `-q`, and its help."""
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from tfjob.errors import UserError
+from tfjob.errors import NotFound, UserError
 
 SUCCEEDED, FAILED, BAD_INPUT, NOT_FOUND, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 BUG = 70
@@ -85,8 +85,6 @@ def _code_of(command: Callable[..., Any]) -> int:
 def explained(error: Exception) -> Stop | None:
     """Return what an error means for the user; None for an internal error."""
     import sqlite3
-
-    from tfjob.jobs.backend import NotFound
 
     match error:
         case Stop():

@@ -35,17 +35,9 @@ class ScriptRequest:
     arguments: Sequence[str] = ()
 
     def options(self) -> list[str]:
-        """Return the names of the options that were used."""
-        used = {
-            "--workers": self.workers is not None,
-            "--ps": self.ps is not None,
-            "--chief": self.chief,
-            "--evaluator": self.evaluator is not None,
-            "--image": bool(self.image),
-            "--in-image": self.in_image,
-            "--": bool(self.arguments),
-        }
-        return [option for option, given in used.items() if given]
+        """Return the names of the options that were used; `--` for arguments."""
+        used = [one.name for one in fields(self) if getattr(self, one.name) not in (one.default, [])]
+        return ["--" if name == "arguments" else f"--{name.replace('_', '-')}" for name in used]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, open_backend, place_options
+from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,10 +52,9 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
     with open_backend(on, namespace, write=False) as there:
         records = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
         if servers := [record.id for record in records if record.is_server]:
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{servers[0]} is a Deployment; only TFJobs have a TensorBoard")
+            raise InvalidRequest(f"{servers[0]} is a Deployment; only TFJobs have a TensorBoard")
         if without := [record.id for record in records if record.job.spec.tensor_board is None]:
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND,
+            raise NotFound(
                 f"{', '.join(without)} {'has' if len(without) == 1 else 'have'} no TensorBoard",
                 "Set spec.tensorBoard.logDir in the manifest: docs/guides/tensorboard.md",
             )

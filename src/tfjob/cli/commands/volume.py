@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet, namespace_option, output_option
+from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,16 +72,11 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
         found = claims.find(namespace, name)
         if found is None:
             known = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims.all()) or "none"
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND, f"no claim {name} in namespace {namespace}", f"Existing claims: {known}."
-            )
+            raise NotFound(f"no claim {name} in namespace {namespace}", f"Existing claims: {known}.")
         if not yes:
             if sys.stdin is None or not sys.stdin.isatty():
-                raise exit_codes.Stop(
-                    exit_codes.BAD_INPUT,
-                    f"deleting claim {name} permanently deletes its files",
-                    f"To confirm: tfjob volume delete {name} --yes",
-                )
+                hint = f"To confirm: tfjob volume delete {name} --yes"
+                raise InvalidRequest(f"deleting claim {name} permanently deletes its files", hint)
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
         users = claim_users(store).get((namespace, name), [])
         shape = _shape(found, users)
