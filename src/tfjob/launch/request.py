@@ -94,7 +94,6 @@ def load(request: Request) -> tuple[bytes, Manifest]:
 
 
 def read_manifest(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
-    """Return the bytes of a manifest file, or of stdin for `-`, and its content with parameters replaced."""
     from tfjob.api.manifest import loader
 
     values = pairs(parameters, "-p")
@@ -150,7 +149,6 @@ def without_contents(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def hidden_secret(secret: dict[str, Any]) -> dict[str, Any]:
-    """Return a Secret without its values, also in the annotation of `kubectl apply`."""
     from tfjob.api.objects import LAST_APPLIED
 
     contents = {key: dict.fromkeys(secret[key], "(secret)") for key in ("data", "stringData") if secret.get(key)}
@@ -191,7 +189,6 @@ def is_script(file: str) -> bool:
 
 
 def script_manifest(request: Request) -> bytes:
-    """Return the manifest of a script, which runs in the current folder or is sent to a cluster."""
     from tfjob.api.manifest.script import Counts, documents, name_of
     from tfjob.api.text.writer import yaml_text
 
@@ -202,7 +199,6 @@ def script_manifest(request: Request) -> bytes:
 
 
 def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
-    """Reject options that only apply to scripts; `file` is a manifest."""
     used = asked.options()
     if not used:
         return
@@ -253,6 +249,5 @@ def _script_text(file: str) -> str:
 
 
 def _modules_alongside(script: Path) -> set[str]:
-    """Return the modules that the script could import from its folder."""
     files = {path.stem for path in script.parent.glob("*.py")} - {script.stem}
     return files | {path.name for path in script.parent.iterdir() if path.is_dir() and any(path.glob("*.py"))}

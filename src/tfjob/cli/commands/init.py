@@ -64,7 +64,6 @@ def _job_name(template: str, folder: Path) -> str:
 
 
 def _files(template: str, job: str) -> dict[str, bytes]:
-    """Return the files of a template by name; its manifest gets the job's name in place of the template's."""
     from importlib.resources import files
 
     found = files("tfjob") / "templates" / template

@@ -41,17 +41,10 @@ def ls(output: str) -> None:
     if not shapes:
         click.echo("no claims")
         return
-    rows = [
-        [
-            shape["namespace"],
-            shape["name"],
-            size(shape["bytes"]),
-            clock(shape["created"]),
-            ",".join(shape["usedBy"]) or "-",
-            shape["folder"],
-        ]
-        for shape in shapes
-    ]
+    rows = []
+    for one in shapes:
+        use = [size(one["bytes"]), clock(one["created"]), ",".join(one["usedBy"]) or "-"]
+        rows.append([one["namespace"], one["name"], *use, one["folder"]])
     click.echo(table(["NAMESPACE", "NAME", "SIZE", "CREATED", "USED BY", "FOLDER"], rows))
 
 
