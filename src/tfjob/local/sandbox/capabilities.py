@@ -114,6 +114,7 @@ def shortfall(found: Capabilities) -> str:
 
 def print_problems() -> None:
     """Print, as JSON, the errno and the text of each capability's problem."""
+    syscalls.restore_signals()  # with SIGCHLD ignored, the kernel would not report how children end
     json.dump({name: _attempt(trial) for name, (_, trial) in _PROBES.items()}, sys.stdout)
 
 

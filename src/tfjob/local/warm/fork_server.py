@@ -39,6 +39,7 @@ def main() -> None:
     """
     folder, lock, spare, starter = sys.argv[1], *map(int, sys.argv[2:5])
     settings = pod_files.read_json(f"{folder}/settings.json")
+    program.reset_signals()  # with SIGCHLD ignored it could not wait for its forks, and `kill` must end it
     for fd in (lock, starter):
         os.set_inheritable(fd, False)
     if os.fork():

@@ -115,9 +115,7 @@ def _renew_interpreter(plan: container.ContainerPlan, script: str) -> None:
     sys.orig_argv = list(plan.argv)
     sys.path.insert(0, os.path.dirname(os.path.realpath(script)) if script else os.getcwd())
     sys.path_importer_cache.clear()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    reset_signals()
     _set("tempfile", "tempdir", None)
     _set("platform", "_uname_cache", None)
     _set("multiprocessing.process", "ORIGINAL_DIR", os.getcwd())
@@ -131,6 +129,14 @@ def _renew_interpreter(plan: container.ContainerPlan, script: str) -> None:
     processes.show_words(plan.argv)
     processes.show_variables(dict(os.environ))
     syscalls.set_process_name(os.path.basename(plan.argv[0]))
+
+
+def reset_signals() -> None:
+    """Give every signal the action that it has in a new interpreter, whatever this process has inherited."""
+    syscalls.restore_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _set(module: str, name: str, value: object) -> None:
