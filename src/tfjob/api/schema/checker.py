@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -33,6 +34,7 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
     "quantity": ((int, float, str), "a quantity such as 500m or 2Gi"),
     "int-or-string": ((int, str), "an integer or a name"),
 }
+_PYTHON_TYPES: dict[Any, str] = {str: "string", int: "int", bool: "bool", datetime: "time", Any: "any"}
 _MISSING: Any = object()
 UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
 MOST_SUGGESTIONS = 20
@@ -225,16 +227,17 @@ class _Check:
             written = definition[name].removesuffix("!")
             inner = written.strip("[]{}")
             if inner in self.schema.definitions:
-                key = "<type>" if inner == "ReplicaSpec" else "<name>"
-                extra: Path = {"[": (0,), "{": (key,)}.get(written[0], ())
+                extra: Path = (0,) if written.startswith("[") else ()
+                if written.startswith("{"):
+                    extra = ("<type>" if inner == "ReplicaSpec" else "<name>",)
                 found.append((inner, (*path, name, *extra)))
         return found
 
     def scalar(self, value: Any, kind: str, path: Path) -> Any:
         if isinstance(value, str) and self.filled and self.written(path) in self.filled:
             value = _read(value, kind)
-        types, wanted = _SCALARS[kind]
-        if isinstance(value, types) and (kind == "bool" or not isinstance(value, bool)):
+        fitting, wanted = _SCALARS[kind]
+        if isinstance(value, fitting) and (kind == "bool" or not isinstance(value, bool)):
             return value
         self.report(path, f"must be {wanted}, not {described(value)}", _scalar_hint(value, kind))
         return _MISSING
@@ -283,6 +286,31 @@ def _mapping_hint(value: Any) -> str:
     if value is None:
         return "remove the empty item"
     return ""
+
+
+def definitions_of(struct: type[msgspec.Struct]) -> dict[str, Definition]:
+    """Return the definitions of a type and of all types in it, by the name of the type."""
+    found: dict[str, Definition] = {}
+    _define(struct, found)
+    return found
+
+
+def _define(struct: type[msgspec.Struct], found: dict[str, Definition]) -> str:
+    hints, fields = get_type_hints(struct), msgspec.structs.fields(struct)
+    words = {field.encode_name: _type_word(hints[field.name], found) + "!" * field.required for field in fields}
+    found[struct.__name__] = words
+    return struct.__name__
+
+
+def _type_word(hint: Any, found: dict[str, Definition]) -> str:
+    arguments = [argument for argument in get_args(hint) if argument is not type(None)]
+    if get_origin(hint) is list:
+        return f"[{_type_word(arguments[0], found)}]"
+    if get_origin(hint) is dict:
+        return f"{{{_type_word(arguments[1], found)}}}"
+    if arguments:
+        return _type_word(arguments[0], found)
+    return _PYTHON_TYPES.get(hint) or _define(hint, found)
 
 
 @cache

@@ -78,7 +78,7 @@ _DESCRIPTIONS = {
         "completionTime": "Time when the job ended.",
         "lastReconcileTime": "Time when the job last began to wait for a PodGroup or for the cause of a failure.",
     },
-    "status.conditions": {
+    "status.conditions[]": {
         "type": "`Created`, `Running`, `Restarting`, `Suspended`, `Succeeded` or `Failed`.",
         "status": "`True` or `False`.",
         "reason": "Reason for the last change, as one word such as `TFJobRunning`.",

@@ -75,7 +75,7 @@ DEFINITIONS: dict[str, Definition] = {
     },
     "TensorBoard": {name: kind for name, kind in v1.DEFINITIONS["TensorBoard"].items() if name != "image"},
     "TerminationPolicy": v1.DEFINITIONS["TerminationPolicy"],
-    "Chief": v1.DEFINITIONS["Chief"],
+    "ChiefReference": v1.DEFINITIONS["ChiefReference"],
 }
 _BY_TYPE, _ORDER = "replicas", "order"
 """Keys of the plain form in addition to the spec: the replicas by type, and the order of the types."""
