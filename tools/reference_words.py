@@ -5,43 +5,45 @@ from __future__ import annotations
 from tfjob.api.schema.descriptions import FIELDS as FIELDS
 
 EXIT_CODES = {
-    "SUCCEEDED": "it worked; of `run` and `wait`: the job succeeded",
-    "FAILED": "the job failed, or ended otherwise than `wait --for` asked",
-    "BAD_INPUT": "the command line, the manifest, the configuration or this machine does not allow it; nothing started",
-    "NOT_FOUND": "there is no such job, replica or claim",
-    "TIMEOUT": "`wait --timeout` ran out",
-    "BUG": "a fault in tfjob itself; `TFJOB_DEBUG=1` shows where",
-    "INTERRUPTED": "Ctrl-C",
+    "SUCCEEDED": "success; for `run` and `wait`: the job succeeded",
+    "FAILED": "the job failed, or did not reach the state of `wait --for`; for `doctor --on k8s` and"
+    " `operator self-test`: a check failed",
+    "BAD_INPUT": "the command line, the manifest or the configuration is invalid, or this machine does not support it;"
+    " nothing was started",
+    "NOT_FOUND": "the job, replica or claim does not exist",
+    "TIMEOUT": "`--timeout` expired",
+    "BUG": "an internal error (a bug in tfjob); `TFJOB_DEBUG=1` prints the traceback",
+    "INTERRUPTED": "interrupted by Ctrl-C",
 }
 
 IMAGE_KEYS = {
-    "python": "the interpreter: a path, or a name that is found on PATH; not together with `virtualenv`",
+    "python": "the interpreter: a path, or a name to look up in PATH; cannot be combined with `virtualenv`",
     "virtualenv": "the virtualenv to run in",
     "workdir": "the working folder, unless the container has a `workingDir`",
-    "command": "what the image's ENTRYPOINT is; a container's `command` replaces it",
-    "args": "what the image's CMD is; a container's `args` replace it",
-    "env": "variables, below those of the manifest",
-    "folders": "paths of the image, and the folder here that each one is",
+    "command": "the ENTRYPOINT of the image; the `command` of a container overrides it",
+    "args": "the CMD of the image; the `args` of a container override it",
+    "env": "environment variables; the manifest overrides them",
+    "folders": "paths in the image, and the folder on this machine to use for each",
 }
 
 LOCAL_KEYS = {
-    "level": "`full`, `addresses`, `ports`, or `auto`: the best that works",
-    "limits": "how resource limits are held: by `cgroup`, by `poll` (watching and killing), `off`, or `auto`",
+    "level": "isolation level: `full`, `addresses`, `ports`, or `auto` for the best that works",
+    "limits": "how resource limits are enforced: `cgroup`, `poll` (measure and kill), `off`, or `auto`",
     "log_max_bytes": "size at which a log file is rotated",
-    "log_files": "how many files of an attempt are kept",
-    "gpu": "true: requests for GPUs are accepted, and replicas see all GPUs of the machine",
-    "warm": "whether replicas are forked from a process that has imported TensorFlow; unset: those that import it",
-    "warm_idle": "seconds for which that process waits for the next run; 0: it ends with the run",
+    "log_files": "number of log files to keep per attempt",
+    "gpu": "true: accept requests for GPUs, and let replicas see all GPUs of the machine",
+    "warm": "whether to fork replicas from a process with TensorFlow loaded; default: only those that import it",
+    "warm_idle": "seconds that this process waits for the next run; 0: it ends with the run",
 }
 
 ENVIRONMENT = {
     "TFJOB_HOME": "the state folder: records, logs, claims, secrets; default `$XDG_STATE_HOME/tfjob`, else"
     " `~/.local/state/tfjob` (macOS: `~/.tfjob`)",
-    "TFJOB_ON": "where commands look for jobs and run them when `--on` is not given: `local`, `k8s` or `k8s:CONTEXT`",
-    "KUBECONFIG": "the files that describe clusters, for `--on k8s`; default `~/.kube/config`",
-    "XDG_CONFIG_HOME": "where `tfjob/config.toml`, your own configuration, is; default `~/.config`",
-    "NO_COLOR": "anything: no colours, in any command; `--no-color` does the same for one",
-    "TFJOB_DEBUG": "`1`: a fault in tfjob itself shows its traceback",
+    "TFJOB_ON": "the default of `--on`: `local`, `k8s` or `k8s:CONTEXT`",
+    "KUBECONFIG": "the kubeconfig files for `--on k8s`; default `~/.kube/config`",
+    "XDG_CONFIG_HOME": "the folder of `tfjob/config.toml`, your user configuration; default `~/.config`",
+    "NO_COLOR": "any value: print without colors; `--no-color` does this for one command",
+    "TFJOB_DEBUG": "`1`: print the traceback of an internal error",
 }
 
 RANDOM_ID = "4 random letters and digits"
@@ -89,7 +91,7 @@ ALPHA1_IN_V1 = {
     " `Worker` or `PS`",
     "spec.terminationPolicy.chief.replicaIndex": "`spec.terminationPolicy.chief.replicaIndex`",
     "spec.tfImage": "`spec.tfImage`",
-    "spec.schedulerName": "`schedulerName` of every template that has none",
+    "spec.schedulerName": "the `schedulerName` of every template that has none",
 }
 
 BETA_FIELDS = {"status.details": "Status fields that only v1 has."}

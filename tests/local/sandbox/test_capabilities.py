@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from support.local.pod_harness import Place, Pods, at
+from support.local.pod_harness import Place, Pods, at, odd_signals
 from tfjob.local.sandbox import capabilities
 
 NAMES = ("mount_namespace", "pid_namespace", "seccomp_notify", "loopback", "memory_cgroup", "cpu_cgroup")
@@ -74,6 +75,12 @@ def test_without_user_namespaces_the_reduced_level_is_chosen_with_the_setting_to
     assert level == "addresses"
     assert "No space left on device" in shortfall
     assert fix == "sudo sysctl user.max_user_namespaces=10000"
+
+
+def test_the_signals_of_the_tool_do_not_change_what_is_found() -> None:
+    usual = capabilities.Probing().problems()
+    with odd_signals(signal.SIGCHLD, signal.SIGPIPE):
+        assert capabilities.Probing().problems() == usual
 
 
 def test_the_probe_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,10 +62,10 @@ DEFAULT_SIGNALS = ["sh", "-c", "! grep -E 'Sig(Blk|Ign):.*[1-9a-f]' /proc/self/s
 
 
 @contextmanager
-def odd_signals() -> Iterator[None]:
-    """Ignore and block signals, as a program that starts the tool may do; whatever is started inherits that."""
+def odd_signals(*more: signal.Signals) -> Iterator[None]:
+    """Ignore and block signals, as a program that starts the tool may do; its child processes inherit that."""
     ignored = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGUSR1, signal.SIGRTMIN)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (*ignored, *more)}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR2])
     try:
         yield

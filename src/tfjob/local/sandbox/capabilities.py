@@ -114,6 +114,7 @@ def shortfall(found: Capabilities) -> str:
 
 def print_problems() -> None:
     """Print, as JSON, the errno and the text of each capability's problem."""
+    syscalls.restore_signals()  # with SIGCHLD ignored, the kernel would not report how children end
     json.dump({name: _attempt(trial) for name, (_, trial) in _PROBES.items()}, sys.stdout)
 
 
@@ -133,11 +134,11 @@ def _attempt(trial: Callable[[], None]) -> tuple[int, str]:
         os._exit(0)
     os.close(writer)
     answered, _, _ = select.select([reader], [], [], _TIMEOUT)
-    answer = os.read(reader, 65536) if answered else b'[0, "no answer"]'
+    answer = os.read(reader, 65536) if answered else json.dumps([0, f"no result after {_TIMEOUT:g} s"]).encode()
     os.close(reader)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    number, text = json.loads(answer or b'[0, "the trial died"]')
+    number, text = json.loads(answer or b'[0, "the test process died"]')
     return number, text
 
 
@@ -193,7 +194,7 @@ def _in_child(fork: Callable[[], int], action: Callable[[], object]) -> None:
             os._exit(error.errno or 255)
     number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if number:
-        raise OSError(number, f"mount a fresh /proc: {os.strerror(abs(number))}")
+        raise OSError(number, f"cannot mount a new /proc: {os.strerror(abs(number))}")
 
 
 def _try_seccomp_notify() -> None:
@@ -235,16 +236,16 @@ def _try_cgroup(memory: int, cpu: float) -> None:
 
 def _linux_only() -> None:
     if sys.platform != "linux":
-        raise OSError(errno.ENOSYS, "this needs Linux")
+        raise OSError(errno.ENOSYS, "needs Linux")
 
 
 _PROBES: dict[str, tuple[str, Callable[[], None]]] = {
-    "mount_namespace": ("mount namespace", _try_mount_namespace),
-    "pid_namespace": ("pid namespace with its own /proc", _try_pid_namespace),
-    "seccomp_notify": ("bind rewriting by seccomp", _try_seccomp_notify),
-    "loopback": ("address of its own in 127.0.0.0/8", _try_loopback),
-    "memory_cgroup": ("memory limit by control group", lambda: _try_cgroup(64 << 20, 0)),
-    "cpu_cgroup": ("cpu limit by control group", lambda: _try_cgroup(0, 1.0)),
+    "mount_namespace": ("mount namespaces", _try_mount_namespace),
+    "pid_namespace": ("pid namespaces with their own /proc", _try_pid_namespace),
+    "seccomp_notify": ("bind rewriting with seccomp", _try_seccomp_notify),
+    "loopback": ("pod addresses in 127.0.0.0/8", _try_loopback),
+    "memory_cgroup": ("memory limits with cgroups", lambda: _try_cgroup(64 << 20, 0)),
+    "cpu_cgroup": ("CPU limits with cgroups", lambda: _try_cgroup(0, 1.0)),
 }
 
 
@@ -253,19 +254,21 @@ _PROBES: dict[str, tuple[str, Callable[[], None]]] = {
 
 def _fix(name: str, number: int) -> str:
     if sys.platform != "linux":
-        return "nothing: pods share 127.0.0.1 and get ports of their own; all else works"
+        return "nothing to do: pods share 127.0.0.1, and each gets its own port; everything else works"
     if name in ("mount_namespace", "pid_namespace"):
         return _namespace_fix(number)
     if name == "seccomp_notify":
-        return "needs Linux 5.6 and, inside a container, --security-opt seccomp=unconfined"
+        return "use Linux 5.6 or newer; if this is a container, start it with --security-opt seccomp=unconfined"
     if name == "loopback":
         return "sudo ip link set lo up"
-    return "run as root; otherwise memory limits are held by polling (every 0.25 s) and cpu limits are not held"
+    return (
+        "run as root; otherwise tfjob enforces memory limits by checking every 0.25 s, and does not enforce CPU limits"
+    )
 
 
 def _namespace_fix(number: int) -> str:
     if number == errno.ENOSYS:
-        return "needs Linux 5.12 or newer"
+        return "use Linux 5.12 or newer"
     if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     if _setting("kernel/unprivileged_userns_clone") == "0":
@@ -273,7 +276,7 @@ def _namespace_fix(number: int) -> str:
     if number == errno.ENOSPC or _setting("user/max_user_namespaces") == "0":
         return "sudo sysctl user.max_user_namespaces=10000"
     return (
-        "inside a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+        "if this is a container, start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
         "--security-opt systempaths=unconfined, or with --privileged"
     )
 

@@ -89,7 +89,7 @@ def group_name(uid: str, container: str, attempt: int) -> str:
 
 def _first(controller: str, name: str, limit: str, problems: list[str]) -> str | None:
     """Make the group at the first place that lets us."""
-    problem = "this system has no such control group"
+    problem = "this machine has none"
     for version, base in _bases(controller):
         path = f"{base}/{name}"
         try:
@@ -104,7 +104,7 @@ def _first(controller: str, name: str, limit: str, problems: list[str]) -> str |
             _remove(path, 0.0)
             continue
         return path
-    problems.append(f"{controller} limit: {problem}")
+    problems.append(f"cannot create a {controller} cgroup: {problem}")
     return None
 
 

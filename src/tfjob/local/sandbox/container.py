@@ -213,7 +213,7 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
     except _StartError as error:
         _send(channel, {"error": str(error), "code": error.code})
     except BaseException as error:  # nothing may escape into the supervisor's own code
-        _send(channel, {"error": f"init of the container failed: {error!r}", "code": 128})
+        _send(channel, {"error": f"the container's init process failed: {error!r}", "code": 128})
     os._exit(1)
 
 
@@ -388,7 +388,7 @@ def _prepare_exec(plan: ContainerPlan) -> None:
     try:
         os.chdir(plan.cwd)
     except OSError as error:
-        raise _StartError(128, f'chdir to the working folder "{plan.cwd}": {error.strerror}') from error
+        raise _StartError(128, f'cannot change to the working folder "{plan.cwd}": {error.strerror}') from error
     os.umask(0o022)
     syscalls.restore_signals()
 
@@ -400,9 +400,9 @@ def _exec(plan: ContainerPlan) -> NoReturn:
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         if not missing:
-            raise _StartError(126, f'exec "{shown}": {error.strerror}') from error
+            raise _StartError(126, f'cannot run "{shown}": {error.strerror}') from error
         if "/" not in program:
-            raise _StartError(127, f'exec "{shown}": not found in PATH={plan.env.get("PATH", "")}') from error
+            raise _StartError(127, f'cannot run "{shown}": not found in PATH={plan.env.get("PATH", "")}') from error
         if os.path.exists(program):
-            raise _StartError(127, f'exec "{shown}": its interpreter (first line) does not exist') from error
-        raise _StartError(127, f'exec "{shown}": {error.strerror}') from error
+            raise _StartError(127, f'cannot run "{shown}": the interpreter in its first line does not exist') from error
+        raise _StartError(127, f'cannot run "{shown}": {error.strerror}') from error

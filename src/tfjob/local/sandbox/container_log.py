@@ -113,7 +113,7 @@ class ContainerLog:
     def _report_loss(self) -> None:
         lost, self._unreported = self._unreported, 0
         if lost:
-            text = f"{timestamp(time.time())} stdout F [tfjob: {lost} bytes of output could not be written here]\n"
+            text = f"{timestamp(time.time())} stdout F [tfjob: lost {lost} bytes of output: writing the log failed]\n"
             if self._put(text.encode()):
                 self._unreported = lost  # still no room
 

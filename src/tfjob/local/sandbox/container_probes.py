@@ -64,7 +64,7 @@ class ContainerProbes:
         """Begin what is due, and give up on what takes too long."""
         for kind, attempt in list(self._attempts.items()):
             if now >= attempt.deadline:
-                attempt.finish(f"no result within {self._specs[kind]['timeout']:g} s")
+                attempt.finish(f"timed out after {self._specs[kind]['timeout']:g} s")
         for kind in self._waiting():
             if now >= self._due[kind]:
                 self._begin(kind)
@@ -294,5 +294,5 @@ def problem_of(answer: bytes) -> str:
     """What is wrong with a response; empty if its status is from 200 to 399."""
     words = answer.partition(b"\r\n")[0].split()
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-        return "no HTTP response" if answer else "the connection was closed without a response"
+        return "the response is not HTTP" if answer else "the connection was closed without a response"
     return "" if 200 <= int(words[1]) < 400 else f"HTTP status {int(words[1])}"

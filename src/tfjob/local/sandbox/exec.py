@@ -39,7 +39,7 @@ def enter_command(pod_dir: PathLike, container: str, argv: list[str], tty: bool 
     """The argv of a process that enters the container and becomes `argv`."""
     pid = main_process(pod_dir, container)
     if pid is None:
-        raise NotRunningError(f"container {container} does not run")
+        raise NotRunningError(f"container {container} is not running")
     code = supervisor.program("sandbox.exec", "helper")
     return [sys.executable, "-I", "-S", "-c", code, os.fspath(pod_dir), str(pid), "tty" if tty else "", *argv]
 
@@ -112,7 +112,7 @@ def _enter_groups(groups: list[int]) -> None:
 
 
 def _tell_no_limits(error: OSError) -> None:
-    sys.stderr.write(f"tfjob: the container's limits do not hold this command: {error.strerror}\n")
+    sys.stderr.write(f"tfjob: warning: the container's limits do not apply to this command: {error.strerror}\n")
     sys.stderr.flush()
 
 
@@ -123,7 +123,7 @@ def _become(command: list[str], folder: str, env: dict[bytes, bytes], door: sock
             bind_rewrite.install_filter(door, b"x")
         os.execvpe(command[0], command, env)  # noqa: S606 -- the product
     except OSError as error:
-        sys.stderr.write(f'tfjob: exec "{command[0]}": {error.strerror}\n')
+        sys.stderr.write(f'tfjob: cannot run "{command[0]}": {error.strerror}\n')
         sys.stderr.flush()
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 

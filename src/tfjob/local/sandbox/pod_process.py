@@ -53,7 +53,7 @@ def become_supervisor(pod_dir: str, *, forked: bool = False) -> NoReturn:
     secrets, spec = json.loads(told), pod_files.read_json(f"{pod_dir}/spec.json")
     try:
         if not spec or spec.get("schema") != 1:
-            raise ValueError(f"{pod_dir}/spec.json is not a pod of schema 1")
+            raise ValueError(f"{pod_dir}/spec.json does not describe a pod in schema 1")
         if spec["level"] == "full":
             if os.geteuid() != 0:
                 syscalls.enter_user_namespace()
@@ -262,7 +262,7 @@ class PodProcess:
             self._next_tick = now + (_TICK if polls else self._lifeline_tick)
             if self.spec["lifeline"] and not self._stopping and not pod_files.is_locked(self.spec["lifeline"]):
                 self._reason = "ControllerGone"
-                self._message = "the tool that ran this pod is gone"
+                self._message = "the tfjob process that ran this pod has exited"
                 self._stop(self.spec["grace"])
             for member in self._members:
                 member.check_memory()

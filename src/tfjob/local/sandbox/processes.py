@@ -125,7 +125,7 @@ def is_zombie(pid: int) -> bool:
 def kill(pid: int, number: int) -> None:
     """Send a signal; a process that is gone or not ours is no error."""
     if pid <= 0:
-        raise ValueError(f"{pid} is no process: the signal would go to a group, our own perhaps")
+        raise ValueError(f"{pid} is not a process id: the signal would go to a process group")
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):

@@ -105,17 +105,17 @@ class _Root:
     def place(self, source: str, target: str, *, read_only: bool) -> None:
         """Mount `source` at the container's `target`, whose parents may be missing."""
         if not os.path.exists(source):
-            raise FileNotFoundError(errno.ENOENT, f"mount {target}: its source {source} does not exist")
+            raise FileNotFoundError(errno.ENOENT, f"cannot mount {target}: {source} does not exist")
         inside = resolve(self.path, target)
         if inside == "/":
-            raise OSError(errno.EINVAL, f"mount {target}: a volume cannot replace the root")
+            raise OSError(errno.EINVAL, f"cannot mount {target}: a volume cannot replace the root folder")
         is_folder = os.path.isdir(source)
         if not os.path.lexists(self.path + inside):
             self._make_point(inside, is_folder)
         else:
             if os.path.isdir(self.path + inside) != is_folder:
-                kind = "a folder on a file" if is_folder else "a file on a folder"
-                raise OSError(errno.ENOTDIR, f"mount {target}: cannot mount {kind}")
+                kinds = "a file, but the volume is a folder" if is_folder else "a folder, but the volume is a file"
+                raise OSError(errno.ENOTDIR, f"cannot mount {target}: it is {kinds}")
             self._hold_point(self.path + inside, inside)
         syscalls.bind(source, self.path + inside)
         if read_only:
@@ -127,7 +127,7 @@ class _Root:
         while not os.path.lexists(self.path + above):
             above = os.path.dirname(above)
         if not os.path.isdir(self.path + above):
-            raise NotADirectoryError(errno.ENOTDIR, f"mount {inside}: {above} is not a folder")
+            raise NotADirectoryError(errno.ENOTDIR, f"cannot mount {inside}: {above} is not a folder")
         on_host = self._ground_of(above) == "host"
         users = on_host and _belongs_to_user(above)
         if on_host and not users:
@@ -269,7 +269,7 @@ def remove_rootfs(pod_dir: str | os.PathLike[str]) -> None:
     base = f"{os.path.realpath(pod_dir)}/rootfs"
     busy = [point for point in mount_points() if point.startswith(f"{os.path.realpath(pod_dir)}/")]
     if busy:
-        raise RootfsBusyError(f"{busy[0]} is still mounted: nothing below {pod_dir} was removed")
+        raise RootfsBusyError(f"cannot remove {pod_dir}: {busy[0]} is still mounted")
     if not os.path.isdir(base):
         return
     for name in os.listdir(base):
@@ -283,7 +283,7 @@ def remove_container_root(directory: str) -> None:
         return
     real = os.path.realpath(directory)
     if any(point.startswith(f"{real}/") for point in mount_points()):
-        raise RootfsBusyError(f"something is still mounted below {directory}: nothing was removed")
+        raise RootfsBusyError(f"cannot remove {directory}: something is still mounted below it")
     release_points(directory)
     for line in _journal_lines(directory):
         for name in line.get("entries", ()):
@@ -370,7 +370,7 @@ def remove_tree(path: str) -> None:
         os.chmod(path, 0o700)  # the job made it so; it is ours to remove
     for entry in os.scandir(path):
         if entry.stat(follow_symlinks=False).st_dev != status.st_dev:
-            raise RootfsBusyError(f"{entry.path} is on another file system: not removed")
+            raise RootfsBusyError(f"cannot remove {entry.path}: it is on another file system")
         remove_tree(entry.path)
     os.rmdir(path)
 
@@ -407,7 +407,7 @@ class MemoryVolumes:
             try:
                 remove_tree(volume["path"])
             except (OSError, RootfsBusyError) as error:
-                yield f"volume {volume['name']} stays on the disk: {error}"
+                yield f"volume {volume['name']} was not removed from disk: {error}"
 
 
 def _write_secret(path: str, data: bytes, mode: int) -> None:

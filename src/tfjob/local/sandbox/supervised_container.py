@@ -167,7 +167,7 @@ class Member:
             run.container.kill_init()
         if run.life_until is not None and now >= run.life_until:
             run.life_until = None
-            self.fork_failed = f"it showed no life within {_LIFE:g} s of a warm start"
+            self.fork_failed = f"it did not reach its first line within {_LIFE:g} s of a warm start"
             run.lifeless = True
             run.container.kill_all()  # its init waits for the program and hears nothing else
         self._check_health(run, now)
@@ -359,7 +359,8 @@ class Member:
         finished = run.finished_at or time.time()
         crashed = lifecycle.exit_signal(status) in _CRASH_SIGNALS
         if run.forked and crashed and finished - (run.started_at or finished) < _CRASH:
-            self.fork_failed = f"it crashed ({lifecycle.exit_code(status)}) within {_CRASH:g} s of a warm start"
+            code = lifecycle.exit_code(status)
+            self.fork_failed = f"it crashed with exit code {code} within {_CRASH:g} s of a warm start"
         self._record(
             status,
             started=run.started_at,
@@ -427,7 +428,7 @@ class Member:
         try:
             rootfs.remove_container_root(self._root_dir)
         except (OSError, rootfs.RootfsBusyError) as error:
-            self._pod.warn(f"{self.name}: its old root stays: {error}")
+            self._pod.warn(f"{self.name}: the files of its previous run were not removed: {error}")
 
 
 def _policy(kind: str, is_sidecar: bool, pod_policy: str) -> str:

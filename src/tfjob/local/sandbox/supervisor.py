@@ -22,6 +22,11 @@ _LAUNCH_TIMEOUT = 60.0
 class LaunchError(OSError):
     """A supervisor could not start; the text says why."""
 
+    @classmethod
+    def from_answer(cls, answer: bytes, pod_dir: PathLike) -> LaunchError:
+        text = answer.decode(errors="replace").removeprefix("error ")
+        return cls(text or f"it exited during startup: see {pod_dir}/supervisor.err")
+
 
 def command(pod_dir: PathLike, python: str = sys.executable) -> list[str]:
     """The argv that runs the supervisor of a pod directory; without site-packages, so that it starts fast."""
@@ -68,10 +73,9 @@ def await_lock(process: subprocess.Popen[bytes], pod_dir: PathLike) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        raise LaunchError(f"the supervisor of {pod_dir} did not answer in {_LAUNCH_TIMEOUT:g} s") from None
+        raise LaunchError(f"it was not ready after {_LAUNCH_TIMEOUT:g} s") from None
     if answer != b"ready":
-        text = answer.decode(errors="replace").removeprefix("error ")
-        raise LaunchError(text or f"the supervisor of {pod_dir} died at its start: see supervisor.err there")
+        raise LaunchError.from_answer(answer, pod_dir)
 
 
 def alive(pod_dir: PathLike) -> bool:

@@ -39,6 +39,7 @@ def main() -> None:
     """
     folder, lock, spare, starter = sys.argv[1], *map(int, sys.argv[2:5])
     settings = pod_files.read_json(f"{folder}/settings.json")
+    program.reset_signals()  # with SIGCHLD ignored it could not wait for its forks, and `kill` must end it
     for fd in (lock, starter):
         os.set_inheritable(fd, False)
     if os.fork():
@@ -69,7 +70,7 @@ def main() -> None:
 
 def _import_tensorflow(settings: dict[str, Any]) -> program.Imported:
     if sys.executable != settings["program"]:
-        raise Unfit(f"{settings['program']} is a wrapper of {sys.executable}")
+        raise Unfit(f"{settings['program']} is a wrapper around {sys.executable}")
     before, born_with = _open_files(), dict(os.environ)
     try:
         importlib.import_module("tensorflow")
@@ -81,7 +82,7 @@ def _import_tensorflow(settings: dict[str, Any]) -> program.Imported:
         file = getattr(sys.modules.get(name), "__file__", None)
         # Debian's own belongs to the interpreter; any other may do anything at each start.
         if file is not None and os.path.dirname(file) != os.path.dirname(os.__file__):
-            raise Unfit(f"{sys.executable} runs a {name} at each start")
+            raise Unfit(f"{sys.executable} runs {file} whenever it starts")
     # A first fork ends the helper threads of libraries that know how to start them again (OpenBLAS does).
     pid = os.fork()
     if pid == 0:
@@ -98,9 +99,9 @@ def _danger() -> str:
     """Why this process must not be forked now; empty if it may."""
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
-        return f"importing TensorFlow left {threads - 1} threads running"
+        return f"importing TensorFlow left threads running ({threads - 1})"
     if program.runtime_started():
-        return "importing TensorFlow has started its runtime"
+        return "importing TensorFlow started its runtime"
     return ""
 
 

@@ -38,10 +38,10 @@ KNOWN_PYTHON_VARIABLES = frozenset(
         *("PYTHONUTF8", "PYTHONWARNINGS", "PYTHONFAULTHANDLER", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX"),
     }
 )
-NOT_SEEN = "no import of TensorFlow was seen in its program"
+NOT_SEEN = "no import of TensorFlow was found in its program"
 """Why a program starts cold for which nobody has asked for anything else."""
 ONLY_LINUX = "forking a process that has loaded TensorFlow is only safe on Linux"
-TURNED_OFF = "it was turned off, by --cold or warm = false"
+TURNED_OFF = "warm starts are turned off (--cold or warm = false)"
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
@@ -108,20 +108,20 @@ def _surroundings(start: Start) -> str:
     if not start.linux:
         return ONLY_LINUX
     if start.containers > 1:
-        return "its pod has several containers"
+        return "its pod has more than one container"
     if start.memory_limit:
-        return "its memory limit would not count what it shares with the fork server"
+        return "its memory limit would not count the memory that it shares with the fork server"
     if start.gpus:
-        return "it may see a GPU"
+        return "it can use a GPU"
     return ""
 
 
 def _interpreter(start: Start) -> str:
     name = start.argv[0] if start.argv else ""
     if not _PYTHON.fullmatch(name.rpartition("/")[2]):
-        return f"its command is {name or 'empty'}, not python"
+        return f"its command is {name}, not python" if name else "it has no command"
     if not start.program:
-        return f"there is no {name} here"
+        return f"{name} was not found on this machine"
     unknown = sorted(name for name in start.env if name.startswith("PYTHON") and name not in KNOWN_PYTHON_VARIABLES)
     return f"{unknown[0]} is set" if unknown else ""
 
@@ -131,10 +131,10 @@ def _program(start: Start) -> Program | Cold:
     if start.argv[at : at + 1] == ["-u"] and start.env.get("PYTHONUNBUFFERED"):
         at += 1  # says what the variable says
     if at >= len(start.argv):
-        return Cold("python is to read its standard input")
+        return Cold("python would read its program from standard input")
     word = start.argv[at]
     if word == "-m":
-        return Program(at + 1, module=True) if at + 1 < len(start.argv) else Cold("python -m names no module")
+        return Program(at + 1, module=True) if at + 1 < len(start.argv) else Cold("python -m has no module name")
     if word.startswith("-"):
-        return Cold(f"python is given {word[:20]}")
+        return Cold(f"its command passes {word[:20]} to python")
     return Program(at) if word.endswith(".py") else Cold(f"{word} is not a .py file")

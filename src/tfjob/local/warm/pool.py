@@ -96,10 +96,10 @@ class ForkServer:
                     raise NotWarm(self._last_words())
                 self._start()
         except OSError as error:
-            raise NotWarm(f"its fork server cannot be started: {error}") from None
+            raise NotWarm(f"its fork server could not be started: {error}") from None
         self._deadline = self._deadline or time.monotonic() + self._start_seconds
         if time.monotonic() > self._deadline:
-            raise NotWarm(f"its fork server was not ready in {self._start_seconds:g} s")
+            raise NotWarm(f"its fork server was not ready after {self._start_seconds:g} s")
 
     def launch(self, pod_dir: Path, secrets: bytes) -> None:
         """As supervisor.launch, by a fork; raises NotWarm when nothing was started."""
@@ -114,26 +114,24 @@ class ForkServer:
             socket.send_fds(self._connection, [request], [hidden, writer, errors])
             heard = self._hear()
         except OSError as error:
-            heard = {"unfit": f"its fork server does not answer: {error}"}
+            heard = {"unfit": f"its fork server does not respond: {error}"}
         finally:
             for fd in (hidden, writer, errors):
                 os.close(fd)
         if "pid" not in heard:
             os.close(reader)
             self.close()
-            raise NotWarm(heard.get("unfit") or "its fork server has ended")
+            raise NotWarm(heard.get("unfit") or "its fork server has exited")
         pid: int = heard["pid"]
         try:
             answer = _read_all(reader, self._ready_seconds)
         except TimeoutError:
             _kill_session(pid)
-            raise NotWarm(f"its fork was not ready in {self._ready_seconds:g} s") from None
+            raise NotWarm(f"its fork was not ready after {self._ready_seconds:g} s") from None
         finally:
             os.close(reader)
         if answer != b"ready":
-            raise supervisor.LaunchError(
-                answer.decode(errors="replace").removeprefix("error ") or "it died at its start"
-            )
+            raise supervisor.LaunchError.from_answer(answer, pod_dir)
 
     def close(self) -> None:
         """Let it go in order: it stays for a while, for the next run."""
@@ -154,7 +152,7 @@ class ForkServer:
                 return True
         except TimeoutError:
             if pid := _state(self.folder).pid:  # it was up once: no more time will help
-                raise NotWarm(f"its fork server does not answer; `kill -9 {pid}` ends it") from None
+                raise NotWarm(f"its fork server does not respond (to end it: kill -9 {pid})") from None
         except OSError:
             pass
         _part(connection)  # none there, or one that has seen its files change, and ends
@@ -169,7 +167,7 @@ class ForkServer:
     def _start(self) -> None:
         _remove_left(self._folders, but=self.folder)
         if len(running(self._folders)) >= MOST:
-            raise NotWarm(f"{MOST} fork servers are up already; `tfjob doctor` shows them")
+            raise NotWarm(f"{MOST} fork servers are already running (`tfjob doctor` lists them)")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = pod_files.take_lock(str(self.folder))
         if lock is None:
@@ -196,7 +194,7 @@ class ForkServer:
             if started.returncode:
                 raise NotWarm(os.read(spare, 4096).decode(errors="replace").strip().rpartition("\n")[2])
         except subprocess.TimeoutExpired:
-            raise NotWarm(f"{self._program} did not start in {self._start_seconds:g} s") from None
+            raise NotWarm(f"{self._program} did not start within {self._start_seconds:g} s") from None
         finally:
             theirs.close()
             for fd in (lock, spare, output):
@@ -220,7 +218,7 @@ class ForkServer:
         except OSError:
             lines = []
         last = next((line for line in reversed(lines) if line.strip()), "")
-        return f"its fork server died at its start: {last}" if last else "its fork server died at its start"
+        return f"its fork server exited during startup: {last}" if last else "its fork server exited during startup"
 
 
 def running(folders: Path) -> list[State]:
@@ -243,7 +241,7 @@ def _text() -> str:
     """The program, which leaves sys.path alone: a fork's program will look there for its own modules."""
     major, minor = OLDEST_PYTHON
     return f"""import sys
-if sys.version_info < {OLDEST_PYTHON}: sys.exit("a fork server needs Python {major}.{minor}")
+if sys.version_info < {OLDEST_PYTHON}: sys.exit("a fork server needs Python {major}.{minor} or newer")
 sys.modules["tfjob"] = type(sys)("tfjob")
 sys.modules["tfjob"].__path__ = [{f"{supervisor.PACKAGE_PARENT}/tfjob"!r}]
 from tfjob.local.warm.fork_server import main

@@ -38,12 +38,12 @@ class Imported:
     def changed(self) -> str:
         """What an import would find different by now; empty if nothing."""
         different = (path for path, was in self._versions.items() if file_version(path) != was)
-        return next((f"{path} has changed" for path in different), "")
+        return next((f"{path} has changed since TensorFlow was imported" for path in different), "")
 
     def elsewhere(self) -> str:
         """What is another file in this container; empty if nothing."""
         different = (path for path, was in self._places.items() if file_identity(path) != was)
-        return next((f"in its container {path} is something else" for path in different), "")
+        return next((f"{path} is a different file in its container" for path in different), "")
 
     def reads(self, name: str) -> bool:
         """Whether an import of TensorFlow may have read a variable, to more effect than how much it logs."""
@@ -90,7 +90,7 @@ def _call(body: Callable[[], None]) -> None:
 def _doubt(script: str, imported: Imported) -> str:
     """Why this container is not the place for a fork; empty if it is."""
     if script and not os.path.isfile(script):
-        return f"there is no file {script} in its container"
+        return f"its container has no file {script}"
     if reason := imported.elsewhere():
         return reason
     folder = os.path.dirname(os.path.realpath(script)) if script else os.getcwd()
@@ -103,7 +103,7 @@ def _doubt(script: str, imported: Imported) -> str:
         name = entry.partition(".")[0]
         is_module = entry.endswith(suffixes) or os.path.exists(f"{folder}/{entry}/__init__.py")
         if name in imported.modules and is_module:
-            return f"{folder}/{entry} stands before a module that TensorFlow imports"
+            return f"{folder}/{entry} hides a module that TensorFlow imports"
     return ""
 
 
@@ -115,9 +115,7 @@ def _renew_interpreter(plan: container.ContainerPlan, script: str) -> None:
     sys.orig_argv = list(plan.argv)
     sys.path.insert(0, os.path.dirname(os.path.realpath(script)) if script else os.getcwd())
     sys.path_importer_cache.clear()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    reset_signals()
     _set("tempfile", "tempdir", None)
     _set("platform", "_uname_cache", None)
     _set("multiprocessing.process", "ORIGINAL_DIR", os.getcwd())
@@ -131,6 +129,14 @@ def _renew_interpreter(plan: container.ContainerPlan, script: str) -> None:
     processes.show_words(plan.argv)
     processes.show_variables(dict(os.environ))
     syscalls.set_process_name(os.path.basename(plan.argv[0]))
+
+
+def reset_signals() -> None:
+    """Give every signal the action that it has in a new interpreter, whatever this process has inherited."""
+    syscalls.restore_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _set(module: str, name: str, value: object) -> None:

@@ -96,7 +96,7 @@ class WarmStart:
     def _server(self, start: Start, container: ContainerSpec, text: ProgramText) -> ForkServer | None:
         """The fork server for a pod once it can be asked; notes in the pod's spec what its fork becomes."""
         if self._distrust:
-            raise NotWarm(f"of another replica: {self._distrust}")
+            raise NotWarm(f"a warm start of another replica failed: {self._distrust}")
         judged = refuse_setting(text.variables(start.env)) or judge(start)
         if isinstance(judged, Cold):
             raise NotWarm(judged.reason)
@@ -141,7 +141,7 @@ def _refuse_hidden(start: Start, argv: list[str]) -> None:
     """Raises NotWarm if what `argv` runs is not what people may see of it."""
     named = policy.program(start)
     if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
-        raise NotWarm("a Secret says what to run")
+        raise NotWarm("its command comes from a Secret")
 
 
 def _text(start: Start, container: ContainerSpec) -> ProgramText:
@@ -186,7 +186,7 @@ def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
     seconds = durations_from(environ).helper_program.total_seconds()
     try:
         if config.load(project, environ).warm is False:
-            return Capability("warm starts", "warm = false in the configuration", "For one run: --warm.")
+            return Capability("warm starts", "warm = false in the configuration", "For one run, use --warm.")
         python = chosen_interpreter(None, project)
         done = subprocess.run(
             [python, "-c", _PROGRAM], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds
@@ -194,11 +194,12 @@ def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
     except (Refusal, OSError) as error:
         return Capability("warm starts", str(error))
     except subprocess.TimeoutExpired:
-        return Capability("warm starts", f"{python} does not start within {seconds:.0f} s")
+        return Capability("warm starts", f"{python} did not start within {seconds:.0f} s")
     problem = {
         0: "",
         _TOO_OLD: f"{python} is older than {'.'.join(map(str, OLDEST_PYTHON))}",
-        _NO_TENSORFLOW: f"{python} has no TensorFlow",
+        _NO_TENSORFLOW: f"TensorFlow is not installed for {python}",
     }
-    text = problem.get(done.returncode, f"{python} does not start")
-    return Capability("warm starts", text, "Jobs that use another interpreter may (--python)." if text else "")
+    text = problem.get(done.returncode, f"{python} failed to start")
+    fix = "Jobs that use another interpreter (--python) may still start warm."
+    return Capability("warm starts", text, fix if text else "")

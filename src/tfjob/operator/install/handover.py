@@ -1,7 +1,7 @@
-"""Take TFJobs over from other operators: which ones handle them, and the steps of the handover.
+"""Take over TFJobs from other operators: find them, and list the steps of the handover.
 
-training-operator stays for its other kinds, without TFJob. Its webhook for TFJob is removed, because it would reject
-every job once it has no server. Pods of running jobs are not touched.
+training-operator keeps its other kinds. Its webhook for TFJob is removed, because it would reject every job once its
+server is gone. Pods of running jobs are not touched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FLAG = "enable-scheme"
 WEBHOOK_ENTRY = "validator.tfjob.training-operator.kubeflow.org"
 TRAINING_OPERATOR = {"training-operator"}
 TF_OPERATOR = {"tf-operator", "tf_operator"}
-"""The images of operators, without registry and tag; the second ones know TFJob alone."""
+"""The names of operator images, without registry and tag; a TF_OPERATOR handles only TFJob."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,10 @@ def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespa
     for one in deployments:
         metadata = one["metadata"]
         place: str = metadata.get("namespace", "")
-        if _is_of_ours(metadata) and place != namespace and not (one_namespace and _is_restricted(one)):
+        containers = one["spec"]["template"]["spec"].get("containers") or []
+        words = [word for container in containers for word in container.get("args") or []]
+        restricted = any(word.startswith("--namespace") for word in words)
+        if _is_of_ours(metadata) and place != namespace and not (one_namespace and restricted):
             return place
     return ""
 
@@ -70,11 +73,6 @@ def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespa
 def _is_of_ours(metadata: Object) -> bool:
     given = metadata.get("labels") or {}
     return metadata["name"] == NAME and all(given.get(key) == value for key, value in labels().items())
-
-
-def _is_restricted(deployment: Object) -> bool:
-    containers = deployment["spec"]["template"]["spec"].get("containers") or []
-    return any(word.startswith("--namespace") for container in containers for word in container.get("args") or [])
 
 
 def _webhook_steps(configuration: Object) -> Iterable[Step]:
@@ -108,7 +106,7 @@ def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace:
 
 
 def _operator_container(deployment: Object) -> tuple[int, str]:
-    """Return the index and image of the container with an operator that may handle TFJobs; -1 if there is none."""
+    """Return the index and image name of the container with another operator; -1 if there is none."""
     for index, container in enumerate(deployment["spec"]["template"]["spec"].get("containers") or []):
         image = _base_name(container.get("image", ""))
         if image in TRAINING_OPERATOR | TF_OPERATOR:
@@ -117,7 +115,7 @@ def _operator_container(deployment: Object) -> tuple[int, str]:
 
 
 def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tuple[Mapping[str, Any], ...] | None:
-    """Return the patch after which training-operator leaves TFJob out; None if it does so already."""
+    """Return the patch that makes training-operator ignore TFJob; None if it already does."""
     command, in_command = _parted(container.get("command") or [])
     arguments, in_arguments = _parted(container.get("args") or [])
     schemes = in_command + in_arguments
@@ -137,7 +135,7 @@ def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tup
 
 
 def _parted(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split off the flags that name kinds; return the other arguments and the kinds. `--flag x` is `--flag=x`."""
+    """Return the other arguments, and the kinds in the flags that enable kinds (`--flag x` or `--flag=x`)."""
     kept: list[str] = []
     kinds: list[str] = []
     rest = iter(words)

@@ -67,13 +67,13 @@ def service(job: TFJob, task: Task) -> Service:
 
 
 def pod_restart_policy(job: TFJob, task: Task) -> str:
-    """Return the kubelet's restart policy: Never if the controller decides, as under ExitCode."""
+    """Return the kubelet's restart policy: Never if the controller decides about restarts."""
     policy = policy_of(job, task)
     return "Never" if policy == "ExitCode" or origin(job).restarts_by_role else policy
 
 
 def template_of(job: TFJob, replica_type: str, tf_image: str = "") -> dict[str, Any]:
-    """Return the pod template of a type: the user's, with the default parameter server if it has no other."""
+    """Return the pod template of a type: the user's, with the default parameter server if it applies."""
     replica = job.spec.tf_replica_specs[replica_type]
     template = replica.template or {}
     if not serves_by_default(job, replica_type, replica):
@@ -82,10 +82,7 @@ def template_of(job: TFJob, replica_type: str, tf_image: str = "") -> dict[str, 
 
 
 def cluster_size(job: TFJob) -> str:
-    """Return the cluster in TF_CONFIG, to recognize pods made for another one: `chief=1,worker=2`.
-
-    Evaluators are left out: no other task depends on their number.
-    """
+    """Return the size of the cluster in TF_CONFIG, without evaluators: `chief=1,worker=2`."""
     sizes = ((kind, replicas_of(job, kind)) for kind in REPLICA_TYPES if kind != EVALUATOR)
     return ",".join(f"{kind.lower()}={size}" for kind, size in sizes if size)
 
@@ -93,7 +90,7 @@ def cluster_size(job: TFJob) -> str:
 def _pod_spec(
     job: TFJob, task: Task, template: dict[str, Any], config: str | None, settings: Settings
 ) -> dict[str, Any]:
-    """Return the template's spec with what the operator adds; the rest is shared with it, so never change that."""
+    """Return the template's spec with the operator's additions; it shares the rest, so do not change it in place."""
     given, _ = equipped(template.get("spec") or {}, settings.accelerators)
     given = with_storage(job, task, given, for_all=settings.storage_for_all)
     main, everywhere = main_template_container({"spec": given}), origin(job).tf_config_in_every_container
