@@ -27,3 +27,7 @@ class UserError(Exception):
 
 class InvalidRequest(UserError):
     """The request contradicts itself, or names something that does not exist."""
+
+
+class NotFound(UserError):
+    """No job, replica, container or claim has this name."""

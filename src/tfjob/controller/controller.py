@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count, groupby
 from time import monotonic
@@ -18,9 +17,8 @@ from tfjob.api.objects import Object, PodGroup
 from tfjob.controller.actions import Action, Create, Delete, DeleteOwner, Event, RemoveFinalizer, Update
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, Rejected
 from tfjob.controller.hooks import ERROR, REQUEUE_AFTER, SUCCESS, Hooks
-from tfjob.controller.kind import Invalid, Key, Kind, Observation, Plan, Repetition, Status
+from tfjob.controller.kind import Invalid, Key, Kind, Observation, OwnerObject, Plan, Rejection, Repetition, Status
 from tfjob.controller.queue import WorkQueue
-from tfjob.controller.rejections import Rejections
 from tfjob.durations import USUAL, Durations
 
 logger = logging.getLogger(__name__)
@@ -31,7 +29,11 @@ AT_ONCE = 32
 """How many actions of one pass run at the same time, so that an owner of a thousand pods does not flood a cluster."""
 CLEANING_AT_ONCE = 1
 """How many clean-up actions run at the same time while other owners run: they need the API server more."""
+current_pass: ContextVar[tuple[Key, int] | None] = ContextVar("pass", default=None)
+"""The owner and the number of the pass that is running, for log records."""
 _numbers = count(1)
+Name = tuple[str, str]
+"""Kind and name of a child: the pod and the service of a replica have the same name."""
 
 
 class Controller:
@@ -146,7 +148,7 @@ class Controller:
             key = await queue.get()
             begun, result = monotonic(), ERROR
             try:
-                _current.set(Pass(key, next(_numbers)))
+                current_pass.set((key, next(_numbers)))
                 again_at = await one_pass(key)
             except Conflict:
                 queue.retry(key)
@@ -162,7 +164,7 @@ class Controller:
                 if again_at is not None:
                     queue.add_after(key, (again_at - self.clock()).total_seconds())
             finally:
-                _current.set(None)
+                current_pass.set(None)
                 self.hooks.reconciled(key, result, monotonic() - begun)
                 queue.done(key)
 
@@ -217,7 +219,12 @@ class Controller:
             case Create(child):
                 return await self._create(key, owner, child)
             case Update(child):
-                await self._update(key, owner, child)
+                try:
+                    await self.cluster.update(child)
+                except Rejected as error:
+                    event = Event(f"FailedUpdate{child.kind}", f"Error updating: {error.message}", warning=True)
+                    self.cluster.publish(key, owner, event)
+                    raise
             case Delete(kind, name, uid, overdue):
                 if overdue is not None:  # counted before the attempt: if it fails, the next one still waits
                     known = self._repeated.setdefault(key, {})
@@ -230,14 +237,6 @@ class Controller:
                 await self.cluster.delete(key, owner.metadata.uid)
                 self.hooks.owner_deleted(key)
         return ""
-
-    async def _update(self, key: Key, owner: Any, child: Object) -> None:
-        try:
-            await self.cluster.update(child)
-        except Rejected as error:
-            event = Event(f"FailedUpdate{child.kind}", f"Error updating: {error.message}", warning=True)
-            self.cluster.publish(key, owner, event)
-            raise
 
     async def _create(self, key: Key, owner: Any, child: Object) -> str:
         kind, name = self.cluster.kept_as(child.kind, key), child.metadata.name
@@ -293,17 +292,35 @@ def _in_sentence(kind: str) -> str:
     return kind if kind == "PodGroup" else kind.lower()
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One pass over one owner; the number is unique within the process."""
+class Rejections:
+    """Children that the cluster refuses to create, by owner; a new owner of the same name starts without any."""
 
-    key: Key
-    id: int
+    def __init__(self) -> None:
+        self._of: dict[Key, tuple[str, dict[Name, Rejection]]] = {}
 
+    def of(self, key: Key, owner: OwnerObject) -> Mapping[Name, Rejection]:
+        uid, found = self._of.get(key, ("", {}))
+        return dict(found) if uid == owner.metadata.uid else {}
 
-_current: ContextVar[Pass | None] = ContextVar("pass", default=None)
+    def add(self, key: Key, owner: OwnerObject, child: Object, reason: str, message: str, now: datetime) -> bool:
+        """Record a rejection, with the time of the first one; return whether its reason is new."""
+        found, name = self.of(key, owner), (child.kind, child.metadata.name)
+        before = found.get(name)
+        rejection = Rejection(reason, message, before.since if before else now)
+        self._of[key] = owner.metadata.uid, {**found, name: rejection}
+        return before is None or before.reason != reason
 
+    def drop(self, key: Key, child: Object) -> None:
+        if key in self._of:
+            self._of[key][1].pop((child.kind, child.metadata.name), None)
 
-def current_pass() -> Pass | None:
-    """Return the pass that is running, for log records."""
-    return _current.get()
+    def keep(self, key: Key, actions: Sequence[Action]) -> None:
+        """Forget children that the plan no longer creates: they exist, or the owner was scaled, stopped or ended."""
+        children = (action.child for action in actions if isinstance(action, Create))
+        wanted = {(child.kind, child.metadata.name) for child in children}
+        uid, found = self._of.pop(key, ("", {}))
+        if kept := {name: rejection for name, rejection in found.items() if name in wanted}:
+            self._of[key] = uid, kept
+
+    def forget(self, key: Key) -> None:
+        self._of.pop(key, None)

@@ -66,11 +66,6 @@ class Address:
             raise ValueError(f"invalid address {text!r}: use HOST:PORT, :PORT, or 0 to turn the server off")
         return cls(host.strip("[]"), int(port))
 
-    @classmethod
-    def own(cls, port: int) -> Address:
-        """Return the default address: every interface in a pod, only the loopback interface elsewhere."""
-        return cls("" if os.environ.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1", port)
-
     @property
     def host_names(self) -> tuple[str, ...]:
         """The host names for the certificate; none if the server listens on every interface."""
@@ -80,6 +75,17 @@ class Address:
         if not self.port:
             return "0"
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def _address(text: str, port: int) -> Any:
+    """Return the option of an address; its default is every interface in a pod, the loopback interface elsewhere."""
+    return option(
+        text,
+        lambda: Address("" if os.environ.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1", port),
+        "ADDRESS",
+        parse=Address.parse,
+        show_default=f"127.0.0.1:{port}; in a pod :{port}",
+    )
 
 
 def _groups(text: str) -> tuple[str, ...]:
@@ -112,20 +118,8 @@ class Options:
     lease_namespace: str = option(
         "Namespace of the Lease (default: the operator's namespace).", "", "NAME", envvar="POD_NAMESPACE"
     )
-    metrics_bind_address: Address = option(
-        "Address of /metrics; 0 turns it off.",
-        lambda: Address.own(METRICS_PORT),
-        "ADDRESS",
-        parse=Address.parse,
-        show_default="127.0.0.1:8080; in a pod :8080",
-    )
-    health_probe_bind_address: Address = option(
-        "Address of /healthz and /readyz; 0 turns them off.",
-        lambda: Address.own(HEALTH_PORT),
-        "ADDRESS",
-        parse=Address.parse,
-        show_default="127.0.0.1:8081; in a pod :8081",
-    )
+    metrics_bind_address: Address = _address("Address of /metrics; 0 turns it off.", METRICS_PORT)
+    health_probe_bind_address: Address = _address("Address of /healthz and /readyz; 0 turns them off.", HEALTH_PORT)
     webhook_bind_address: Address = option(
         "Address of the admission and conversion webhooks; 0 turns them off.",
         Address("", 0),

@@ -16,8 +16,7 @@ EVENT_BYTES, MESSAGE_BYTES, SENTENCE_BYTES = 1000, 800, 512
 
 # --- conditions, as training-operator v1.9 has them -------------------------------------------------------------------
 
-TFJOB_CREATED, IS_CREATED = "TFJobCreated", "TFJob {name} is created."
-TFJOB_RUNNING, IS_RUNNING = "TFJobRunning", "TFJob {namespace}/{name} is running."
+IS_CREATED, IS_RUNNING = "TFJob {name} is created.", "TFJob {namespace}/{name} is running."
 TFJOB_RESTARTING, IS_RESTARTING = "TFJobRestarting", "TFJob {name} is restarting because {why}."
 TFJOB_SUSPENDED, IS_SUSPENDED = "TFJobSuspended", "TFJob {name} is suspended."
 TFJOB_RESUMED, IS_RESUMED = "TFJobResumed", "TFJob {name} is resumed."

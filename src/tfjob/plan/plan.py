@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -24,7 +23,7 @@ from tfjob.plan import events, record, summary
 from tfjob.plan.build import pod_groups, tensorboard
 from tfjob.plan.build.accelerators import equipped
 from tfjob.plan.build.pods import template_of
-from tfjob.plan.build.settings import Settings
+from tfjob.plan.build.settings import Pass, Settings
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import TaskState, end_of, survey
 from tfjob.plan.facts.tasks import desired, members, split_tensorboard
@@ -39,16 +38,6 @@ from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 
 MANAGED_BY_US = (None, "kubeflow.org/training-operator")
 JobPlan = Plan[TFJobStatus]
-
-
-@dataclass(frozen=True)
-class Pass:
-    """The input of one pass."""
-
-    job: TFJob
-    observed: Observation
-    now: datetime
-    settings: Settings = field(default_factory=Settings)
 
 
 def plan(job: TFJob, observed: Observation, now: datetime, settings: Settings | None = None) -> JobPlan:
@@ -90,7 +79,7 @@ def _plan(job: TFJob, observed: Observation, now: datetime, settings: Settings) 
 
     status = record.created(job, now) if job.spec.run_policy.suspend else record.begin(job, now)
     views = survey(job, status, observed, now)
-    remembered = record.remember(job, status, views, now, settings.durations)
+    remembered = record.remember(this, status, views)
     if remembered != status:
         views = survey(job, status := remembered, observed, now)
     rule = success.rule_met(job, members(status.completed_indexes))
@@ -132,7 +121,7 @@ def _is_ours(job: TFJob) -> bool:
 
 def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPlan:
     """Plan a job that should run: limits, then restarts, then what is missing."""
-    job, now, durations = this.job, this.now, this.settings.durations
+    job, now, durations = this.job, this.now, this.durations
     deadline = limits.deadline(job, status)
     if deadline and now >= deadline:
         text = events.ACTIVE_TOO_LONG.format(seconds=job.spec.run_policy.active_deadline_seconds)
@@ -154,10 +143,9 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
             return _failed(this, summary.counted(job, status, views), advised, reason)
         case Again():
             status = _restarting(this, record.record(job, status, decision, now, durations), decision.cause.message)
-            names = (
-                "all replicas of the gang" if decision.gang else ", ".join(sorted(task.name for task in decision.tasks))
-            )
-            news += [events.ended(decision.cause), events.restart(job, decision.cause.message, names)]
+            names = sorted(task.name for task in decision.tasks)
+            again = "all replicas of the gang" if decision.gang else ", ".join(names)
+            news += [events.ended(decision.cause), events.restart(job, decision.cause.message, again)]
     stale = stale_pods(job, status, this.observed)
     if is_resized(job, this.observed, stale):
         status = _restarting(this, record.resized(job, status, now), events.SIZE_CHANGED)
@@ -171,15 +159,15 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
         if wait.fails_at and wait.fails_at <= now:
             cause = Verdict(replica=wait.task, reason=wait.reason, message=wait.text, time=now)
             return _failed(this, summary.counted(job, status, views), cause)
-    told = reasons or starting(views, this.observed)
-    status = summary.described(job, summary.counted(job, status, views), views, told, now, durations)
-    status, restarts = in_place.telling(job, status, views, durations)
+    shown = reasons or starting(views, this.observed)
+    status = summary.described(this, summary.counted(job, status, views), views, shown)
+    status, restarts = in_place.report(job, status, views, durations)
     news += restarts
     if status.reason == events.POD_GROUP_PENDING != job.status.reason:
         # v1.9 writes this time in every pass, and so wakes itself; once is enough to show the start of the wait.
         status = replace(status, last_reconcile_time=now)
-    actions, again = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
-    later = [deadline, *again, *next_starts(job, status, now, durations), *(wait.fails_at for wait in reasons)]
+    actions, repetitions = reconcile(this, status, views, stale, group)
+    later = [deadline, *repetitions, *next_starts(job, status, now, durations), *(wait.fails_at for wait in reasons)]
     return JobPlan(status, actions, news, _soonest(later, now))
 
 
@@ -244,12 +232,11 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 
 def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
-    told = [news, *_group_news(this)]
     status = replace(_cleaning(this, status), back_off={})  # nothing starts again
     repeated, later = _overdue(this)
     actions = [*cleanup(this.job, this.observed), *repeated]
     expiry = limits.expiry(this.job, status)
-    return JobPlan(status, actions, told, min([*later, *([expiry] if expiry else ())], default=None))
+    return JobPlan(status, actions, [news, *_group_news(this)], min(filter(None, [expiry, *later]), default=None))
 
 
 def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
@@ -276,7 +263,7 @@ def _after_the_end(this: Pass) -> JobPlan:
 
 def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
     """Repeat overdue deletions for a job that is finished or suspended: all its terminating pods must go."""
-    return overdue(this.observed.of(Pod), this.observed, this.now, this.settings.durations)
+    return overdue(this.observed.of(Pod), this.observed, this.now, this.durations)
 
 
 def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:

@@ -12,6 +12,7 @@ from tfjob.api.names import runtime_id
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
 from tfjob.plan import events
+from tfjob.plan.build.settings import Pass
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import (
@@ -20,7 +21,6 @@ from tfjob.plan.facts.tasks import (
     Task,
     attempt_of,
     desired,
-    gang,
     gang_types,
     members,
     ranges,
@@ -54,9 +54,14 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
         listed = conditions.with_condition(listed, conditions.SUSPENDED, now, text, status="False", reason=reason)
     if origin(job).has_runtime_id and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
-    if status.attempt == 0 or resumed:
-        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_off={}))
-    return status if status.start_time else replace(status, start_time=now)
+    if status.attempt and not resumed:
+        return status if status.start_time else replace(status, start_time=now)
+    types = gang_types(job)
+    alone = frozenset(task for task in desired(job) if types and task.type not in types)
+    status = _runs_again(status, alone) if status.attempt else status
+    # Tasks that completed in the old attempt run again too.
+    status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
+    return replace(status, conditions=listed, start_time=now, last_restart=None, back_off={})
 
 
 def created(job: TFJob, now: datetime) -> TFJobStatus:
@@ -66,11 +71,9 @@ def created(job: TFJob, now: datetime) -> TFJobStatus:
     return replace(job.status, observed_generation=job.metadata.generation, conditions=listed)
 
 
-def remember(
-    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations = USUAL
-) -> TFJobStatus:
+def remember(this: Pass, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
     """Record what this pass sees for the first time: pods, completed tasks and restarts in place."""
-    wanted = frozenset(desired(job))
+    wanted = frozenset(desired(this.job))
     started, completed = members(status.started), members(status.completed_indexes)
     seen = {view.task for view in views if view.pod}
     done = {view.task for view in views if view.end and view.end.succeeded}
@@ -86,22 +89,13 @@ def remember(
             completed_indexes=ranges((completed & wanted) | done),
             task_restarts=restarts,
         )
-    return _restarted_in_place(job, status, views, now, durations)
+    return _restarted_in_place(this, status, views)
 
 
 def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations = USUAL) -> TFJobStatus:
     """Record a restart before any pod is deleted: which tasks restart, why, and when."""
     blamed = backoff.name_of(job, again.cause.replica)
-    waits = backoff.after(
-        job,
-        status,
-        backoff.names(job, again.tasks | gang(job) if again.gang else again.tasks),
-        now,
-        cause=blamed,
-        followers=backoff.names(job, again.followers),
-        incident=again.incident,
-        durations=durations,
-    )
+    waits = backoff.after(job, status, again, now, durations)
     status = replace(_runs_again(status, again.tasks), back_off=waits)
     if again.gang:
         status = _new_gang(job, status)
@@ -131,15 +125,6 @@ def resized(job: TFJob, status: TFJobStatus, now: datetime) -> TFJobStatus:
     return replace(_new_gang(job, status), last_restart=replace(last, cause=cause, scope=GANG, counted=False, time=now))
 
 
-def _started_anew(job: TFJob, status: TFJobStatus) -> TFJobStatus:
-    """Begin an attempt of every task, including those that completed in the old attempt."""
-    first = status.attempt == 0
-    status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
-    types = gang_types(job)
-    beside = frozenset(task for task in desired(job) if types and task.type not in types)
-    return status if first else _runs_again(status, beside)
-
-
 def _new_gang(job: TFJob, status: TFJobStatus) -> TFJobStatus:
     """Restart all members of the gang, including those that completed."""
     types = gang_types(job)
@@ -163,9 +148,7 @@ def _runs_again(status: TFJobStatus, tasks: frozenset[Task]) -> TFJobStatus:
     )
 
 
-def _restarted_in_place(
-    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations
-) -> TFJobStatus:
+def _restarted_in_place(this: Pass, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
     """Count the restarts in place by the kubelet; ends close together are one incident."""
     news = []
     for view in views:
@@ -173,11 +156,11 @@ def _restarted_in_place(
             continue
         extra = attempt_of(view.pod) - view.attempt
         if extra > 0:
-            news.append((end_of(view.last_end, now), view, extra, min(extra, restarts_in_place(view.pod))))
+            news.append((end_of(view.last_end, this.now), view, extra, min(extra, restarts_in_place(view.pod))))
     if not news:
         return status
     news.sort(key=lambda item: (item[0].time, item[1].task))
-    restarts, settling = dict(status.task_restarts), settling_time(job, durations)
+    restarts, settling = dict(status.task_restarts), settling_time(this.job, this.durations)
     last, total, incidents, counted = status.last_restart, 0, 0, 0
     for end, view, extra, in_place in news:
         name = view.task.name
@@ -189,7 +172,7 @@ def _restarted_in_place(
         else:
             more, counted = in_place, 0
             cause = verdict(view.task, view.attempt + extra - 1, end)
-            last = replace(last or Restart(scope=TASK), cause=cause, counted=True, time=now)
+            last = replace(last or Restart(scope=TASK), cause=cause, counted=True, time=this.now)
         counted += more
         incidents += more
     return replace(

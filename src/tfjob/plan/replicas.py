@@ -13,7 +13,7 @@ from tfjob.controller.kind import Observation
 from tfjob.plan.build.parameter_server import config_map, lacks_program
 from tfjob.plan.build.pod_groups import Step
 from tfjob.plan.build.pods import SIZE, cluster_size, pods, service
-from tfjob.plan.build.settings import Settings
+from tfjob.plan.build.settings import Pass
 from tfjob.plan.facts.task_state import TaskState
 from tfjob.plan.facts.tasks import Task, attempts_due, desired, gang_types, is_stale, members, task_of
 from tfjob.plan.policy.backoff import held_back
@@ -24,27 +24,21 @@ PODS_A_PASS = 500
 
 
 def reconcile(
-    job: TFJob,
-    status: TFJobStatus,
-    views: Sequence[TaskState],
-    observed: Observation,
-    stale: Sequence[Pod],
-    now: datetime,
-    settings: Settings,
-    group: Step,
+    this: Pass, status: TFJobStatus, views: Sequence[TaskState], stale: Sequence[Pod], group: Step
 ) -> tuple[list[Action], list[datetime]]:
     """Remove stale and surplus children, then create missing ones, a pod group before its pods.
 
     Also returns when to repeat deletions. Default parameter servers wait for the ConfigMap with their program. No pod
     of a gang is created while one of an older attempt exists: they would connect to each other.
     """
-    again, later = overdue(stale, observed, now, settings.durations)
+    job, observed, settings = this.job, this.observed, this.settings
+    again, later = overdue(stale, observed, this.now, this.durations)
     wanted = set(desired(job))
     surplus = [child for child in observed.of(Service) if task_of(child) not in wanted]
     first = [*again, *removals([*stale, *surplus]), *group.actions]
     if group.hold:
         return first, later
-    missing = _missing(job, views, observed, stale, held_back(job, status, now, settings.durations))
+    missing = _missing(job, views, observed, stale, held_back(job, status, this.now, this.durations))
     if lacks_program(job, observed):
         first.append(Create(config_map(job, settings.server_program)))
         missing = (view for view in missing if view.task.type != PS)

@@ -35,6 +35,11 @@ COVERED = {
         "tfjob run train.py --workers 2 --on k8s": "tests/cluster/cli/test_commands_control_plane.py",
         'eval "$(tfjob completion bash)"': "tests/local/cli/test_completion.py",
     },
+    "examples/README.md": {
+        "tfjob run examples/mnist/tfjob.yaml": "tests/local/training/test_training_examples.py",
+        ".venv/bin/python tools/image.py --sample": "tests/node/chart/test_chart_nodes.py",
+    },
+    "examples/estimator/README.md": {"uv venv --python 3.11": "tests/long/training/test_estimator.py"},
     "docs/guides/tensorboard.md": {"tfjob submit kept.yaml --on k8s": "tests/node/cli/test_commands_guide.py"},
 }
 """By page: how each `sh` block begins, and the test that does the same."""

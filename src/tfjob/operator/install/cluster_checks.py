@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -136,7 +136,15 @@ async def _operator(client: Client) -> list[Finding]:
 async def deployments(client: Client) -> list[Operator]:
     """Return our operators that the user may list: in all namespaces, else in the default namespace."""
     selector = ",".join(f"{key}={value}" for key, value in labels().items())
-    return [_operator_of(deployment) for deployment in await _visible(client, DEPLOYMENTS, label_selector=selector)]
+    return [
+        Operator(
+            namespace=one["metadata"]["namespace"],
+            image=(one["spec"]["template"]["spec"].get("containers") or [{}])[0].get("image", ""),
+            ready=(one.get("status") or {}).get("readyReplicas", 0),
+            replicas=one["spec"].get("replicas", 1),
+        )
+        for one in await _visible(client, DEPLOYMENTS, label_selector=selector)
+    ]
 
 
 async def _visible(client: Client, resource: Resource, **selectors: str) -> list[dict[str, Any]]:
@@ -146,17 +154,6 @@ async def _visible(client: Client, resource: Resource, **selectors: str) -> list
         except Forbidden:
             continue
     return []
-
-
-def _operator_of(deployment: Mapping[str, Any]) -> Operator:
-    spec = deployment["spec"]
-    containers = spec["template"]["spec"].get("containers") or [{}]
-    return Operator(
-        namespace=deployment["metadata"]["namespace"],
-        image=containers[0].get("image", ""),
-        ready=(deployment.get("status") or {}).get("readyReplicas", 0),
-        replicas=spec.get("replicas", 1),
-    )
 
 
 async def _lease_holder(client: Client) -> str:

@@ -62,7 +62,10 @@ def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespa
     for one in deployments:
         metadata = one["metadata"]
         place: str = metadata.get("namespace", "")
-        if _is_of_ours(metadata) and place != namespace and not (one_namespace and _is_restricted(one)):
+        containers = one["spec"]["template"]["spec"].get("containers") or []
+        words = [word for container in containers for word in container.get("args") or []]
+        restricted = any(word.startswith("--namespace") for word in words)
+        if _is_of_ours(metadata) and place != namespace and not (one_namespace and restricted):
             return place
     return ""
 
@@ -70,11 +73,6 @@ def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespa
 def _is_of_ours(metadata: Object) -> bool:
     given = metadata.get("labels") or {}
     return metadata["name"] == NAME and all(given.get(key) == value for key, value in labels().items())
-
-
-def _is_restricted(deployment: Object) -> bool:
-    containers = deployment["spec"]["template"]["spec"].get("containers") or []
-    return any(word.startswith("--namespace") for container in containers for word in container.get("args") or [])
 
 
 def _webhook_steps(configuration: Object) -> Iterable[Step]:

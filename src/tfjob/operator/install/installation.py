@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -69,8 +70,12 @@ class Installation:
         """Apply everything. Raises Refused if the cluster is too old or another operator handles TFJobs."""
         if problem := version_problem(await server_version(self.client)):
             raise Refused(problem)
-        if self.settings.namespace_only:
-            await self._need_crd()
+        served = await self.client.serves(TFJOBS) or await self.client.serves(TF_JOBS)
+        if self.settings.namespace_only and not served:
+            raise Refused(
+                "the cluster has no CRD of TFJob, and an operator of one namespace cannot create it",
+                f"Ask an administrator to run: {MAKE_CRDS}",
+            )
         await self._hand_over(await self._others(), allowed=take_over)
         await self._ensure_namespace()
         if not self.settings.api_versions.older and not self.settings.namespace_only:
@@ -96,7 +101,9 @@ class Installation:
                 await self._delete(one)
         if not self.settings.namespace_only:
             await self._serve_v1_alone()
-        await self._delete_lease()
+        with suppress(NotFound):  # the Lease has no label, because the operator created it
+            await self.client.delete(LEASES, self.settings.namespace, LEASE_NAME)
+            self.say(f"deleted Lease {LEASE_NAME}")
 
     async def purged(self) -> tuple[list[Object], list[str]]:
         """Return what `purge` would delete: our objects, and the jobs that go with the CRD."""
@@ -131,22 +138,12 @@ class Installation:
             found = await self.client.get(CRDS, "", CRD_NAME)
         except NotFound:
             return
-        key, value = OWNER_LABEL
-        ours = (found["metadata"].get("labels") or {}).get(key) == value
-        if not ours or (found["spec"].get("conversion") or {}).get("strategy") != "Webhook":
+        if not _has_our_label(found) or (found["spec"].get("conversion") or {}).get("strategy") != "Webhook":
             return
         versions = [one for one in found["spec"]["versions"] if one["storage"]]
         body = {"spec": {"versions": versions, "conversion": {"strategy": "None", "webhook": None}}}
         await self.client.patch(CRDS, "", CRD_NAME, body)
         self.say(f"removed the older versions from CustomResourceDefinition {CRD_NAME}; it now serves only v1")
-
-    async def _need_crd(self) -> None:
-        """Raise Refused if there is no CRD: only an administrator of the cluster can create it."""
-        if not await self.client.serves(TFJOBS) and not await self.client.serves(TF_JOBS):
-            raise Refused(
-                "the cluster has no CRD of TFJob, and an operator of one namespace cannot create it",
-                f"Ask an administrator to run: {MAKE_CRDS}",
-            )
 
     async def _others(self) -> list[Step]:
         place, restricted = self.settings.namespace, self.settings.namespace_only
@@ -166,7 +163,11 @@ class Installation:
             )
         if restricted:
             deployments = [one for one in deployments if one["metadata"]["namespace"] == place]
-        return handover.steps(deployments, webhooks, await self._served_kinds(), self.settings.namespace)
+        served = b"{}"
+        with suppress(NotFound):
+            served = await self.client.request("GET", "/apis/kubeflow.org/v1")
+        kinds = {one["kind"] for one in msgspec.json.decode(served).get("resources", ())}
+        return handover.steps(deployments, webhooks, kinds, place)
 
     async def _deployments(self) -> list[Object]:
         """Return the Deployments of the cluster, or of one namespace if the user may not list them all."""
@@ -222,33 +223,21 @@ class Installation:
             await self.client.delete(*_place(one), uid=found["metadata"]["uid"], propagation="Background")
             self.say(f"deleted {_said(one)}")
 
-    async def _delete_lease(self) -> None:
-        """Delete the Lease, which has no label because the operator created it."""
-        try:
-            await self.client.delete(LEASES, self.settings.namespace, LEASE_NAME)
-        except NotFound:
-            return
-        self.say(f"deleted Lease {LEASE_NAME}")
-
     async def _ours(self, one: Object) -> Object | None:
         """Return the stored object if it exists and has our label."""
         try:
             found = await self.client.get(*_place(one))
         except NotFound:
             return None
-        key, value = OWNER_LABEL
-        if (found["metadata"].get("labels") or {}).get(key) == value:
+        if _has_our_label(found):
             return found
         self.say(f"kept {_said(one)}: it does not belong to tfjob")
         return None
 
-    async def _served_kinds(self) -> set[str]:
-        try:
-            answer = await self.client.request("GET", "/apis/kubeflow.org/v1")
-        except NotFound:
-            return set()
-        found = msgspec.json.decode(answer, type=dict[str, Any])
-        return {one["kind"] for one in found.get("resources", [])}
+
+def _has_our_label(found: Object) -> bool:
+    key, value = OWNER_LABEL
+    return (found["metadata"].get("labels") or {}).get(key) == value
 
 
 def _place(one: Object) -> tuple[Resource, str, str]:

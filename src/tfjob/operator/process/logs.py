@@ -24,9 +24,9 @@ def configure(*, json: bool, level: int = logging.INFO) -> None:
 def fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields of a record in addition to its message: those of the current pass, and the caller's."""
     found: dict[str, Any] = {}
-    at_work = current_pass()
-    if at_work is not None:
-        found = {"namespace": at_work.key.namespace, "job": at_work.key.name, "reconcileID": at_work.id}
+    if running := current_pass.get():
+        key, number = running
+        found = {"namespace": key.namespace, "job": key.name, "reconcileID": number}
     found.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
     return found
 

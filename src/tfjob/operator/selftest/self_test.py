@@ -60,26 +60,17 @@ class Trial:
     pull_secret: str = ""
 
     def manifest(self, resource: Resource, seconds: int) -> Object:
-        spec = self._first() if resource == TF_JOBS else self._current(seconds)
+        kinds, board = ("Master", "Worker", "PS"), {"logDir": LOG_FOLDER}
+        spec: Object = {"tfImage": self.tf_image or self.test_image} if self.test_image else {}
+        if resource == TF_JOBS:
+            replicas = [{"tfReplicaType": kind.upper(), **self._program(kind)} for kind in kinds]
+            spec |= {"replicaSpecs": replicas, "tensorboard": board}
+        else:
+            by_type = {kind: {"replicas": 1, **self._program(kind)} for kind in kinds}
+            policy = {"activeDeadlineSeconds": seconds}
+            spec |= {"runPolicy": policy, "tfReplicaSpecs": by_type, "tensorBoard": board}
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
-
-    def _current(self, seconds: int) -> Object:
-        replicas = {kind: {"replicas": 1, **self._program(kind)} for kind in ("Master", "Worker", "PS")}
-        policy = {"activeDeadlineSeconds": seconds}
-        return {
-            "runPolicy": policy,
-            "tfReplicaSpecs": replicas,
-            "tensorBoard": {"logDir": LOG_FOLDER},
-            **self._server_image(),
-        }
-
-    def _first(self) -> Object:
-        replicas = [{"tfReplicaType": kind, **self._program(kind)} for kind in ("MASTER", "WORKER", "PS")]
-        return {"replicaSpecs": replicas, "tensorboard": {"logDir": LOG_FOLDER}, **self._server_image()}
-
-    def _server_image(self) -> Object:
-        return {"tfImage": self.tf_image or self.test_image} if self.test_image else {}
 
     def _program(self, kind: str) -> Object:
         if kind == "PS" and self.test_image:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,7 +28,7 @@ from tfjob.api.resources import CRDS, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.access.errors import Conflict, NotFound
 from tfjob.kube.access.tls import as_file
 from tfjob.kube.client.client import Client
-from tfjob.operator.options import NAME, WEBHOOK
+from tfjob.operator.options import NAME
 
 LIFETIME = timedelta(days=30)
 RENEW_BEFORE = LIFETIME / 3
@@ -38,7 +38,6 @@ SKEW = timedelta(hours=1)
 MOST_TRUSTED = 8
 """How many certificates the bundle holds: those of all replicas, and of some that have just ended."""
 _SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tf-job-operator webhook")])
-Object = dict[str, Any]
 TRIES = 5
 
 
@@ -113,47 +112,16 @@ def _host(name: str) -> x509.GeneralName:
 
 @dataclass(frozen=True)
 class Place:
-    """An object that contains the settings of a webhook; `without` says what does not work without them.
-
-    `settings` returns the `clientConfig`, None if the webhook is not used; `patch` returns a patch that sets it.
-    """
+    """An object with the settings of a webhook at `path`; `without` says what does not work without them."""
 
     resource: Resource
     name: str
-    settings: Callable[[Object], Object | None]
-    patch: Callable[[Object], Object]
-    content_type: str
+    path: tuple[str | int, ...]
     without: str
 
 
-def _admission_settings(found: Object) -> Object | None:
-    entry = next((one for one in found.get("webhooks", []) if one.get("name") == WEBHOOK), None)
-    if entry is None:
-        raise NotFound(404, "NotFound", f"the webhook configuration {NAME} has no entry {WEBHOOK}")
-    return dict(entry.get("clientConfig") or {})
-
-
-def _conversion_settings(found: Object) -> Object | None:
-    conversion = found.get("spec", {}).get("conversion") or {}
-    return (conversion.get("webhook") or {}).get("clientConfig") if conversion.get("strategy") == "Webhook" else None
-
-
-ADMISSION = Place(
-    VALIDATING_WEBHOOKS,
-    NAME,
-    settings=_admission_settings,
-    patch=lambda config: {"webhooks": [{"name": WEBHOOK, "clientConfig": config}]},
-    content_type="application/strategic-merge-patch+json",
-    without="jobs are not validated on admission",
-)
-CONVERSION = Place(
-    CRDS,
-    CRD_NAME,
-    settings=_conversion_settings,
-    patch=lambda config: {"spec": {"conversion": {"webhook": {"clientConfig": config}}}},
-    content_type="application/merge-patch+json",
-    without="jobs are served in v1 only",
-)
+ADMISSION = Place(VALIDATING_WEBHOOKS, NAME, ("webhooks", 0, "clientConfig"), "jobs are not validated on admission")
+CONVERSION = Place(CRDS, CRD_NAME, ("spec", "conversion", "webhook", "clientConfig"), "jobs are served in v1 only")
 PLACES = (ADMISSION, CONVERSION)
 
 
@@ -164,9 +132,12 @@ async def publish(client: Client, place: Place, own: Sequence[bytes], now: datet
             found = await client.get(place.resource, "", place.name)
         except NotFound:
             return  # the installation has no admission webhook, or serves only tensorflow.org
-        settings = place.settings(found)
-        if settings is None:
-            return
+        settings: Any = found
+        try:
+            for part in place.path:
+                settings = settings[part]
+        except LookupError:
+            return  # the CRD does not use conversion
         try:
             before = base64.b64decode(settings.get("caBundle") or "")
         except binascii.Error:
@@ -174,20 +145,15 @@ async def publish(client: Client, place: Place, own: Sequence[bytes], now: datet
         bundle = trusted(before, own, now)
         if bundle == before:
             return
-        body = {
-            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-            **place.patch({"caBundle": base64.b64encode(bundle).decode()}),
-        }
+        version, encoded = found["metadata"]["resourceVersion"], base64.b64encode(bundle).decode()
+        patch = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": f"/{'/'.join(map(str, place.path))}/caBundle", "value": encoded},
+        ]
+        path, params = place.resource.object_path("", place.name), {"fieldManager": "tfjob-webhook"}
         try:
             # A standby publishes too, so the lease's fence does not apply.
-            await client.request(
-                "PATCH",
-                place.resource.object_path("", place.name),
-                {"fieldManager": "tfjob-webhook"},
-                body,
-                place.content_type,
-                fenced=False,
-            )
+            await client.request("PATCH", path, params, patch, "application/json-patch+json", fenced=False)
         except Conflict:
             # Another replica was faster; its certificate must stay in the bundle.
             if attempt == TRIES:

@@ -29,7 +29,6 @@ GENERATED = "xxxxx"
 
 
 def admit(review: Object) -> dict[str, Any]:
-    """Answer an AdmissionReview in its own version."""
     request: Object = review.get("request") or {}
     problems = problems_of(request)
     response: dict[str, Any] = {"uid": request.get("uid", ""), "allowed": not errors(problems)}

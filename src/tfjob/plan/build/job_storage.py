@@ -116,7 +116,6 @@ def _from_sources(container: Mapping[str, Any], name: str) -> Iterator[Object]:
 
 
 def _mount(container: Mapping[str, Any]) -> Object | None:
-    """Return the first mount of the volume in a container."""
     mounts: list[Object] = container.get("volumeMounts") or []
     return next((one for one in mounts if one.get("name") == VOLUME and one.get("mountPath")), None)
 

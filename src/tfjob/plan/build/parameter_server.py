@@ -32,7 +32,6 @@ def program() -> str:
 
 
 def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
-    """Return the ConfigMap with the program; `own_program` replaces ours."""
     metadata = child_metadata(job, server_program_name(job), job_labels(job))
     return ConfigMap(metadata=metadata, data={FILE: own_program or program()})
 

@@ -62,7 +62,6 @@ def is_volcano(scheduler: str) -> bool:
 
 
 def scheduler_name(scheduler: str) -> str:
-    """Return a pod's `schedulerName`, unless its template names another one."""
     return VOLCANO if is_volcano(scheduler) else scheduler
 
 

@@ -1,12 +1,14 @@
-"""The settings of an operator or a driver that decide how children are built."""
+"""The settings of an operator or a driver, and the input of one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tfjob import __version__
+from tfjob.api.types import TFJob
+from tfjob.controller.kind import Observation
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.build.accelerators import Accelerator
 
@@ -37,3 +39,17 @@ class Settings:
     storage_for_all: bool = False
     local_tensorboard: bool = False
     durations: Durations = USUAL
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The input of one pass over a job."""
+
+    job: TFJob
+    observed: Observation
+    now: datetime
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def durations(self) -> Durations:
+        return self.settings.durations

@@ -84,7 +84,6 @@ class TaskState:
 
 
 def survey(job: TFJob, status: TFJobStatus, observed: Observation, now: datetime) -> list[TaskState]:
-    """Return the state of every desired task."""
     pods = {task: pod for pod in observed.of(Pod) if (task := task_of(pod)) is not None}
     started, completed = members(status.started), members(status.completed_indexes)
     due_of = attempts_due(job, status)

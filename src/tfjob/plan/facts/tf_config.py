@@ -38,7 +38,6 @@ def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> I
 
 
 def address(job: TFJob, task: Task, cluster_domain: str = "") -> str:
-    """Return the `host:port` at which the peers of a task reach it."""
     host = origin(job).host.format(
         name=child_name(job, task.type, task.index),
         namespace=job.metadata.namespace,

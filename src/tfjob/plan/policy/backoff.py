@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tfjob.api.types import GANG_BACK_OFF, BackOff, TFJob, TFJobStatus
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.facts.tasks import Task, desired, gang
+
+if TYPE_CHECKING:
+    from tfjob.plan.policy.restarts import Again
 
 
 def held_back(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> frozenset[Task]:
@@ -52,32 +56,21 @@ def name_of(job: TFJob, replica: str) -> str:
     return GANG_BACK_OFF if any(task.name == replica for task in gang(job)) else replica
 
 
-def after(
-    job: TFJob,
-    status: TFJobStatus,
-    again: Set[str],
-    now: datetime,
-    *,
-    cause: str,
-    followers: Set[str],
-    incident: bool,
-    durations: Durations = USUAL,
-) -> dict[str, BackOff]:
-    """Return the back-offs after the restart of `again` because of `cause`; all names are keys of `backOff`.
-
-    If it is not a new `incident` but the consequence of a recorded one, it does not count as a restart.
-    """
+def after(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations) -> dict[str, BackOff]:
+    """Return the back-offs after a restart; the consequence of a recorded incident does not count as a restart."""
+    restarted = names(job, again.tasks | gang(job) if again.gang else again.tasks)
+    cause = name_of(job, again.cause.replica)
     latest = now + durations.restart_waits[-1]
     waits = {
         name: replace(one, not_before=min(one.not_before, latest))
         for name, one in _known(job, status).items()
         if now - one.not_before < durations.streak_reset
     }
-    for name in again if incident else ():
+    for name in restarted if again.incident else ():
         restarts = 1 + (waits[name].restarts if name in waits else 0)
         waits[name] = BackOff(restarts=restarts, not_before=now + wait_after(restarts, durations))
     if cause in waits and (first := waits[cause].not_before) > now:
-        for name in again & followers:
+        for name in restarted & names(job, again.followers):
             own = waits.get(name, BackOff(not_before=first))
             waits[name] = replace(own, not_before=max(own.not_before, first))
     return dict(sorted(waits.items()))

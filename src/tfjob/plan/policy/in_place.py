@@ -62,7 +62,7 @@ def between_tries(pod: Pod) -> str:
     return container.state.waiting.reason if container and container.state.waiting else ""
 
 
-def telling(
+def report(
     job: TFJob, status: TFJobStatus, views: Sequence[TaskState], durations: Durations
 ) -> tuple[TFJobStatus, list[Event]]:
     """Return the event for the latest restart that was not reported, and the status that records the report."""
@@ -71,15 +71,12 @@ def telling(
         for view in views
         if view.pod and not view.completed and (one := restarting(view.task, main_container(view.pod)))
     ]
-    last, told = max(found, key=lambda one: one.end.time, default=None), status.told_restart
-    if last is None or (told and last.end.time <= told + durations.quiet_restarts * (len(found) - 1)):
+    last, reported = max(found, key=lambda one: one.end.time, default=None), status.told_restart
+    if last is None or (reported and last.end.time <= reported + durations.quiet_restarts * (len(found) - 1)):
         return status, []
-    remembered = replace(status, told_restart=last.end.time)
+    event = events.restart_in_place(job, sentence(last.task, last.end), last.restarts, last.pause, waits=last.waits)
     # Do not report restarts from before we took the job over from v1.9.
-    if not job.status.state:
-        return remembered, []
-    end = sentence(last.task, last.end)
-    return remembered, [events.restart_in_place(job, end, last.restarts, last.pause, waits=last.waits)]
+    return replace(status, told_restart=last.end.time), [event] if job.status.state else []
 
 
 def _pause(message: str) -> timedelta | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tfjob.api.names import child_name
-from tfjob.api.objects import ContainerTerminated, Pod
+from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.kind import Observation
 from tfjob.plan import events
@@ -86,7 +86,9 @@ def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
             return _wait(name, events.CRASH_LOOP, f"{whose}{again.what}; {again.next_start}", None, grace)
         if waiting and waiting.reason and waiting.reason not in ("ContainerCreating", "PodInitializing"):
             return _wait(name, waiting.reason, waiting.message, _waiting_since(pod), grace)
-    if view.running and not view.up and not view.end and (ended := _last_end(pod)):
+    main = main_container(pod)
+    ended = (main.state.terminated or main.last_state.terminated) if main else None
+    if view.running and not view.up and not view.end and ended:
         text = sentence(view.task, end_of(ended, datetime.max)).removeprefix(f"{name} ")
         return _wait(name, events.RESTARTED, f"{text}; it is restarting", None, grace)
     for condition in pod.status.conditions:
@@ -95,11 +97,6 @@ def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
     if pod.status.phase in ("", "Pending") and pod.status.reason:
         return _wait(name, pod.status.reason, pod.status.message, _waiting_since(pod), grace)
     return None
-
-
-def _last_end(pod: Pod) -> ContainerTerminated | None:
-    container = main_container(pod)
-    return (container.state.terminated or container.last_state.terminated) if container else None
 
 
 def _waiting_since(pod: Pod) -> datetime | None:

@@ -8,6 +8,7 @@ turns out to have been lost or killed earlier, that one is the cause.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,18 +26,9 @@ NO_PROGRAM = ("executable file not found", "no such file or directory", "permiss
 """System errors for a missing program; runtimes report them with different exit codes."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of the retry table: what happens to a task after an end, by restart policy."""
-
-    cause: str
-    never: str
-    exit_code: str
-    in_place: str
-    counts: str
-
-
 PERMANENT, RESTART, IN_PLACE, DONE = "job fails", "restart", "in place", "done"
+Row = namedtuple("Row", "cause never exit_code in_place counts")
+"""What happens to a task after an end, by restart policy, and whether that counts against `backoffLimit`."""
 RETRY_TABLE = (
     Row("exit 0", DONE, DONE, "done (Always: in place)", "no"),
     Row("exit 1-127", PERMANENT, PERMANENT, IN_PLACE, "yes"),
@@ -48,18 +40,8 @@ RETRY_TABLE = (
     Row("eviction, preemption, node loss", RESTART, RESTART, RESTART, "no"),
     Row("pod deleted or lost", RESTART, RESTART, RESTART, "no"),
 )
-
-
-@dataclass(frozen=True)
-class TfJobRow:
-    """One row of the table for a TfJob of tensorflow.org, where the type of a task decides."""
-
-    cause: str
-    master: str
-    worker: str
-    ps: str
-
-
+TfJobRow = namedtuple("TfJobRow", "cause master worker ps")
+"""What happens to a task of a TfJob of tensorflow.org, where the type of the task decides."""
 TF_JOB_TABLE = (
     TfJobRow("exit 0", "job succeeds", DONE, RESTART),
     TfJobRow("exit 1-127", PERMANENT, RESTART, RESTART),
@@ -228,15 +210,16 @@ def _rerun(
         tasks=tasks - members,
         counted=counted,
         incident=incident,
-        followers=frozenset(failure.task for failure in failures if _follows(job, failure, cause)),
+        followers=frozenset(
+            failure.task
+            for failure in failures
+            if not failure.end.infrastructure
+            and failure.task.type != EVALUATOR
+            and failure.task.name != cause.replica
+            and origin(job).api_version != BATCH
+        ),
         oom=frozenset(failure.task.name for failure in failures if _is_oom(failure.end)),
     )
-
-
-def _follows(job: TFJob, failure: Failure, cause: Verdict) -> bool:
-    """Return whether a task may have failed because of a cause."""
-    alone = failure.task.type == EVALUATOR or origin(job).api_version == BATCH
-    return not (alone or failure.end.infrastructure or failure.task.name == cause.replica)
 
 
 def _root(failures: Sequence[Failure]) -> Failure:

@@ -27,7 +27,6 @@ AT_LAST = "unable to start container process: "
 
 
 def verdict(task: Task, attempt: int, end: End) -> Verdict:
-    """Describe an end for the status, events and commands."""
     lines = last_lines(end.message) if end.exit_code not in (None, 0) else []
     return Verdict(
         replica=task.name,
