@@ -25,7 +25,7 @@ from support.tf_jobs import Object, begin, begun, is_new, pods, replica, tf_job,
 from tfjob.api.dialect import TENSORFLOW, TF_JOBS
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
-from tfjob.kube.cluster.tensorflow_org import draw
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage, draw
 from tfjob.plan.build.pods import pod as planned
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Task
