@@ -233,7 +233,8 @@ def field_rows(struct: type, path: str, filled: Any = None) -> Iterator[list[str
         yield [code(name), type_name(hint), default, said(words.FIELDS, name)]
         if inner is not None and (inner is not api.Verdict or name == "status.failure"):
             nested = value.get("Worker") if isinstance(value, dict) else value
-            yield from field_rows(inner, f"{name}.TYPE" if get_origin(hint) is dict else name, nested)
+            suffix = {dict: ".TYPE", list: "[]"}.get(get_origin(hint), "")
+            yield from field_rows(inner, f"{name}{suffix}", nested)
 
 
 def leaves(hint: Any) -> Iterator[Any]:
