@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
 
 def pages() -> dict[str, str]:
-    """File name -> text of every page."""
+    """Return the text of every page by file name."""
     return {
         name: NOTE + text
         for name, text in {
@@ -86,7 +86,7 @@ def pages() -> dict[str, str]:
 
 
 def commands() -> str:
-    """Every command with its help and options, from click."""
+    """Return every command with its help and options, from click."""
     text = "# Commands\n\n`JOB` is a name, a unique prefix of a name, or `@latest`. Every command also has `--help`.\n"
     context = click.Context(cli, info_name="tfjob")
     for name in COMMANDS:
@@ -97,7 +97,7 @@ def commands() -> str:
 
 
 def command_text(command: click.Command, context: click.Context, depth: int) -> str:
-    """One command, and those below it."""
+    """Return the text of one command and of its subcommands."""
     if isinstance(command, click.Group):
         text = f"\n{'#' * depth} {context.command_path}\n\n{prose(command.help)}\n"
         for name, one in command.commands.items():
@@ -117,20 +117,20 @@ def command_text(command: click.Command, context: click.Context, depth: int) -> 
 
 
 def names(option: click.Option) -> list[str]:
-    """How an option is written, with its value."""
+    """Return the spellings of an option, with its value."""
     value = "" if option.is_flag else " " + option.make_metavar(click.Context(cli))
     return [*option.opts[:-1], option.opts[-1] + value]
 
 
 def default_of(option: click.Option) -> str:
-    """An option's default, where that says something."""
+    """Return the default of an option, if it is worth showing."""
     if isinstance(option.show_default, str):
         return option.show_default
     return code(str(option.default)) if option.show_default and option.default not in (None, "", ()) else ""
 
 
 def prose(text: str | None) -> str:
-    """A help text with its lines joined into paragraphs, but for those that click leaves as they are."""
+    """Return a help text with its lines joined into paragraphs, except those that click keeps as they are."""
     paragraphs = (text or "").strip().split("\n\n")
     return "\n\n".join(
         f"```text\n{cleandoc(paragraph.partition(KEPT)[2])}\n```" if KEPT in paragraph else " ".join(paragraph.split())
@@ -139,7 +139,7 @@ def prose(text: str | None) -> str:
 
 
 def exit_codes() -> str:
-    """The exit codes, from the module that returns them."""
+    """Return the exit codes, from the module that defines them."""
     codes = {name: value for name, value in vars(outcome).items() if name.isupper() and type(value) is int}
     rows = [[str(value), said(words.EXIT_CODES, name)] for name, value in sorted(codes.items(), key=lambda one: one[1])]
     return "## Exit codes\n\n" + table(["code", "meaning"], rows)
@@ -149,7 +149,7 @@ def exit_codes() -> str:
 
 
 def restarts() -> str:
-    """The retry table and the times, from the module that decides."""
+    """Return the retry table and the durations, from the modules that define them."""
     rows = [[row.cause, row.never, row.exit_code, row.in_place, row.counts] for row in RETRY_TABLE]
     by_type = [[row.cause, row.master, row.worker, row.ps] for row in TF_JOB_TABLE]
     waits = ", ".join(f"{wait.total_seconds():g}" for wait in USUAL.restart_waits)
@@ -177,7 +177,6 @@ def restarts() -> str:
 
 
 def seconds(span: Any) -> str:
-    """A time span in seconds."""
     return f"{span.total_seconds():g} s"
 
 
@@ -185,7 +184,7 @@ def seconds(span: Any) -> str:
 
 
 def tfjob() -> str:
-    """Every field of spec and status, of each version, from the types."""
+    """Return every field of spec and status, for each version, from the types."""
     text = (
         f"# TFJob\n\n`apiVersion: {api.API_VERSION}`, `kind: {api.KIND}`. tfjob reads and runs these versions:\n\n"
         + "".join(f"- `{version}`\n" for version in DIALECTS)
@@ -200,7 +199,7 @@ def tfjob() -> str:
 
 
 def older_versions(v1_status: list[list[str]]) -> str:
-    """The fields of the other versions, each where that version has it, and what they become in v1."""
+    """Return the fields of the older versions, and what they become in v1."""
     title, spec, status = versions.beta(said, v1_status)
     text = (
         f"\n## {title}\n\nThe fields of the run policy are directly under `spec`. Early releases of v1alpha2 call"
@@ -234,11 +233,12 @@ def field_rows(struct: type, path: str, filled: Any = None) -> Iterator[list[str
         yield [code(name), type_name(hint), default, said(words.FIELDS, name)]
         if inner is not None and (inner is not api.Verdict or name == "status.failure"):
             nested = value.get("Worker") if isinstance(value, dict) else value
-            yield from field_rows(inner, f"{name}.TYPE" if get_origin(hint) is dict else name, nested)
+            suffix = {dict: ".TYPE", list: "[]"}.get(get_origin(hint), "")
+            yield from field_rows(inner, f"{name}{suffix}", nested)
 
 
 def leaves(hint: Any) -> Iterator[Any]:
-    """The types inside a type."""
+    """Yield the types inside a type."""
     if get_args(hint):
         for argument in get_args(hint):
             yield from leaves(argument)
@@ -247,7 +247,7 @@ def leaves(hint: Any) -> Iterator[Any]:
 
 
 def type_name(hint: Any) -> str:
-    """A type as a reader of YAML would say it."""
+    """Return the name of a type for a reader of YAML."""
     arguments = [one for one in get_args(hint) if one is not type(None)]
     if get_origin(hint) in (Union, types.UnionType):
         return type_name(arguments[0])
@@ -263,7 +263,7 @@ def type_name(hint: Any) -> str:
 
 
 def json_output() -> str:
-    """Every kind and its fields, from the table that the tests hold the commands to."""
+    """Return every kind and its fields, from the table that the tests compare the commands with."""
     text = (
         "# JSON output\n\nWith `-o json`, a command prints one object (with `-o yaml`, the same object as YAML) with"
         f" `apiVersion: {OUTPUT_VERSION}` and a `kind`."
@@ -284,7 +284,7 @@ def json_output() -> str:
 
 
 def configuration() -> str:
-    """The files and variables that change what tfjob does."""
+    """Return the configuration files and environment variables."""
     image = [[code(key), said(words.IMAGE_KEYS, key)] for key in image_keys()]
     defaults = config.Config()
     local = [
@@ -312,7 +312,6 @@ def configuration() -> str:
 
 
 def image_keys() -> list[str]:
-    """The settings of an image entry."""
     return [field.name for field in dataclasses.fields(config.ImageEntry) if field.name not in ("name", "file")]
 
 
@@ -327,13 +326,11 @@ def said(sentences: dict[str, str], name: str) -> str:
 
 
 def table(titles: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
     lines = [titles, ["---"] * len(titles), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 def code(text: str) -> str:
-    """Text as code."""
     return f"`{text}`"
 
 

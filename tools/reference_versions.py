@@ -59,7 +59,7 @@ def _beta_defaults(filled: TFJobSpec) -> dict[str, Any]:
 
 
 def _field(path: str) -> str:
-    return path.strip("`").split(".")[1]
+    return path.strip("`").split(".")[1].removesuffix("[]")
 
 
 def _otherwise(path: str) -> str:

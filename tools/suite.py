@@ -81,7 +81,7 @@ def print_files(seconds: Mapping[str, float]) -> None:
 
 
 def name_of(case: ElementTree.Element) -> str:
-    """Return the id that `tests/support/at_once.py` notes for a test; a file that cannot be collected has none."""
+    """Return the id that `tests/support/at_once.py` records for a test; a file that cannot be collected has none."""
     noted = case.find("properties/property[@name='id']")
     return str(noted.get("value") if noted is not None else case.get("name"))
 

@@ -33,10 +33,9 @@ def completion(context: click.Context, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    root = context.find_root()
     found = get_completion_class(shell)
     assert found is not None
-    click.echo(found(root.command, {}, "tfjob", "_TFJOB_COMPLETE").source())
+    click.echo(found(context.find_root().command, {}, "tfjob", "_TFJOB_COMPLETE").source())
 
 
 class Known(click.types.StringParamType):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,20 +25,14 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 QUIET = "tfjob.quiet"
+NO_OUTPUT = ("init", "stop", "suspend", "resume", "scale", "delete", "prune", "volume delete")
 TALKATIVE = {
-    "init": "Print nothing but errors.",
+    **dict.fromkeys(NO_OUTPUT, "Print nothing but errors."),
     "run": "Print only the result; with --detach only the job name.",
     "submit": "Print only the job names.",
     "check": "Print only problems.",
     "ps": "Print only the job names.",
     "wait": "Print nothing; use the exit code.",
-    "stop": "Print nothing but errors.",
-    "suspend": "Print nothing but errors.",
-    "resume": "Print nothing but errors.",
-    "scale": "Print nothing but errors.",
-    "delete": "Print nothing but errors.",
-    "prune": "Print nothing but errors.",
-    "volume delete": "Print nothing but errors.",
 }
 """The commands that have `-q`, and its help."""
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -67,7 +62,6 @@ def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On |
 
 
 def namespace_option(text: str, default: str = "") -> Callable[[Command], Command]:
-    """Add `-n`; `text` is its help."""
     return click.option(
         "-n",
         "--namespace",
@@ -80,12 +74,10 @@ def namespace_option(text: str, default: str = "") -> Callable[[Command], Comman
 
 
 def place_options(command: Command) -> Command:
-    """Add `--on` and `-n`."""
     return on_option(namespace_option("Namespace; default: `default` or, on a cluster, that of the context.")(command))
 
 
 def job_options(command: Command) -> Command:
-    """Add `--on`, `-n` and `-o`."""
     return place_options(output_option(command))
 
 
@@ -121,9 +113,18 @@ def find_job(there: SyncBackend[Any], name: str) -> Record:
 
 
 def open_cluster_backend(on: On, namespace: str) -> AbstractContextManager[SyncKubeBackend]:
-    """Open the jobs of one namespace of a cluster, and print outages."""
     print_outages()
     return target.open_cluster(on, namespace)
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """End the block without an error on Ctrl-C, SIGTERM or SIGHUP."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell sets SIGINT to be ignored in background jobs
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    with suppress(KeyboardInterrupt):
+        yield
 
 
 def print_outages() -> None:
@@ -146,7 +147,9 @@ def equipped(command: click.Command, path: str) -> click.Command:
         return command  # already equipped
     command.epilog = epilog(path)
     if path in TALKATIVE:
-        command.params.append(_flag(("-q", "--quiet"), _be_quiet, TALKATIVE[path]))
+        command.params.append(
+            _flag(("-q", "--quiet"), lambda ctx, _, value: ctx.meta.update({QUIET: value}), TALKATIVE[path])
+        )
     command.params.append(_flag(("-v", "--verbose"), _be_verbose, "Print the debug log on stderr."))
     command.params.append(_flag(("--no-color",), _be_plain, "Print without colors (same as NO_COLOR=1)."))
     return command
@@ -155,11 +158,6 @@ def equipped(command: click.Command, path: str) -> click.Command:
 def _flag(names: tuple[str, ...], callback: Any, text: str) -> click.Option:
     # Eager, so that errors in other options already follow this flag.
     return click.Option(names, is_flag=True, is_eager=True, expose_value=False, callback=callback, help=text)
-
-
-def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.meta[QUIET] = True
 
 
 def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:

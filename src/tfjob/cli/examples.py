@@ -97,7 +97,6 @@ EXAMPLES = {
 
 
 def epilog(path: str) -> str | None:
-    """Return the examples at the end of a command's help; None for a group."""
     if path not in EXAMPLES:
         return None
     width = max(len(line) for line, _ in EXAMPLES[path])

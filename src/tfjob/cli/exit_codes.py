@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from tfjob.errors import UserError
+from tfjob.errors import NotFound, UserError
 
 SUCCEEDED, FAILED, BAD_INPUT, NOT_FOUND, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 BUG = 70
@@ -52,7 +52,7 @@ def guarded(command: Callable[..., Any]) -> NoReturn:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        discard_stdout()
+        discard(sys.stdout)
         if not isinstance(error, BrokenPipeError):
             _complain(Stop(BAD_INPUT, f"cannot write the output: {error.strerror}"))
             code = code or BAD_INPUT
@@ -71,7 +71,7 @@ def _code_of(command: Callable[..., Any]) -> int:
         return BAD_INPUT
     except (BrokenPipeError, SystemExit):
         # The reader of our output is gone, as with `| head`. click would exit with 1, which means a failed job.
-        discard_stdout()
+        discard(sys.stdout)
         return SUCCEEDED
     except Exception as error:
         stop = explained(error)
@@ -86,8 +86,6 @@ def explained(error: Exception) -> Stop | None:
     """Return what an error means for the user; None for an internal error."""
     import sqlite3
 
-    from tfjob.jobs.backend import NotFound
-
     match error:
         case Stop():
             return error
@@ -97,11 +95,8 @@ def explained(error: Exception) -> Stop | None:
         case ModuleNotFoundError():
             return missing_extra(error)
         case sqlite3.Error():
-            return Stop(
-                BAD_INPUT,
-                f"cannot use the database in the state folder: {error}",
-                "To use another state folder, set TFJOB_HOME.",
-            )
+            hint = "To use another state folder, set TFJOB_HOME."
+            return Stop(BAD_INPUT, f"cannot use the database in the state folder: {error}", hint)
         case IsADirectoryError():
             return Stop(BAD_INPUT, f"{error.filename} is a folder", "Name a manifest in it.")
         case OSError() if error.filename:
@@ -111,19 +106,15 @@ def explained(error: Exception) -> Stop | None:
     return None
 
 
-def discard_stdout() -> None:
-    """Discard what is still buffered and everything printed later."""
-    discard(sys.stdout)
-
-
 def discard_output() -> None:
     """Discard stdout, and also stderr if it has the same reader, which would block us there too."""
     if one_file(sys.stdout, sys.stderr):
         discard(sys.stderr)
-    discard_stdout()
+    discard(sys.stdout)
 
 
 def discard(stream: TextIO) -> None:
+    """Discard what is still buffered and everything printed later."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, stream.fileno())
     os.close(descriptor)
@@ -141,13 +132,8 @@ def _admit(error: Exception) -> int:
     """Report an internal error; raise it if TFJOB_DEBUG requests the traceback."""
     if os.environ.get("TFJOB_DEBUG"):
         raise error
-    _complain(
-        Stop(
-            BUG,
-            f"internal error: {type(error).__name__}: {error}",
-            "This is a bug in tfjob. Run the command again with TFJOB_DEBUG=1 and report the traceback.",
-        )
-    )
+    hint = "This is a bug in tfjob. Run the command again with TFJOB_DEBUG=1 and report the traceback."
+    _complain(Stop(BUG, f"internal error: {type(error).__name__}: {error}", hint))
     return BUG
 
 

@@ -52,7 +52,6 @@ COMMANDS = {
 
 
 def attribute(name: str) -> str:
-    """Return the name of a command's function in its module."""
     return {"exec": "exec_"}.get(name, name.replace("-", "_"))
 
 
@@ -77,7 +76,6 @@ class LazyGroup(click.Group):
         return super().make_context(info_name, args, parent, **{"color": colour(), **extra})
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete command names from the table, without importing any command."""
         from click.shell_completion import CompletionItem
 
         own = click.Command.shell_complete(self, ctx, incomplete)
@@ -87,7 +85,6 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the closest name in the error for an unknown command."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

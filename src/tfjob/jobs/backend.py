@@ -17,7 +17,8 @@ from tfjob.api.objects import Deployment
 from tfjob.api.types import API_VERSION, ORIGIN, TFJob, TFJobStatus
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import SUSPEND_REASON
-from tfjob.errors import InvalidRequest, UserError
+from tfjob.errors import InvalidRequest
+from tfjob.errors import NotFound as NotFound
 from tfjob.plan.facts.conditions import is_finished
 
 if TYPE_CHECKING:
@@ -173,10 +174,6 @@ class Board:
     url: str
     log_dir: str
     is_empty: bool
-
-
-class NotFound(UserError):
-    """No job, replica or container has this name."""
 
 
 class Backend(Protocol):

@@ -39,7 +39,6 @@ LONGEST = 300
 
 
 def is_well(record: Record) -> bool:
-    """Return whether the job needs no explanation."""
     ready, _, asked = record.status.ready.partition("/")
     return record.state == "Succeeded" or (record.state == "Running" and ready == asked)
 
@@ -61,7 +60,6 @@ def own_claim(record: Record, storage: str) -> str:
 
 
 def left_running(record: Record, replicas: Iterable[Replica]) -> int:
-    """Return how many replicas of an ended job are still running because of `cleanPodPolicy: None`."""
     keeps = record.is_finished and record.job.spec.run_policy.clean_pod_policy == NONE
     return sum(replica.phase == "Running" for replica in replicas) if keeps else 0
 
@@ -79,7 +77,6 @@ def recent_warnings(events: Iterable[RecordedEvent], since: datetime | None) -> 
 
 
 def format_events(events: Iterable[RecordedEvent], now: datetime) -> list[str]:
-    """Return events as lines of `tfjob status`."""
     return [
         f"  event      {age(event.last, now)} ago, {event.reason}: {_short(event.message)}"
         + (f" (x{event.count})" if event.count > 1 else "")

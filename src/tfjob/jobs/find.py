@@ -30,16 +30,13 @@ class Named(Protocol):
     """The names of a job."""
 
     @property
-    def id(self) -> str:
-        """The unique name of this run."""
+    def id(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """The name, which earlier runs may share."""
+    def name(self) -> str: ...
 
     @property
-    def current(self) -> bool:
-        """Whether the name now means this run."""
+    def current(self) -> bool: ...
 
 
 Job = TypeVar("Job", bound=Named)
@@ -70,10 +67,6 @@ def _current(jobs: Sequence[Job]) -> Job:
 def not_found(
     jobs: Sequence[Named], name: str, namespace: str, elsewhere: Collection[str], options: str = ""
 ) -> NotFound:
-    """Return the error for an unknown name.
-
-    `elsewhere` are the namespaces that have a job with this name; `options` are for command lines in hints.
-    """
     message = f"no job{'' if name == LATEST else ' ' + name} in namespace {namespace}"
     others = sorted(set(elsewhere) - {namespace})
     if others:

@@ -42,31 +42,17 @@ JOB = {
     "failure": "Why the job failed: replica, attempt, exitCode, signal, reason, message, lastLines, time.",
 }
 
+OF_STATUS = ("message", "ready", "restarts", "attempt", "failure")
+"""The fields of a job that its status has."""
 REPLICA = ("name", "phase", "attempts", "restarts", "exitCode", "address", "node", "resources", "start", "pid")
 
 
 def job_shape(record: Record) -> dict[str, Any]:
     status = record.status
-    return {
-        "name": record.name,
-        "id": record.id,
-        "namespace": record.namespace,
-        "uid": record.uid,
-        "writtenFor": record.written_for,
-        "state": record.state,
-        "reason": record.reason,
-        "message": status.message,
-        "ready": status.ready,
-        "restarts": status.restarts,
-        "attempt": status.attempt,
-        "created": record.created,
-        "started": status.start_time,
-        "completed": status.completion_time,
-        "current": record.current,
-        "attached": record.attached,
-        "folder": record.folder,
-        "failure": status.failure,
-    }
+    times = {"started": status.start_time, "completed": status.completion_time}
+    of_record = _fields(JOB.keys() - times.keys() - set(OF_STATUS), record)
+    found = {**of_record, **_fields(OF_STATUS, status), **times}
+    return {name: found[name] for name in JOB}
 
 
 def replica_shape(replica: Replica) -> dict[str, Any]:
@@ -74,14 +60,8 @@ def replica_shape(replica: Replica) -> dict[str, Any]:
 
 
 def event_shape(event: RecordedEvent) -> dict[str, Any]:
-    return {
-        "time": event.time,
-        "last": event.last,
-        "count": event.count,
-        "type": "Warning" if event.warning else "Normal",
-        "reason": event.reason,
-        "message": event.message,
-    }
+    kind = {"type": "Warning" if event.warning else "Normal"}
+    return _fields(("time", "last", "count"), event) | kind | _fields(("reason", "message"), event)
 
 
 def log_line_shape(line: Line) -> dict[str, Any]:

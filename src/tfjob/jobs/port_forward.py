@@ -167,7 +167,6 @@ async def forward(
     ready: Callable[[Sequence[Forwarded]], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Forward ports until cancelled; see `Backend.port_forward`."""
     target = await resolve(place, request.name)
     pod = await target.pod()
     forwarding = Forward(place.connect, target, warn)

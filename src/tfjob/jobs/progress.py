@@ -105,8 +105,7 @@ class AttachedJob(Protocol):
     notices: deque[str]
 
     @property
-    def job(self) -> TFJob | Deployment:
-        """The present state of the job."""
+    def job(self) -> TFJob | Deployment: ...
 
     def unkept(self) -> list[Line]:
         """Remove and return the lines that could not be written to the record, for example because a disk is full."""
@@ -158,5 +157,4 @@ class Doings:
         return doing
 
     def _of(self, label: str) -> _Said:
-        """Return the output of a replica; its containers share it."""
         return self._said.setdefault(label.partition("/")[0], _Said())

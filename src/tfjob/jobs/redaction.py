@@ -38,35 +38,27 @@ _ASSIGNED = re.compile(
 
 
 def text(line: str) -> str:
-    """Redact a line of a log, or any other text."""
     for shape in _SHAPES:
         line = shape.sub(HIDDEN, line)
     return _ASSIGNED.sub(lambda match: match["name"] + HIDDEN, line)
 
 
 def document(value: Any, name: str = "") -> Any:
-    """Redact a plain object; `name` is the name of its field."""
     if isinstance(value, Mapping):
         if value.get("kind") == "Secret":
-            return {key: _hidden(one) if key in ("data", "stringData") else one for key, one in value.items()}
+            secret = ("data", "stringData")
+            return {key: dict.fromkeys(one or {}, HIDDEN) if key in secret else one for key, one in value.items()}
         if "name" in value and "value" in value:
             return _variable(value)
         return {key: document(one, str(key)) for key, one in value.items() if key not in _LEFT_OUT}
     if isinstance(value, list | tuple):
         return [document(one, name) for one in value]
     if isinstance(value, str):
-        return HIDDEN if value and _is_secret(name) else text(value)
+        is_secret = bool(_NAME.search(name)) and not _HARMLESS.search(name)
+        return HIDDEN if value and is_secret else text(value)
     return value
-
-
-def _hidden(contents: Mapping[str, Any] | None) -> dict[str, str]:
-    return dict.fromkeys(contents or {}, HIDDEN)
 
 
 def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
     hidden = HIDDEN if variable["value"] and _NAME.search(str(variable["name"])) else document(variable["value"])
     return {**variable, "value": hidden}
-
-
-def _is_secret(name: str) -> bool:
-    return bool(_NAME.search(name)) and not _HARMLESS.search(name)

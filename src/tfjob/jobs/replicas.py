@@ -68,7 +68,7 @@ def replica(name: str, pod: Pod | None, trace: Trace, *, restarts: int, is_compl
         exit_code=ended.exit_code if ended else 0 if is_complete else None,
         address=pod.status.pod_ip if pod else "",
         node=pod.spec.get("nodeName", "") if pod else "",
-        resources=resources_of(pod) if pod else {},
+        resources=pod.spec["containers"][0].get("resources") or {} if pod and pod.spec.get("containers") else {},
         start=trace.start,
         could_be_warm=trace.could_be_warm,
         pid=trace.pid if not ended else None,
@@ -76,7 +76,6 @@ def replica(name: str, pod: Pod | None, trace: Trace, *, restarts: int, is_compl
 
 
 def _end(container: ContainerStatus) -> ContainerTerminated | None:
-    """Return how a container ended, if it is not running."""
     return container.state.terminated or (container.last_state.terminated if container.state.waiting else None)
 
 
@@ -93,13 +92,11 @@ def _traces(job: TFJob, pods: Mapping[Task, Pod]) -> dict[str, Trace]:
 
 
 def replica_name(pod: Pod) -> str:
-    """Return the display name of a pod: its task in a job, or the name of the pod."""
     task = task_of(pod)
     return task.name if task else pod.metadata.name
 
 
 def replica_names(job: TFJob | Deployment) -> list[str]:
-    """Return the names of the replicas of a job; none for a Deployment, whose pods have generated names."""
     return [task.name for task in desired(job)] if isinstance(job, TFJob) else []
 
 
@@ -112,7 +109,6 @@ def replica_counts(job: TFJob | Deployment) -> str:
 
 
 def log_labels(job: TFJob | Deployment) -> list[str]:
-    """Return the labels of the log lines of a job, as far as they are known before it runs."""
     found: list[str] = []
     if isinstance(job, Deployment):
         return found
@@ -123,13 +119,5 @@ def log_labels(job: TFJob | Deployment) -> list[str]:
 
 
 def container_names(pod_spec: Mapping[str, Any]) -> list[str]:
-    """Return the names of the containers of a pod, the main container first."""
     names = [container["name"] for container in pod_spec.get("containers") or ()]
     return sorted(names, key=lambda name: name != CONTAINER_NAME)
-
-
-def resources_of(pod: Pod) -> dict[str, Any]:
-    """Return the requests and limits of the first container."""
-    containers = pod.spec.get("containers") or [{}]
-    resources: dict[str, Any] = containers[0].get("resources") or {}
-    return resources

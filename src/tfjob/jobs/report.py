@@ -19,21 +19,18 @@ def verdict(failure: Verdict, reason: str = "") -> str:
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table whose columns are as wide as their widest cell, three spaces apart."""
     widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
     lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (titles, *rows))
     return "\n".join(line.rstrip() for line in lines)
 
 
 def age(since: datetime | None, until: datetime | None = None) -> str:
-    """Return how long ago a time was: `5s`, `3m12s`, `2h4m`, `3d2h`."""
     if since is None:
         return "-"
     return span((until or datetime.now(UTC)) - since)
 
 
 def span(length: timedelta) -> str:
-    """Return a duration in at most two units."""
     seconds = max(0, int(length.total_seconds()))
     parts: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):

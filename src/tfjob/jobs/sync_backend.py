@@ -27,16 +27,14 @@ B = TypeVar("B", bound=Backend)
 class Caller(Protocol):
     """Runs coroutines for synchronous code: a `Portal` or `Inline`."""
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine and return its result."""
+    def call(self, work: Coroutine[Any, Any, T]) -> T: ...
 
     def serve(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that needs an event loop and return its result."""
         return self.call(work)
 
     @property
-    def is_open(self) -> bool:
-        """Whether it can still run coroutines."""
+    def is_open(self) -> bool: ...
 
     def iterate(self, values: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yield the values of an asynchronous generator, and close it at the end."""
@@ -101,7 +99,6 @@ class SyncBackend(Generic[B]):
         self._caller = caller
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the event loop of the backend."""
         return self._caller.call(work)
 
     jobs = _waiting(Backend.jobs)

@@ -59,7 +59,6 @@ class ClusterJobs(Prepared):
 
 
 def prepare(request: Request) -> ClusterJobs:
-    """Check a request and return what to send to the cluster."""
     refuse_local_options(request)
     data, manifest = read_request(request)
     warnings = check(manifest.problems)
@@ -77,7 +76,6 @@ def prepare(request: Request) -> ClusterJobs:
 
 
 def refuse_local_options(request: Request) -> None:
-    """Raise InvalidRequest for options that only apply to this machine."""
     given = [option for name, option in ONLY_LOCAL.items() if getattr(request, name)]
     if request.warm is not None:
         given.append("--warm" if request.warm else "--cold")
@@ -98,7 +96,6 @@ def _kept(request: Request, jobs: Sequence[TFJob]) -> tuple[list[dict[str, Any]]
 
 
 def _canonical(job: TFJob) -> TFJob:
-    """Return the job with the spelling of replica types that the CRD has."""
     specs = {canonical_type(name): spec for name, spec in job.spec.tf_replica_specs.items()}
     return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
 
@@ -131,7 +128,6 @@ class Preview:
 
 
 def preview(prepared: ClusterJobs) -> Preview:
-    """Return the objects that `submit` sends, without the content of Secrets, and those that the operator creates."""
     objects, undrawn = without_contents(prepared.submission.objects), []
     for manifest in prepared.submission.manifests:
         job = _as_read(manifest)
@@ -142,7 +138,6 @@ def preview(prepared: ClusterJobs) -> Preview:
 
 
 def children(job: TFJob) -> list[Object]:
-    """Return the objects that an operator with default settings creates for a job."""
     wrapped = origin(job).wraps_pods
     made = first_children(job, Settings())
     return [wrapper(child) if wrapped and isinstance(child, Pod) else child for child in made]

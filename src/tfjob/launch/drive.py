@@ -127,7 +127,6 @@ class DrivenJobs:
                 driver.store.close()
 
     def stop(self) -> None:
-        """Suspend the jobs, so that `resume` can continue them."""
         for driver in self._drivers:
             driver.stop()
 
@@ -137,7 +136,6 @@ class DrivenJobs:
             driver.kill()
 
     def results(self) -> list[Record]:
-        """Return the present state of the jobs, without deleted ones."""
         runs = (self._store.run(job.record.uid) for job in self.jobs)
         left = (record(run) for run in runs if run is not None)
         return [one for one in left if one.current or one.is_finished]

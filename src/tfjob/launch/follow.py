@@ -55,7 +55,6 @@ class FollowedJob:
         self.folder = self._writer.folder
 
     def unkept(self) -> list[Line]:
-        """Remove and return the lines that could not be written to the record."""
         return [self._unkept.popleft() for _ in range(len(self._unkept))]
 
     def snapshot(self) -> Snapshot:
@@ -117,7 +116,6 @@ class FollowedJob:
             await asyncio.sleep(METRICS_SECONDS)
 
     async def _report_unseen(self) -> None:
-        """Report once if no operator has looked at the job."""
         patience = self._backend.client.durations.unseen
         await asyncio.sleep(patience.total_seconds() + MOMENT_SECONDS)
         if is_unseen(self.job, datetime.now(UTC), patience):
@@ -148,7 +146,6 @@ class FollowedJobs:
             await asyncio.gather(*(job.follow(here, on_change, measure=measure) for job in self.jobs))
 
     def stop(self) -> None:
-        """Stop following; the jobs continue."""
         if self._following is not None:
             self._following.cancel()
 
@@ -156,6 +153,5 @@ class FollowedJobs:
         """Do nothing: the jobs continue."""
 
     def results(self) -> list[Record]:
-        """Return the present state of the jobs, without deleted ones."""
         left = (self.backend.refresh(job.record) for job in self.jobs)
         return [record for record in left if record is not None]

@@ -76,7 +76,6 @@ class LocalJobs(Prepared):
 
 
 def prepare(request: Request) -> LocalJobs:
-    """Check a request against this machine and return what it creates."""
     data, manifest = read_request(request)
     setup = set_up(request)
     warnings = check([*manifest.problems, *problems(manifest, setup, request.namespace)])
@@ -101,7 +100,6 @@ def prepare(request: Request) -> LocalJobs:
 
 
 def _owners(manifest: Manifest, namespace: str) -> list[TFJob | Deployment]:
-    """Return the jobs and Deployments of a manifest in their namespaces."""
     found: list[TFJob | Deployment] = [
         with_namespace(entry, entry.job, namespace, DEFAULT_NAMESPACE) for entry in manifest.entries
     ]
@@ -260,7 +258,6 @@ def open_machine(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
 
 
 def children(prepared: Submission) -> list[Object]:
-    """Return the objects that the controller creates for a job or a Deployment on this machine."""
     if isinstance(prepared.owner, TFJob):
         return first_children(prepared.owner, MACHINE_SETTINGS)
     actions = DeploymentKind().plan(prepared.owner, Observation(), datetime.now(UTC)).actions
@@ -268,7 +265,6 @@ def children(prepared: Submission) -> list[Object]:
 
 
 def processes(prepared: LocalJobs) -> list[list[dict[str, Any]]]:
-    """Return the processes of each job, as objects of kind Process; values from Secrets are left out."""
     with open_machine(write=False) as (home, store):
         return [_processes(home, store, one) for one in prepared.submissions]
 

@@ -41,7 +41,6 @@ def check(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def with_namespace(entry: Entry, job: TFJob, namespace: str, default: str) -> TFJob:
-    """Return the job in the namespace of its manifest, or the requested one, or the default."""
     own = choose_namespace(entry.part, entry.written.metadata.namespace, namespace) or default
     return replace(job, metadata=replace(job.metadata, namespace=own))
 
@@ -75,7 +74,6 @@ def first_children(job: TFJob, settings: Settings) -> list[Object]:
 
 
 def _planned(job: TFJob, made: Sequence[Object], settings: Settings) -> tuple[TFJob, list[Object]]:
-    """Return the job after one pass, and the children that the pass creates."""
     kinds = (Pod, Service, ConfigMap, Deployment)
     observed = Observation({kind: [child for child in made if isinstance(child, kind)] for kind in kinds})
     decision = plan(job, observed, datetime.now(UTC), settings)

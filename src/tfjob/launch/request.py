@@ -35,17 +35,9 @@ class ScriptRequest:
     arguments: Sequence[str] = ()
 
     def options(self) -> list[str]:
-        """Return the names of the options that were used."""
-        used = {
-            "--workers": self.workers is not None,
-            "--ps": self.ps is not None,
-            "--chief": self.chief,
-            "--evaluator": self.evaluator is not None,
-            "--image": bool(self.image),
-            "--in-image": self.in_image,
-            "--": bool(self.arguments),
-        }
-        return [option for option, given in used.items() if given]
+        """Return the names of the options that were used; `--` for arguments."""
+        used = [one.name for one in fields(self) if getattr(self, one.name) not in (one.default, [])]
+        return ["--" if name == "arguments" else f"--{name.replace('_', '-')}" for name in used]
 
 
 @dataclass(frozen=True)
@@ -102,7 +94,6 @@ def load(request: Request) -> tuple[bytes, Manifest]:
 
 
 def read_manifest(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
-    """Return the bytes of a manifest file, or of stdin for `-`, and its content with parameters replaced."""
     from tfjob.api.manifest import loader
 
     values = pairs(parameters, "-p")
@@ -158,7 +149,6 @@ def without_contents(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def hidden_secret(secret: dict[str, Any]) -> dict[str, Any]:
-    """Return a Secret without its values, also in the annotation of `kubectl apply`."""
     from tfjob.api.objects import LAST_APPLIED
 
     contents = {key: dict.fromkeys(secret[key], "(secret)") for key in ("data", "stringData") if secret.get(key)}
@@ -199,7 +189,6 @@ def is_script(file: str) -> bool:
 
 
 def script_manifest(request: Request) -> bytes:
-    """Return the manifest of a script, which runs in the current folder or is sent to a cluster."""
     from tfjob.api.manifest.script import Counts, documents, name_of
     from tfjob.api.text.writer import yaml_text
 
@@ -210,7 +199,6 @@ def script_manifest(request: Request) -> bytes:
 
 
 def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
-    """Reject options that only apply to scripts; `file` is a manifest."""
     used = asked.options()
     if not used:
         return
@@ -261,6 +249,5 @@ def _script_text(file: str) -> str:
 
 
 def _modules_alongside(script: Path) -> set[str]:
-    """Return the modules that the script could import from its folder."""
     files = {path.stem for path in script.parent.glob("*.py")} - {script.stem}
     return files | {path.name for path in script.parent.iterdir() if path.is_dir() and any(path.glob("*.py"))}

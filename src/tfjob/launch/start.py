@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def submit(request: Request) -> list[Record]:
-    """Start every job of a request in the background."""
     if request.target.cluster:
         from tfjob.launch import cluster
         from tfjob.launch.target import open_cluster

@@ -44,7 +44,6 @@ def parse_target(text: str) -> On:
 
 @contextmanager
 def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
-    """Open the jobs of one namespace of a cluster; `seconds` limits every wait."""
     from tfjob.kube.jobs.backend import open_backend
 
     with open_backend(*_cluster(on, namespace), seconds) as opened:
@@ -54,7 +53,6 @@ def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterat
 def open_backend(
     on: On, namespace: str, *, write: bool, seconds: float | None = None
 ) -> AbstractContextManager[SyncBackend[Any]]:
-    """Open the jobs of one namespace; `write` says whether the caller changes anything."""
     if on.cluster:
         return open_cluster(on, namespace, seconds)
     from tfjob.local.jobs.backend import open_backend as open_machine
@@ -75,14 +73,12 @@ def job_names(on: On, namespace: str, seconds: float) -> set[str]:
 
 
 def probe_machine() -> None:
-    """Start to probe what this machine supports, while the rest of the command is imported."""
     from tfjob.local.sandbox import capabilities
 
     capabilities.begin()
 
 
 def connect(on: On, namespace: str) -> AbstractAsyncContextManager[Backend]:
-    """Open the jobs of one namespace in an event loop."""
     if on.cluster:
         from tfjob.kube.jobs.backend import connect as connect_cluster
 

@@ -1,6 +1,6 @@
-"""The files of one run of a container: `log` is the live one, `log.1`, `log.2` ... are older, `truncated` counts.
+"""The log files of one run of a container: `log` is the current one, `log.1`, `log.2` ... are older.
 
-A file is known by its inode, because rotation renames it at any moment.
+A file is identified by its inode, because rotation may rename it at any time.
 """
 
 from __future__ import annotations
@@ -14,31 +14,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_FILES = 1000
-_LOOKS = 20  # a rotation takes less time than a look; the whole folder may have been moved away
+_LOOKS = 20  # one is enough for a rotation; the limit is for a folder that was moved away
 
 
 class LogFiles:
-    """The files of one run by number: 0 is the live one, higher ones are older."""
+    """The files of one run by number: 0 is the current one, higher numbers are older."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def path(self, number: int) -> Path:
-        """The name that the file of this number has now."""
         return self._folder / (f"log.{number}" if number else "log")
 
     def open(self, number: int) -> BinaryIO | None:
-        """Open it; None when it is not there."""
         try:
             return self.path(number).open("rb")
         except OSError:
             return None
 
     def numbers(self) -> list[int]:
-        """The numbers that exist, the live one first.
+        """Return the existing numbers, the current file first.
 
-        Names are tried one by one: a folder that is being renamed in may leave out entries when it is listed. A
-        rotation in progress leaves one number vacant at most.
+        Each name is checked: listing a folder during a rename may omit entries. A rotation in progress leaves at most
+        one number vacant.
         """
         found: list[int] = []
         for number in range(_MOST_FILES):
@@ -49,7 +47,7 @@ class LogFiles:
         return found
 
     def number_of(self, file: BinaryIO) -> int | None:
-        """The number of an open file; None when it was rotated away."""
+        """Return the number of an open file; None if rotation removed it."""
         for _ in range(_LOOKS):
             mine = os.fstat(file.fileno())
             for number in self.numbers() if mine.st_nlink else ():
@@ -61,7 +59,7 @@ class LogFiles:
         return None
 
     def oldest(self, since: datetime | None = None) -> int:
-        """The number of the oldest file, or of the oldest that holds anything later than `since`."""
+        """Return the number of the oldest file, or of the oldest with lines after `since`."""
         for number in reversed(self.numbers()):
             try:
                 if since is None or self.path(number).stat().st_mtime >= since.timestamp():
@@ -71,22 +69,22 @@ class LogFiles:
         return 0
 
     def open_oldest(self, since: datetime | None = None) -> BinaryIO | None:
-        """Open the oldest file, or the oldest that holds anything later than `since`; None when there is none."""
+        """Open the oldest file, or the oldest with lines after `since`; None if there is none."""
         while file := self.open(number := self.oldest(since)):
             if self.number_of(file) == number == self.oldest(since):
                 return file
-            file.close()  # renamed between the look and the opening
+            file.close()  # renamed before it was opened
         return None
 
     def truncated(self) -> int:
-        """Bytes that rotation threw away."""
+        """Return how many bytes rotation removed."""
         try:
             return int((self._folder / "truncated").read_text() or 0)
         except (OSError, ValueError):
             return 0
 
     def open_tail(self, count: int) -> BinaryIO | None:
-        """The file in which the last `count` lines begin, at the place where they do."""
+        """Open the file that contains the start of the last `count` lines, at that position."""
         chosen: BinaryIO | None = None
         missing: int | None = None
         seen: set[tuple[int, int]] = set()
@@ -98,7 +96,7 @@ class LogFiles:
                 continue
             stat = os.fstat(file.fileno())
             if (stat.st_dev, stat.st_ino) in seen:
-                file.close()  # renamed between two looks
+                file.close()  # renamed since the last iteration
                 continue
             seen.add((stat.st_dev, stat.st_ino))
             if chosen is not None:
@@ -112,9 +110,9 @@ class LogFiles:
 
 
 def _tail_start(file: BinaryIO, count: int, missing: int | None) -> tuple[int, int | None]:
-    """Where the last lines begin in a file, and how many line ends must still be found in older files.
+    """Return where the last lines begin in a file, and how many line ends must be found in older files.
 
-    `missing` is None until the newest record is seen: if it leaves its line unfinished, that counts as one line.
+    `missing` is None until the newest record is seen: an unfinished line counts as one line.
     """
     end = os.fstat(file.fileno()).st_size
     if end == 0:

@@ -30,15 +30,7 @@ if TYPE_CHECKING:
 )
 @namespace_option("Namespace for jobs that do not name one.")
 @output_option
-def check(
-    files: tuple[str, ...],
-    parameters: tuple[str, ...],
-    on: On | None,
-    python: str,
-    volumes: tuple[str, ...],
-    namespace: str,
-    output: str,
-) -> int:
+def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) -> int:
     """Check manifests and print every problem with its path, line and column. The exit code is 2 if there is an error.
 
     With --on k8s, the API server validates the job in a dry run, and tfjob checks that the Secrets, ConfigMaps and
@@ -52,17 +44,14 @@ def check(
 
     if on is not None and on.cluster:
         print_outages()
-    options: dict[str, Any] = {"parameters": parameters, "namespace": namespace, "python": python, "volumes": volumes}
     requests = [Request(file, target=on or On(), **options) for file in files]
     found = {request.file: _check(request, is_placed=on is not None) for request in requests}
-    faulty = any(errors(problems) for problems, _ in found.values())
-    code = exit_codes.BAD_INPUT if faulty else exit_codes.SUCCEEDED
+    everything = [problem for problems, _ in found.values() for problem in problems]
+    code = exit_codes.BAD_INPUT if errors(everything) else exit_codes.SUCCEEDED
     if output != "text":
         from tfjob.cli.output import print_list
 
-        print_list(
-            "Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems], output
-        )
+        print_list("Problem", [msgspec.to_builtins(problem) for problem in everything], output)
         return code
     for file, (problems, jobs) in found.items():
         for problem in problems:

@@ -8,6 +8,7 @@ import click
 
 from tfjob.cli.completion import FILE
 from tfjob.cli.context import output_option
+from tfjob.errors import InvalidRequest
 
 
 @click.command()
@@ -59,7 +60,6 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
 
 def _version(wanted: str) -> str:
     from tfjob.api.versions.registry import WRITERS
-    from tfjob.cli import exit_codes
 
     if wanted in WRITERS:
         return wanted
@@ -67,6 +67,4 @@ def _version(wanted: str) -> str:
     for version in sorted(WRITERS, key=lambda version: not version.startswith("kubeflow.org/")):
         if version.partition("/")[2] == wanted:
             return version
-    raise exit_codes.Stop(
-        exit_codes.BAD_INPUT, f"unknown API version {wanted} in --to", f"Use one of {', '.join(WRITERS)}."
-    )
+    raise InvalidRequest(f"unknown API version {wanted} in --to", f"Use one of {', '.join(WRITERS)}.")

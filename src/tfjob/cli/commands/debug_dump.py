@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
     from tfjob.jobs.sync_backend import SyncBackend
 
-TAIL = 2000
 LOG_BYTES = 100_000
+RECORD_FILES = (".json", ".yaml", ".log")
 
 
 @click.command("debug-dump")
@@ -31,7 +31,7 @@ LOG_BYTES = 100_000
     help="File to write; default: JOB-debug.tar.gz in the current folder.",
 )
 @click.option(
-    "--tail", type=click.IntRange(min=0), default=TAIL, show_default=True, metavar="N", help="Log lines per replica."
+    "--tail", type=click.IntRange(min=0), default=2000, show_default=True, metavar="N", help="Log lines per replica."
 )
 @place_options
 def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None:
@@ -47,25 +47,20 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
     versions = f"tfjob {__version__}\npython {platform.python_version()}\n{platform.platform()}\n"
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)
+        files = sorted(Path(record.folder).glob("*.*")) if record.folder else []
         parts: dict[str, Callable[[], str]] = {
             "versions.txt": lambda: versions,
             "summary.yaml": lambda: _yaml(job_shape(record)),
             "replicas.yaml": lambda: _yaml([replica_shape(one) for one in there.replicas(record)]),
             "events.yaml": lambda: _yaml([event_shape(one) for one in there.events(record)]),
             **{name: partial(_yaml, content) for name, content in there.documents(record).items()},
-            **{f"record/{path.name}": partial(_record_file, path) for path in _record_files(record)},
+            **{f"record/{one.name}": partial(_record_file, one) for one in files if one.suffix in RECORD_FILES},
             "logs.txt": lambda: _logs(there, record, tail, previous=False),
             "logs-previous.txt": lambda: _logs(there, record, tail, previous=True),
         }
         file = Path(target or f"{record.name}-debug.tar.gz")
         _write(file, record.name, {name: _attempt(make) for name, make in parts.items()})
     click.echo(f"wrote {file}: {', '.join(parts)}")
-
-
-def _record_files(record: Record) -> list[Path]:
-    """Return the files of the job's record on this machine, without the logs of replicas."""
-    files = sorted(Path(record.folder).glob("*.*")) if record.folder else []
-    return [path for path in files if path.suffix in (".json", ".yaml", ".log")]
 
 
 def _record_file(path: Path) -> str:

@@ -76,14 +76,8 @@ def _print_findings(findings: Iterable[Any]) -> None:
 
 
 def _server_shape(server: State) -> dict[str, Any]:
-    return {
-        "pid": server.pid,
-        "python": server.python,
-        "tensorflow": server.tensorflow,
-        "forked": server.forked,
-        "users": server.users,
-        "endsIn": None if server.users else server.ends_in,
-    }
+    shape = {name: getattr(server, name) for name in ("pid", "python", "tensorflow", "forked", "users")}
+    return {**shape, "endsIn": None if server.users else server.ends_in}
 
 
 def _server_line(server: State) -> str:
@@ -115,7 +109,7 @@ def _examine_cluster(on: On, namespace: str, output: str) -> int:
             "findings": [dataclasses.asdict(finding) for finding in findings],
         }
         print_object("ClusterDoctor", content, output)
-        return exit_codes.SUCCEEDED if well else exit_codes.FAILED
-    _print_findings(findings)
-    click.echo(f"\nnamespace {backend.namespace}")
+    else:
+        _print_findings(findings)
+        click.echo(f"\nnamespace {backend.namespace}")
     return exit_codes.SUCCEEDED if well else exit_codes.FAILED

@@ -22,13 +22,8 @@ def events(job: str, on: On, namespace: str, output: str) -> None:
     if output != "text":
         print_list("Event", [event_shape(event) for event in found], output)
         return
-    rows = [
-        [
-            clock(event.time),
-            "Warning" if event.warning else "Normal",
-            event.reason,
-            event.message.replace("\n", " ") + (f" (x{event.count})" if event.count > 1 else ""),
-        ]
-        for event in found
-    ]
+    rows = []
+    for event in found:
+        text = event.message.replace("\n", " ") + (f" (x{event.count})" if event.count > 1 else "")
+        rows.append([clock(event.time), "Warning" if event.warning else "Normal", event.reason, text])
     click.echo(table(["TIME", "TYPE", "REASON", "MESSAGE"], rows) if rows else "no events")

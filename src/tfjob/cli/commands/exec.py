@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
 from tfjob.cli.context import On, find_job, open_backend, place_options
+from tfjob.errors import NotFound
 
 
 class Exec(click.Command):
@@ -43,16 +43,11 @@ def exec_(job: str, replica: str, container: str, on: On, namespace: str, comman
         record = find_job(there, job)
         running = there.running(record)
         if replica not in running:
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND,
-                f"{record.id} has no running replica {replica}",
-                f"Running replicas: {', '.join(sorted(running)) or 'none'}.",
-            )
+            hint = f"Running replicas: {', '.join(sorted(running)) or 'none'}."
+            raise NotFound(f"{record.id} has no running replica {replica}", hint)
         names = running[replica]
         chosen = container or named or names[0]
         if chosen not in names:
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND, f"{replica} has no container {chosen}", f"Its containers: {', '.join(names)}."
-            )
+            raise NotFound(f"{replica} has no container {chosen}", f"Its containers: {', '.join(names)}.")
         sys.stdout.flush()
         return there.execute(record, replica, chosen, command, tty=terminal)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
+from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +43,7 @@ def init(template: str, folder: str, force: bool) -> None:
     files = _files(template, job)
     there = [target / name for name in files if (target / name).exists()]
     if there and not force:
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT,
+        raise InvalidRequest(
             f"{' and '.join(map(str, there))} already {'exists' if len(there) == 1 else 'exist'}",
             "Choose another folder, or overwrite with --force.",
         )
@@ -65,7 +64,6 @@ def _job_name(template: str, folder: Path) -> str:
 
 
 def _files(template: str, job: str) -> dict[str, bytes]:
-    """Return the files of a template by name; its manifest gets the job's name in place of the template's."""
     from importlib.resources import files
 
     found = files("tfjob") / "templates" / template

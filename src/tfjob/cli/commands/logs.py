@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
 from tfjob.cli.context import On, find_job, job_options, open_backend, time_span
+from tfjob.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tfjob.jobs.backend import Line, Record
+    from tfjob.jobs.backend import Line
 
 
 @click.command()
@@ -45,17 +43,18 @@ def logs(
     With -o json or -o yaml, every line becomes an object.
     """
     from tfjob.jobs.backend import LogQuery
+    from tfjob.jobs.replicas import replica_names
 
     if follow and previous:
         raise click.UsageError("--previous cannot be combined with --follow: the previous attempt has ended.")
     after = datetime.now(UTC) - since if since is not None else None
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)
-        labels = there.log_labels(record, replica)
-        names = _replica_names(record, there.log_labels(record) if replica is not None else labels)
-        _refuse_unknown(record, replica, names, labels)
-        shown = names if replica is None else labels
-        width = max(map(len, shown)) if len(shown) > 1 or replica is None else 0
+        names = list(dict.fromkeys([*replica_names(record.object), *there.log_labels(record)]))
+        labels = names if replica is None else there.log_labels(record, replica)
+        if not labels and replica not in {*names, *(name.partition("/")[0] for name in names), None}:
+            raise NotFound(f"{record.id} has no replica {replica}", f"Its replicas: {', '.join(names)}.")
+        width = max(map(len, labels)) if len(labels) > 1 or (labels and replica is None) else 0
         last: Line | None = None
         for lines in there.logs(record, LogQuery(replica, tail, after, previous, follow)):
             for line in lines:
@@ -68,23 +67,6 @@ def logs(
         if last is None and not follow:
             what = "a previous attempt of " if previous else ""
             click.echo(f"no logs of {what}{replica or record.id}", err=True)
-
-
-def _replica_names(record: Record, labels: Iterable[str]) -> list[str]:
-    """Return the replicas of the job's spec, and all others that have logs."""
-    from tfjob.jobs.replicas import replica_names
-
-    return list(dict.fromkeys([*replica_names(record.object), *labels]))
-
-
-def _refuse_unknown(record: Record, replica: str | None, names: list[str], labels: list[str]) -> None:
-    if replica is None or replica in names or labels:
-        return
-    if replica in {name.partition("/")[0] for name in names}:
-        return
-    raise exit_codes.Stop(
-        exit_codes.NOT_FOUND, f"{record.id} has no replica {replica}", f"Its replicas: {', '.join(names)}."
-    )
 
 
 def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, open_backend, place_options
+from tfjob.cli.context import On, open_backend, place_options, until_interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tfjob.jobs.port_forward import Forwarded
 
 
@@ -44,9 +41,5 @@ def port_forward(name: str, ports: tuple[str, ...], address: str, on: On, namesp
             click.echo(f"Forwarding from {host}:{one.port} -> {one.pod_port}")
         sys.stdout.flush()
 
-    with open_backend(on, namespace, write=False) as there:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell sets SIGINT to be ignored in background jobs
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
-        with suppress(KeyboardInterrupt):
-            there.port_forward(request, tell, lambda text: click.echo(text, err=True))
+    with open_backend(on, namespace, write=False) as there, until_interrupted():
+        there.port_forward(request, tell, lambda text: click.echo(text, err=True))

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend
+from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tfjob.jobs.backend import Record
 
 
-@click.command()
-@click.argument("job", type=JOB)
-@click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
-@job_options
-def stop(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
-    """Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job."""
-    _suspend(job, on, namespace, "Stopped", output, wait=not no_wait)
+def _suspending(name: str, reason: str, text: str) -> click.Command:
+    """Return a command that suspends a job for a reason."""
+
+    @click.command(name, help=text)
+    @click.argument("job", type=JOB)
+    @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
+    @job_options
+    def command(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
+        with open_backend(on, namespace, write=True) as there:
+            record = there.suspend(_unfinished(find_job(there, job)), reason)
+            if not no_wait:
+                there.wait_until_stopped(record)
+                record = there.refresh(record) or record
+            done = "is being suspended" if no_wait else "is suspended"
+            resume = f"tfjob resume {record.name}{record.options}"
+            _show(record, output, f"{record.name} {done}. To continue it: {resume}")
+
+    return command
 
 
-@click.command()
-@click.argument("job", type=JOB)
-@click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
-@job_options
-def suspend(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
-    """Suspend a job: end its replicas and keep its record. `tfjob resume` continues the job."""
-    _suspend(job, on, namespace, "Suspended", output, wait=not no_wait)
+stop = _suspending(
+    "stop",
+    "Stopped",
+    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job.",
+)
+suspend = _suspending(
+    "suspend", "Suspended", "Suspend a job: end its replicas and keep its record. `tfjob resume` continues the job."
+)
 
 
 @click.command()
@@ -45,9 +56,7 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
         if not record.is_suspended:
-            raise exit_codes.Stop(
-                exit_codes.BAD_INPUT, f"{record.id} cannot be resumed: its state is {record.state}, not Suspended"
-            )
+            raise InvalidRequest(f"{record.id} cannot be resumed: its state is {record.state}, not Suspended")
         _show(there.resume(record), output, f"{record.name} continues in the background")
 
 
@@ -80,29 +89,18 @@ def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]
         name, _, count = word.partition("=")
         if not count:
             known = ", ".join(f"{name}=N" for name in names)
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word} has no number of replicas", f"Use {known}.")
+            raise InvalidRequest(f"{word} has no number of replicas", f"Use {known}.")
         if not (count.isascii() and count.isdecimal()):
-            hint = "Use a whole number, 0 or more."
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"invalid number of replicas {count} in {word}", hint)
+            raise InvalidRequest(f"invalid number of replicas {count} in {word}", "Use a whole number, 0 or more.")
         counts[name] = int(count)
     return counts
 
 
-def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait: bool) -> None:
-    with open_backend(on, namespace, write=True) as there:
-        record = there.suspend(_unfinished(find_job(there, job)), reason)
-        if wait:
-            there.wait_until_stopped(record)
-            record = there.refresh(record) or record
-        name, done = record.name, "is suspended" if wait else "is being suspended"
-        _show(record, output, f"{name} {done}. To continue it: tfjob resume {name}{record.options}")
-
-
 def _unfinished(record: Record) -> Record:
     if not record.current:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"the job of {record.id} was deleted: only its record is left")
+        raise InvalidRequest(f"the job of {record.id} was deleted: only its record is left")
     if record.is_finished:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} has already ended: its state is {record.state}")
+        raise InvalidRequest(f"{record.id} has already ended: its state is {record.state}")
     return record
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, open_backend, place_options
+from tfjob.cli.context import On, find_job, open_backend, place_options, until_interrupted
+from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tfjob.jobs.backend import Board
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -52,13 +49,11 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
     with open_backend(on, namespace, write=False) as there:
         records = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
         if servers := [record.id for record in records if record.is_server]:
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{servers[0]} is a Deployment; only TFJobs have a TensorBoard")
-        if without := [record.id for record in records if record.job.spec.tensor_board is None]:
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND,
-                f"{', '.join(without)} {'has' if len(without) == 1 else 'have'} no TensorBoard",
-                "Set spec.tensorBoard.logDir in the manifest: docs/guides/tensorboard.md",
-            )
+            raise InvalidRequest(f"{servers[0]} is a Deployment; only TFJobs have a TensorBoard")
+        if without := [record.id for record in records if not record.has_tensorboard]:
+            has = "has" if len(without) == 1 else "have"
+            hint = "Set spec.tensorBoard.logDir in the manifest: docs/guides/tensorboard.md"
+            raise NotFound(f"{', '.join(without)} {has} no TensorBoard", hint)
 
         def tell(boards: Sequence[Board]) -> None:
             for url, group in groupby(zip(records, boards, strict=True), lambda pair: pair[1].url):
@@ -73,10 +68,7 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
             click.echo("Press Ctrl-C to stop.")
             sys.stdout.flush()
 
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell sets SIGINT to be ignored in background jobs
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
-        with suppress(KeyboardInterrupt):
+        with until_interrupted():
             there.tensorboard(records, port, tell)
 
 

@@ -42,10 +42,5 @@ def _of_cluster(on: On) -> dict[str, str]:
     with open_cluster_backend(on, "") as backend:
         found = backend.run(versions(backend.client))
     images = ", ".join(f"{one.image} ({one.ready}/{one.replicas} in {one.namespace})" for one in found.operators)
-    return {
-        "kubernetes": str(found.server),
-        "oldest": found.oldest,
-        "crd": found.crd,
-        "operator": images,
-        "skew": found.skew,
-    }
+    versions_there = {"kubernetes": str(found.server), "oldest": found.oldest, "crd": found.crd}
+    return {**versions_there, "operator": images, "skew": found.skew}

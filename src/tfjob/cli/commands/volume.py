@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet, namespace_option, output_option
+from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,17 +41,10 @@ def ls(output: str) -> None:
     if not shapes:
         click.echo("no claims")
         return
-    rows = [
-        [
-            shape["namespace"],
-            shape["name"],
-            size(shape["bytes"]),
-            clock(shape["created"]),
-            ",".join(shape["usedBy"]) or "-",
-            shape["folder"],
-        ]
-        for shape in shapes
-    ]
+    rows = []
+    for one in shapes:
+        use = [size(one["bytes"]), clock(one["created"]), ",".join(one["usedBy"]) or "-"]
+        rows.append([one["namespace"], one["name"], *use, one["folder"]])
     click.echo(table(["NAMESPACE", "NAME", "SIZE", "CREATED", "USED BY", "FOLDER"], rows))
 
 
@@ -72,16 +65,11 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
         found = claims.find(namespace, name)
         if found is None:
             known = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims.all()) or "none"
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND, f"no claim {name} in namespace {namespace}", f"Existing claims: {known}."
-            )
+            raise NotFound(f"no claim {name} in namespace {namespace}", f"Existing claims: {known}.")
         if not yes:
             if sys.stdin is None or not sys.stdin.isatty():
-                raise exit_codes.Stop(
-                    exit_codes.BAD_INPUT,
-                    f"deleting claim {name} permanently deletes its files",
-                    f"To confirm: tfjob volume delete {name} --yes",
-                )
+                hint = f"To confirm: tfjob volume delete {name} --yes"
+                raise InvalidRequest(f"deleting claim {name} permanently deletes its files", hint)
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
         users = claim_users(store).get((namespace, name), [])
         shape = _shape(found, users)

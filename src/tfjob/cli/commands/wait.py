@@ -9,6 +9,7 @@ import click
 
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend, time_span
+from tfjob.errors import InvalidRequest, NotFound
 
 LONGEST_PAUSE = 60.0
 
@@ -34,7 +35,6 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
     from tfjob.cli import exit_codes
     from tfjob.cli.output import print_object
     from tfjob.cli.terminal.result import ending
-    from tfjob.jobs.backend import NotFound
     from tfjob.jobs.output import job_shape
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
@@ -42,7 +42,7 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
         record = find_job(there, job)
         if record.is_server and wanted not in ("running", "suspended"):
             hint = "Use --for running or --for suspended."
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is a Deployment, which never finishes", hint)
+            raise InvalidRequest(f"{record.id} is a Deployment, which never finishes", hint)
         while True:
             now = record.state.lower()
             over = now in ("succeeded", "failed")
@@ -58,10 +58,6 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
             (record,) = there.ensure_driven([found])
     if output != "text":
         print_object("Job", job_shape(record), output)
-    elif is_quiet():
-        pass
-    elif over or now == "suspended":
-        click.echo(ending(record))
-    else:
-        click.echo(f"{record.name} is {record.state}")
+    elif not is_quiet():
+        click.echo(ending(record) if over or now == "suspended" else f"{record.name} is {record.state}")
     return exit_codes.SUCCEEDED if now == (wanted if wanted != "finished" else "succeeded") else exit_codes.FAILED

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
@@ -20,9 +19,8 @@ from tfjob.cli.terminal.screen import Screen
 from tfjob.errors import UserError
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Record
-    from tfjob.jobs.progress import AttachedJob
-    from tfjob.jobs.sync_backend import SyncBackend
+    from tfjob.launch.drive import DrivenJobs
+    from tfjob.launch.follow import FollowedJobs
 
 STOPS = "Ctrl-C stops the job (tfjob resume continues it); a second Ctrl-C kills it"
 DETACHES = "Ctrl-C detaches; the job keeps running"
@@ -30,27 +28,7 @@ LOG_FILE = "controller.log"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class AttachedJobs(Protocol):
-    """Jobs that this process drives or, if it `detaches`, follows."""
-
-    detaches: bool
-
-    @property
-    def jobs(self) -> Sequence[AttachedJob]: ...
-
-    @property
-    def backend(self) -> SyncBackend[Any]: ...
-
-    async def run(self, on_change: Callable[[], None], *, measure: bool) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-    def results(self) -> list[Record]: ...
-
-
-def attach(attached: AttachedJobs, output: str, *, plain: bool) -> int:
+def attach(attached: DrivenJobs | FollowedJobs, output: str, *, plain: bool) -> int:
     """Show the jobs until they end, and return the worst of their exit codes."""
     quiet = output != "text" or is_quiet()
     shown = displays(attached.jobs, quiet=quiet)
@@ -80,7 +58,7 @@ def attach(attached: AttachedJobs, output: str, *, plain: bool) -> int:
     return report_result(attached.backend, [record.name for record in started], left, output, width=screen.width)
 
 
-async def _show(attached: AttachedJobs, screen: Screen) -> bool:
+async def _show(attached: DrivenJobs | FollowedJobs, screen: Screen) -> bool:
     """Show the jobs until all are over; return whether the user detached from them before."""
     interrupts = 0
     is_over = False

@@ -62,7 +62,6 @@ class Columns:
 
 
 def _duration(record: Record) -> str:
-    """Return how long a job ran or has been running; `-` if it is waiting."""
     from tfjob.jobs.report import took
 
     status = record.status

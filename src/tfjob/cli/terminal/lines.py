@@ -68,7 +68,6 @@ class Display:
         return [] if self._quiet else self._lines(self._follower.finish())
 
     def snapshot(self) -> Snapshot:
-        """Return the present state of the job, with the progress of its replicas."""
         snapshot = self._job.snapshot()
         return replace(snapshot, doing=self._doings.look(snapshot.replicas, self._follower.partial()))
 
@@ -108,7 +107,6 @@ class Display:
 
 
 def displays(jobs: Sequence[AttachedJob], *, quiet: bool) -> list[Display]:
-    """Return a display per job; the prefixes of all have the same width."""
     made = [Display(job, several=len(jobs) > 1, quiet=quiet) for job in jobs]
     for display in made:
         display.width = max(other.width for other in made)

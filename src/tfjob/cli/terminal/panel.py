@@ -105,7 +105,8 @@ def _rows(job: Snapshot, layout: _Layout, most: int) -> list[Text]:
         return [layout.row(job, replica) for replica in job.replicas]
     if most <= 0:
         return []
-    chosen = sorted(job.replicas, key=_calm)[: most - 1]
+    ranks = {state: rank for rank, state in enumerate(CALM, 1)}
+    chosen = sorted(job.replicas, key=lambda replica: ranks.get(_state(replica), 0))[: most - 1]
     shown = {replica.name for replica in chosen}
     rows = [layout.row(job, replica) for replica in job.replicas if replica.name in shown]
     rest = Counter(_state(replica) for replica in job.replicas if replica.name not in shown)
@@ -161,7 +162,6 @@ class _Layout:
 
 
 def _doing(replica: Replica, words: str) -> Text:
-    """Return the progress of a replica, or how it ended."""
     if replica.exit_code is None or replica.phase == "Running":
         return Text(words)
     ended = _ended(replica.exit_code)
@@ -179,20 +179,12 @@ def _state(replica: Replica) -> str:
     return replica.shown or replica.phase
 
 
-def _calm(replica: Replica) -> int:
-    """Return a sort key: replicas that need attention come first."""
-    state = _state(replica)
-    return CALM.index(state) + 1 if state in CALM else 0
-
-
 def _cut(text: Text, width: int) -> Text:
-    """Shorten text to a width, with an ellipsis."""
     text.truncate(width, overflow="ellipsis")
     return text
 
 
 def paint(lines: Sequence[Text], *, colour: bool) -> list[Painted]:
-    """Render lines with the escape sequences of a terminal."""
     system: Literal["standard"] | None = "standard" if colour else None
     written = StringIO()
     console = Console(file=written, force_terminal=True, color_system=system, legacy_windows=False)

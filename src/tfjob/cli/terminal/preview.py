@@ -57,7 +57,6 @@ def _text(submission: Submission, processes: Sequence[dict[str, Any]]) -> Iterat
 
 
 def print_objects(prepared: ClusterJobs, output: str) -> None:
-    """Print every object of the jobs: those that tfjob sends, and those that the operator creates."""
     from tfjob.launch.cluster import UNDRAWN, preview
 
     if output == "yaml":

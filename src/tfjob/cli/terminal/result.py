@@ -50,7 +50,6 @@ def report_result(
 
 
 def report_creation(outcome: Outcome, backend: SyncKubeBackend) -> None:
-    """Print the new Deployments, and the jobs that an interrupted submission did not, or may not, have created."""
     for name in () if is_quiet() else outcome.servers:
         command = f"tfjob port-forward deployment/{name} PORT{backend.options}"
         click.echo(f"deployment {name} was created on the cluster. To connect to it: {command}", err=True)
@@ -63,7 +62,6 @@ def report_creation(outcome: Outcome, backend: SyncKubeBackend) -> None:
 
 
 def report_detached(records: list[Record]) -> None:
-    """Print how to reach jobs that this process no longer follows."""
     for record in records:
         name, options = record.name, record.options
         commands = f"To stop it: tfjob stop {name}{options}; to follow it: tfjob logs {name} -f{options}"
@@ -71,7 +69,6 @@ def report_detached(records: list[Record]) -> None:
 
 
 def ending(record: Record) -> str:
-    """Return the last lines of an attached run: its result, and the verdict if it failed."""
     status, name = record.status, record.name
     time = took(record.created, status.completion_time)
     curves = f"\n  to show its curves: {_show_curves(record)}" if record.has_tensorboard else ""
@@ -91,7 +88,6 @@ def _show_curves(record: Record) -> str:
 
 
 def next_commands(record: Record) -> str:
-    """Return the commands for a job that now runs in the background."""
     name = record.name
     commands = {
         f"tfjob logs {name} -f{record.options}": "follow its logs",

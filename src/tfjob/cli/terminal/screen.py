@@ -113,6 +113,7 @@ class Screen:
         """Whether to give up, at the end, on a reader that stalls."""
         self.on_reader_gone: Callable[[], None] = lambda: None
         self._colour = colour() is not False and self._writer is not None and stream.isatty()
+        self._folders = ", ".join(one.folder for one in shown)
         self._stderr, self._shares = sys.stderr, one_file(stream, sys.stderr)
         self._posted: deque[str] = deque()
         self._wake, self._over, self._painting = threading.Event(), threading.Event(), threading.Lock()
@@ -123,7 +124,6 @@ class Screen:
         self._thread = threading.Thread(target=self._show_all, name="screen", daemon=True)
 
     def wake(self) -> None:
-        """Look soon: something may have changed."""
         self._wake.set()
 
     def post(self, text: str) -> None:
@@ -181,10 +181,6 @@ class Screen:
             self._thread.join()
         if self._error is not None:
             raise self._error
-
-    @property
-    def _folders(self) -> str:
-        return ", ".join(one.folder for one in self._shown)
 
     # --- the thread ---------------------------------------------------------------------------------------------
 

@@ -40,11 +40,10 @@ class Painted(NamedTuple):
 class Terminal:
     """Shows a panel between `open` and `close`, which may be called at any time and repeatedly."""
 
-    def __init__(self, stream: TextIO, write: Callable[[str], None] | None = None) -> None:
-        """`write` replaces the `write` of the stream."""
-        self._stream = stream
+    def __init__(self, stream: TextIO, write: Callable[[str], object]) -> None:
+        """`write` writes to the stream."""
         self._descriptor = stream.fileno()
-        self._write = write or self._write_through
+        self._write = write
         self._drawn: Sequence[Painted] = ()
         self._modes: list[int | list[bytes | int]] | None = None
 
@@ -100,7 +99,8 @@ class Terminal:
         """Print lines above the panel and redraw it; if not open, print only the lines."""
         above = "".join(f"{line}\n" for line in lines)
         drawn = panel if self.is_open else ()
-        below = f"{NO_WRAP}{_joined(drawn)}{WRAP}" if drawn else ""
+        rows = "\n".join(line.text for line in drawn)
+        below = f"{NO_WRAP}{rows}{WRAP}" if drawn else ""
         self._write(f"{BEGIN_FRAME}{HIDE_CURSOR}{self._erasure()}{above}{below}{SHOW_CURSOR}{END_FRAME}")
         self._drawn = drawn
 
@@ -113,17 +113,9 @@ class Terminal:
         # Line by line, because tmux keeps the old panel in its history if everything below the first line is erased.
         return f"\r{ERASE_LINE}{f'{UP}{ERASE_LINE}' * (min(rows, height) - 1)}"
 
-    def _write_through(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
-
-
-def _joined(lines: Sequence[Painted]) -> str:
-    return "\n".join(line.text for line in lines)
-
 
 def suits(stream: TextIO) -> bool:
     """Return whether a stream can show a live view: a foreground terminal with cursor movement and UTF-8."""
     if not stream.isatty() or os.environ.get("TERM", "dumb") in ("dumb", ""):
         return False
-    return stream.encoding.lower().replace("-", "") == "utf8" and Terminal(stream).is_ours
+    return stream.encoding.lower().replace("-", "") == "utf8" and Terminal(stream, stream.write).is_ours

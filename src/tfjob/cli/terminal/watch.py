@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -35,7 +36,8 @@ def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) ->
     from tfjob.cli.terminal import terminal
 
     if form == "text" and isinstance(sys.stdout, io.TextIOWrapper) and terminal.suits(sys.stdout):
-        Kept(terminal.Terminal(sys.stdout), columns.titles).show(lambda: columns.rows(look()))
+        write = partial(print, end="", flush=True)
+        Kept(terminal.Terminal(sys.stdout, write), columns.titles).show(lambda: columns.rows(look()))
     records = look()
     known: dict[str, Record] = {}
     widths: list[int] = []
@@ -145,7 +147,6 @@ class Kept:
 
 
 def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, size: Size) -> list[Painted]:
-    """Return the titles, as many of the newest jobs as fit, and the last error."""
     from rich.text import Text
 
     from tfjob.cli.terminal.terminal import Painted
@@ -163,7 +164,6 @@ def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, s
 
 
 def _print_rows(records: Sequence[Record], columns: Columns, widths: list[int]) -> list[int]:
-    """Print rows below earlier ones; return the new widths of the columns."""
     rows = columns.rows(records)
     lines = rows if widths else [columns.titles, *rows]
     widths = widths or [0] * len(columns.titles)

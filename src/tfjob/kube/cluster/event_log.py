@@ -1,7 +1,7 @@
-"""Kubernetes Events: written in the background, few of them, and never in the way of what matters.
+"""Kubernetes Events: written in the background, few of them, and never in the way of more important requests.
 
-Equal events about one object are one Event with a count, and events of one reason that come together ("Created pod: a",
-"Created pod: b") are one Event that names them all. When the queue is full, events are dropped and counted.
+Equal events about one object become one Event with a count. Events of one reason that arrive together ("Created pod:
+a", "Created pod: b") become one Event that lists all names. When the queue is full, events are dropped and counted.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tfjob.kube.client.client import Client
 logger = logging.getLogger(__name__)
 
 COMPONENT = "tfjob-controller"
-"""The source that training-operator's events name too."""
+"""The source that events of training-operator have too."""
 GATHER_SECONDS = 0.5
-"""How long news wait for others of their kind."""
+"""How long events wait for others that they can be merged with."""
 QUEUE_LIMIT, MEMORY_LIMIT = 10_000, 4_096
 MESSAGE_LENGTH = 1000
 
 Group = tuple[str, str, str]
-"""The subject's uid, reason, and the text or its common beginning: what news have in common that become one Event."""
+"""The key of events that become one Event: the subject's uid, the reason, and the message or its common beginning."""
 
 
 @dataclass
 class _Pending:
-    """Events that wait to be written; `subjects` are what their messages name after a common beginning."""
+    """Events that wait to be written; `subjects` are the names after the common beginning of their messages."""
 
     about: Object
     news: Event
@@ -53,14 +53,14 @@ class _Pending:
 
 @dataclass
 class _Written:
-    """An Event that exists, so that the next equal event only raises its count."""
+    """An existing Event; the next equal event only increases its count."""
 
     name: str
     count: int
 
 
 class EventLog:
-    """A queue of events that are written at a limited rate."""
+    """A queue of events, written one at a time."""
 
     def __init__(self, client: Client, *, instance: str = "") -> None:
         self.client = client
@@ -93,7 +93,7 @@ class EventLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what is queued, one after the other: under load the API server is for what jobs wait for.
+        """Write the queue, one event at a time: under load, the API server must serve the requests that jobs wait for.
 
         An event that cannot be written is dropped, because it is not worth a retry storm.
         """
@@ -103,7 +103,7 @@ class EventLog:
                 await self._write(pending)
             except KubeError as error:
                 self.dropped += 1
-                logger.debug("an event about %s was not written: %s", pending.about.metadata.name, error)
+                logger.debug("cannot write an event about %s: %s", pending.about.metadata.name, error)
 
     async def _write(self, pending: _Pending) -> None:
         group = (pending.about.metadata.uid, pending.news.reason, pending.message)
@@ -126,7 +126,7 @@ class EventLog:
 
 
 def _parts(news: Event) -> tuple[str, str]:
-    """Return the common beginning of a message and the object it names, if several may be merged into one sentence."""
+    """Return the common beginning of a message and the name after it, if such messages can be merged."""
     if not news.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
         return news.message, ""
     beginning, _, subject = news.message.partition(": ")

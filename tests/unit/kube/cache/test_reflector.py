@@ -300,8 +300,8 @@ def test_an_object_that_cannot_be_decoded_is_reported_and_stops_nothing(caplog: 
         await until(lambda: len(server.seen) == 3)
         assert shown(reflector) == {"a": "1"}
         assert server.asked() == ["LIST", "WATCH@5", "WATCH@8"]
-        reported = [text for text in caplog.messages if text.startswith("Pod ")]
-        assert [text.split(":")[0] for text in reported] == ["Pod team/odd", "Pod team/a", "Pod team/b"]
+        reported = [text for text in caplog.messages if text.startswith("cannot decode Pod ")]
+        assert [text.split(":")[0].split()[-1] for text in reported] == ["team/odd", "team/a", "team/b"]
         assert "$.status.phase" in reported[0]
 
     following(test)

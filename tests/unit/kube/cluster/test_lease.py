@@ -89,7 +89,7 @@ def electing(test: Test) -> None:
 
 def test_a_lease_that_nobody_has_is_made() -> None:
     async def test(server: ApiServer, shelf: Shelf, clock: Clock, lease: Lease) -> None:
-        with pytest.raises(LeaseLost, match="not held"):
+        with pytest.raises(LeaseLost, match="not hold"):
             lease.check()
         await lease.acquire()
         lease.check()
